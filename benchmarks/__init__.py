@@ -1,0 +1,1 @@
+"""Benchmarks of milearn: ``python -m benchmarks --help``."""

@@ -1,0 +1,712 @@
+"""The container of the package: many bags of instances in one flat matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ._segments import gather_rows, segment_index
+
+__all__ = ["Bags"]
+
+_ADVICE = (
+    "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
+    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row a bag."
+)
+
+
+class Bags:
+    """Bags of instances: one matrix of all instances and the offsets of the bags in it.
+
+    Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
+    like a matrix with one row a bag, so that splitters, pipelines and searches index it as it
+    is. Bags are immutable by convention: nothing in the package writes into one, and what an
+    indexing operation returns may share memory with its source.
+
+    Parameters
+    ----------
+    instances : array-like or sparse matrix of shape (n_instances, n_features)
+        The instances of all bags, those of one bag in consecutive rows. float64 and float32 are
+        kept, other numbers become float64; sparse input becomes CSR.
+    offsets : array-like of shape (n_bags + 1,)
+        First row of each bag, and at last the number of instances. Strictly increasing: a bag
+        without an instance is refused.
+    bag_graph : sparse matrix or array of shape (n_bags, n_bags), default=None
+        Weights of links between bags, sliced on both axes when bags are selected.
+    instance_graph : sparse matrix or array of shape (n_instances, n_instances), default=None
+        Weights of links between instances, sliced on both axes when bags are selected.
+    feature_names : array-like of shape (n_features,), default=None
+        Names of the features, kept through selection of columns.
+
+    Attributes
+    ----------
+    instances : ndarray (C-contiguous) or csr_array of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,), dtype intp
+    bag_graph, instance_graph : csr_array or None
+    feature_names : ndarray of str or None
+    shape : (n_bags, n_features)
+    sizes : ndarray of shape (n_bags,), instances in each bag
+    bag_index : ndarray of shape (n_instances,), bag of each instance
+
+    Raises
+    ------
+    ValueError
+        For an empty bag, offsets that do not fit the instances, or a graph of the wrong shape.
+
+    See Also
+    --------
+    milearn.datasets.load_bags : Read bags from a file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> bags = Bags.from_list([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
+    >>> bags
+    Bags(n_bags=2, n_instances=3, n_features=2, sizes=1..2, dtype=float64)
+    >>> bags[0]
+    array([[0., 1.],
+           [2., 3.]])
+    >>> bags[[1, 0]].sizes
+    array([1, 2])
+    """
+
+    __array_ufunc__ = None
+    ndim = 2
+
+    def __init__(
+        self,
+        instances: Any,
+        offsets: Any,
+        *,
+        bag_graph: Any = None,
+        instance_graph: Any = None,
+        feature_names: Any = None,
+    ) -> None:
+        self.instances = _canonical_matrix(instances)
+        self.offsets = _canonical_offsets(offsets, self.instances.shape[0])
+        n_bags = len(self.offsets) - 1
+        self.bag_graph = _canonical_graph(bag_graph, n_bags, "bag_graph", "bags")
+        self.instance_graph = _canonical_graph(
+            instance_graph, self.instances.shape[0], "instance_graph", "instances"
+        )
+        self.feature_names = _canonical_names(feature_names, self.instances.shape[1])
+        self._bag_index: np.ndarray | None = None
+
+    # -- constructors ---------------------------------------------------------------------
+
+    @classmethod
+    def from_list(
+        cls,
+        blocks: Iterable[Any],
+        *,
+        bag_graph: Any = None,
+        instance_graph: Any = None,
+        feature_names: Any = None,
+    ) -> Bags:
+        """Bags from a sequence of 2-D blocks: arrays, nested lists, CSR matrices or frames.
+
+        Parameters
+        ----------
+        blocks : iterable of array-like of shape (bag size, n_features)
+            One block a bag. Data frames must agree in their columns, which become the
+            feature names.
+        bag_graph, instance_graph, feature_names
+            As for :class:`Bags`.
+
+        Raises
+        ------
+        ValueError
+            For an empty block, a block that is not two-dimensional, or blocks that differ in
+            their number of features; the message names the bags.
+        """
+        arrays = []
+        for position, block in enumerate(blocks):
+            names = _frame_names(block)
+            if names is not None:
+                if feature_names is None and position == 0:
+                    feature_names = names
+                elif feature_names is None or list(names) != list(feature_names):
+                    raise ValueError(
+                        f"Bag {position} has other columns than bag 0: give all bags the same "
+                        "columns in the same order."
+                    )
+            arrays.append(_block(block, position))
+        if not arrays:
+            raise ValueError(
+                "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
+                "n_features)), [0]) for a container without bags."
+            )
+        widths = [array.shape[1] for array in arrays]
+        for position, width in enumerate(widths):
+            if width != widths[0]:
+                raise ValueError(
+                    f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
+                    "must have the same features."
+                )
+        if any(sparse.issparse(array) for array in arrays):
+            stacked = sparse.vstack([sparse.csr_array(array) for array in arrays], format="csr")
+        else:
+            stacked = np.concatenate(arrays, axis=0)
+        offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
+        return cls(
+            stacked,
+            offsets,
+            bag_graph=bag_graph,
+            instance_graph=instance_graph,
+            feature_names=feature_names,
+        )
+
+    @classmethod
+    def from_ids(
+        cls,
+        instances: Any,
+        bag_ids: Iterable[Hashable],
+        *,
+        return_ids: bool = False,
+        feature_names: Any = None,
+    ) -> Any:
+        """Bags from a table of instances and the identifier of each instance's bag.
+
+        Parameters
+        ----------
+        instances : array-like, data frame or sparse matrix of shape (n_instances, n_features)
+            The instances, in any order.
+        bag_ids : iterable of n_instances hashable identifiers
+            Bags come in the order in which their identifiers appear first; the instances of a
+            bag keep their order.
+        return_ids : bool, default=False
+            Also return the identifiers, one a bag, to align labels with the bags.
+        feature_names : array-like of shape (n_features,), default=None
+            Taken from the columns of a data frame when not given.
+
+        Returns
+        -------
+        Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
+        """
+        if feature_names is None:
+            feature_names = _frame_names(instances)
+        matrix = _canonical_matrix(instances)
+        positions: dict[Hashable, int] = {}
+        codes = np.fromiter((positions.setdefault(key, len(positions)) for key in bag_ids), np.intp)
+        if len(codes) != matrix.shape[0]:
+            raise ValueError(
+                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+                "identifier an instance."
+            )
+        order = np.argsort(codes, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(positions)))])
+        if not np.array_equal(order, np.arange(len(order))):
+            matrix = matrix[order]
+        bags = cls(matrix, offsets, feature_names=feature_names)
+        if not return_ids:
+            return bags
+        ids = np.empty(len(positions), dtype=object)
+        ids[:] = list(positions)
+        kinds = {type(key) for key in positions}
+        if len(kinds) == 1 and not issubclass(next(iter(kinds)), tuple):
+            ids = np.array(list(positions))
+        return bags, ids
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: Any,
+        *,
+        bag: Any,
+        label: Any = None,
+        features: Sequence[Any] | None = None,
+        return_ids: bool = False,
+    ) -> Any:
+        """Bags from a long data frame (pandas or polars), one row an instance.
+
+        Parameters
+        ----------
+        df : data frame
+        bag : column name
+            The column that names the bag of each row.
+        label : column name, default=None
+            A column that is constant over each bag; when given, the labels are returned too.
+        features : sequence of column names, default=None
+            The feature columns; all other columns when not given.
+        return_ids : bool, default=False
+            Also return the identifiers of the bags.
+
+        Returns
+        -------
+        Bags, or a tuple (Bags[, y][, ids])
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, or a label that changes inside a bag.
+        """
+        columns = list(df.columns)
+        wanted = [bag] + ([] if label is None else [label]) + list(features or [])
+        for name in wanted:
+            if name not in columns:
+                raise ValueError(f"The frame has no column {name!r}: its columns are {columns}.")
+        if features is None:
+            features = [name for name in columns if name != bag and name != label]
+        values = np.column_stack([np.asarray(df[name]) for name in features])
+        bags, ids = cls.from_ids(
+            values, df[bag].to_numpy().tolist(), return_ids=True, feature_names=features
+        )
+        out = [bags]
+        if label is not None:
+            codes = {key: position for position, key in enumerate(ids.tolist())}
+            rows = np.array([codes[key] for key in df[bag].to_numpy().tolist()])
+            labels = df[label].to_numpy()
+            first = np.full(len(ids), len(rows), dtype=np.intp)
+            np.minimum.at(first, rows, np.arange(len(rows)))
+            y = labels[first]
+            changed = np.flatnonzero(labels != y[rows])
+            if len(changed):
+                raise ValueError(
+                    f"Bag {ids[rows[changed[0]]]!r} has two labels ({y[rows[changed[0]]]!r} and "
+                    f"{labels[changed[0]]!r}): a bag has one label."
+                )
+            out.append(y)
+        if return_ids:
+            out.append(ids)
+        return out[0] if len(out) == 1 else tuple(out)
+
+    @classmethod
+    def singletons(cls, X: Any, *, feature_names: Any = None) -> Bags:
+        """Every row of ``X`` as a bag of one instance."""
+        if feature_names is None:
+            feature_names = _frame_names(X)
+        matrix = _canonical_matrix(X)
+        return cls(matrix, np.arange(matrix.shape[0] + 1), feature_names=feature_names)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Bags]) -> Bags:
+        """All bags of several containers, in order; graphs become diagonal blocks.
+
+        Feature names are kept when every part has the same.
+        """
+        if not parts:
+            raise ValueError("No bags were given: pass at least one Bags to concatenate.")
+        widths = [part.shape[1] for part in parts]
+        if len(set(widths)) > 1:
+            raise ValueError(
+                f"The parts have {widths} features: every part must have the same features."
+            )
+        if any(sparse.issparse(part.instances) for part in parts):
+            stacked = sparse.vstack(
+                [sparse.csr_array(part.instances) for part in parts], format="csr"
+            )
+        else:
+            stacked = np.concatenate([part.instances for part in parts], axis=0)
+        offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))])
+        names = parts[0].feature_names
+        if not all(_same_names(names, part.feature_names) for part in parts):
+            names = None
+        return cls(
+            stacked,
+            offsets,
+            bag_graph=_block_diagonal([part.bag_graph for part in parts], [len(p) for p in parts]),
+            instance_graph=_block_diagonal(
+                [part.instance_graph for part in parts], [part.n_instances for part in parts]
+            ),
+            feature_names=names,
+        )
+
+    def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
+        """The same bags and graphs over another instance matrix, row for row.
+
+        Parameters
+        ----------
+        instances : array-like or sparse matrix of shape (n_instances, any number of features)
+        feature_names : array-like, default=None
+            Names of the new features.
+        """
+        if instances.shape[0] != self.n_instances:
+            raise ValueError(
+                f"The new matrix has {instances.shape[0]} rows for {self.n_instances} instances: "
+                "an instance matrix can only be replaced row for row."
+            )
+        return Bags(
+            instances,
+            self.offsets,
+            bag_graph=self.bag_graph,
+            instance_graph=self.instance_graph,
+            feature_names=feature_names,
+        )
+
+    # -- what it holds --------------------------------------------------------------------
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of bags and of features."""
+        return len(self.offsets) - 1, int(self.instances.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the instance values."""
+        return self.instances.dtype
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances in all bags."""
+        return int(self.instances.shape[0])
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances in each bag, shape (n_bags,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def bag_index(self) -> np.ndarray:
+        """Number of the bag of each instance, shape (n_instances,)."""
+        if self._bag_index is None:
+            self._bag_index = segment_index(self.offsets)
+        return self._bag_index
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the instances, offsets and graphs."""
+        parts = [self.instances, self.bag_graph, self.instance_graph]
+        return self.offsets.nbytes + sum(_nbytes(part) for part in parts if part is not None)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self._block(position) for position in range(len(self)))
+
+    def __repr__(self) -> str:
+        n_bags, n_features = self.shape
+        sizes = self.sizes
+        span = f"{sizes.min()}..{sizes.max()}" if n_bags else "none"
+        graphs = [
+            name for name in ("bag_graph", "instance_graph") if getattr(self, name) is not None
+        ]
+        return (
+            f"Bags(n_bags={n_bags}, n_instances={self.n_instances}, n_features={n_features}, "
+            f"sizes={span}, dtype={self.dtype}"
+            + (", sparse" if sparse.issparse(self.instances) else "")
+            + "".join(f", {name}" for name in graphs)
+            + ")"
+        )
+
+    # -- selection ------------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        """A block for an integer, else the selected bags; ``bags[:, columns]`` selects features."""
+        if isinstance(key, tuple):
+            if len(key) != 2:
+                raise IndexError("Bags take one index for bags and one for features.")
+            rows, columns = key
+            picked = self if rows is Ellipsis or _is_full(rows) else self[rows]
+            if columns is Ellipsis or _is_full(columns):
+                return picked
+            if not isinstance(picked, Bags):
+                return picked[:, columns]
+            return picked._take_columns(columns)
+        if key is Ellipsis:
+            return self
+        if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
+            position = int(key)
+            if not -len(self) <= position < len(self):
+                raise IndexError(f"Bag {position} is out of range for {len(self)} bags.")
+            return self._block(position % len(self))
+        if isinstance(key, slice):
+            start, stop, step = key.indices(len(self))
+            if step == 1:
+                return self._take_range(start, max(start, stop))
+            key = np.arange(start, stop, step)
+        return self._take(self._positions(key))
+
+    def _positions(self, key: Any) -> np.ndarray:
+        keys = np.asarray(key)
+        if keys.ndim != 1:
+            raise IndexError("Bags are selected by an integer, a slice or a 1-D index.")
+        if keys.dtype == bool:
+            if len(keys) != len(self):
+                raise IndexError(
+                    f"A mask of {len(keys)} entries cannot select from {len(self)} bags."
+                )
+            return np.flatnonzero(keys)
+        if keys.size == 0:
+            return keys.astype(np.intp)
+        if keys.dtype.kind not in "iu":
+            raise IndexError(f"Bags are selected by integers or a mask, not by {keys.dtype}.")
+        keys = keys.astype(np.intp)
+        wrong = (keys < -len(self)) | (keys >= len(self))
+        if wrong.any():
+            raise IndexError(f"Bag {keys[wrong][0]} is out of range for {len(self)} bags.")
+        return np.where(keys < 0, keys + len(self), keys)
+
+    def _block(self, position: int) -> Any:
+        return self.instances[self.offsets[position] : self.offsets[position + 1]]
+
+    def _take_range(self, start: int, stop: int) -> Bags:
+        if start == 0 and stop == len(self):
+            return self
+        first, last = self.offsets[start], self.offsets[stop]
+        links = self.instance_graph
+        return self._derived(
+            self.instances[first:last],
+            self.offsets[start : stop + 1] - first,
+            None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
+            None if links is None else links[first:last][:, first:last],
+        )
+
+    def _take(self, positions: np.ndarray) -> Bags:
+        rows, offsets = gather_rows(self.offsets, positions)
+        bag_graph, links = self.bag_graph, self.instance_graph
+        return self._derived(
+            self.instances[rows],
+            offsets,
+            None if bag_graph is None else bag_graph[positions][:, positions],
+            None if links is None else links[rows][:, rows],
+        )
+
+    def _derived(self, instances: Any, offsets: Any, bag_graph: Any, instance_graph: Any) -> Bags:
+        return Bags(
+            instances,
+            offsets,
+            bag_graph=bag_graph,
+            instance_graph=instance_graph,
+            feature_names=self.feature_names,
+        )
+
+    def _take_columns(self, columns: Any) -> Bags:
+        if not isinstance(columns, slice):
+            columns = np.atleast_1d(np.asarray(columns))
+            if columns.dtype.kind in "UO":
+                columns = self._named_columns(columns)
+            elif columns.size == 0:
+                columns = columns.astype(np.intp)
+        names = None if self.feature_names is None else self.feature_names[columns]
+        return self.with_instances(self.instances[:, columns], feature_names=names)
+
+    def _named_columns(self, columns: np.ndarray) -> np.ndarray:
+        names = [] if self.feature_names is None else self.feature_names
+        known = {name: position for position, name in enumerate(names)}
+        for name in columns:
+            if name not in known:
+                raise IndexError(f"The bags have no feature named {name!r}.")
+        return np.array([known[name] for name in columns], dtype=np.intp)
+
+    # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        raise TypeError(_ADVICE)
+
+    def __array_function__(
+        self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
+    ) -> Any:
+        if func is np.hstack or (func is np.concatenate and kwargs.get("axis", 0) in (1, -1)):
+            return _beside(list(args[0]))
+        if func is np.shape:
+            return self.shape
+        if func is np.ndim:
+            return self.ndim
+        raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
+        # same bags would change with them.
+        return {
+            "instances": _pack(self.instances),
+            "offsets": self.offsets,
+            "bag_graph": _pack(self.bag_graph),
+            "instance_graph": _pack(self.instance_graph),
+            "feature_names": self.feature_names,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.instances = _unpack(state["instances"])
+        self.offsets = state["offsets"]
+        self.bag_graph = _unpack(state["bag_graph"])
+        self.instance_graph = _unpack(state["instance_graph"])
+        self.feature_names = state["feature_names"]
+        self._bag_index = None
+
+    def __sklearn_clone__(self) -> Bags:
+        return self
+
+
+def _canonical_matrix(instances: Any) -> Any:
+    if sparse.issparse(instances):
+        return _canonical_csr(instances)
+    if isinstance(instances, (str, bytes)):
+        raise TypeError("instances is a string: pass a 2-D array of numbers.")
+    matrix = np.asarray(instances)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"instances has {matrix.ndim} dimension(s): pass a matrix with one row an instance."
+        )
+    if np.iscomplexobj(matrix):
+        raise ValueError("Complex data not supported: instances must be real numbers.")
+    if matrix.dtype not in (np.float64, np.float32):
+        matrix = matrix.astype(np.float64)
+    return np.ascontiguousarray(matrix)
+
+
+def _canonical_csr(matrix: Any) -> sparse.csr_array:
+    if matrix.ndim != 2:
+        raise ValueError(f"A sparse matrix of 2 dimensions is needed, not of {matrix.ndim}.")
+    if np.iscomplexobj(matrix):
+        raise ValueError("Complex data not supported: instances must be real numbers.")
+    if matrix.format != "csr":
+        matrix = matrix.tocsr()
+    data = matrix.data
+    if data.dtype not in (np.float64, np.float32):
+        data = data.astype(np.float64)
+    csr = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    if not csr.has_canonical_format:
+        csr = csr.copy()
+        csr.sum_duplicates()
+    limit = np.iinfo(np.int32).max
+    if csr.indptr.dtype != np.int32 and max(csr.nnz, *csr.shape) <= limit:
+        csr = sparse.csr_array(
+            (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
+        )
+    return csr
+
+
+def _canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
+    values = np.asarray(offsets)
+    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
+        raise ValueError(
+            "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
+            "the number of instances."
+        )
+    values = np.ascontiguousarray(values, dtype=np.intp)
+    if values[0] != 0 or values[-1] != n_instances:
+        raise ValueError(
+            f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
+            f"they must run from 0 to {n_instances}."
+        )
+    steps = np.diff(values)
+    if (steps < 0).any():
+        position = int(np.flatnonzero(steps < 0)[0])
+        raise ValueError(
+            f"offsets decrease at bag {position} ({values[position]} to {values[position + 1]}): "
+            "they must increase."
+        )
+    if (steps == 0).any():
+        raise ValueError(_empty_bag(int(np.flatnonzero(steps == 0)[0])))
+    return values
+
+
+def _empty_bag(position: int) -> str:
+    return f"Bag {position} is empty: every bag needs at least one instance; remove it."
+
+
+def _canonical_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array | None:
+    if graph is None:
+        return None
+    matrix = graph if sparse.issparse(graph) else np.asarray(graph)
+    if matrix.ndim != 2 or matrix.shape != (n, n):
+        raise ValueError(
+            f"{name} has shape {matrix.shape} but there are {n} {what}: it must be ({n}, {n})."
+        )
+    return _canonical_csr(sparse.csr_array(matrix))
+
+
+def _canonical_names(names: Any, n_features: int) -> np.ndarray | None:
+    if names is None:
+        return None
+    array = np.asarray(list(names), dtype=object)
+    if len(array) != n_features:
+        raise ValueError(
+            f"feature_names has {len(array)} names for {n_features} features: give one name a "
+            "feature."
+        )
+    return array
+
+
+def _same_names(left: np.ndarray | None, right: np.ndarray | None) -> bool:
+    if left is None or right is None:
+        return left is right
+    return np.array_equal(left, right)
+
+
+def _frame_names(X: Any) -> list[str] | None:
+    """Column names of a data frame whose names are all strings, as scikit-learn takes them."""
+    columns = getattr(X, "columns", None)
+    if columns is None or not hasattr(X, "shape"):
+        return None
+    names = list(columns)
+    return names if all(isinstance(name, str) for name in names) else None
+
+
+def _block(block: Any, position: int) -> Any:
+    if isinstance(block, (str, bytes)):
+        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers.")
+    if not sparse.issparse(block):
+        try:
+            block = np.asarray(block)
+        except ValueError as error:
+            raise ValueError(
+                f"Bag {position} has rows of different lengths: every instance needs the same "
+                "features."
+            ) from error
+        if block.size == 0 and (block.ndim < 2 or block.shape[0] == 0):
+            raise ValueError(_empty_bag(position))
+    if block.ndim != 2:
+        raise ValueError(
+            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row an instance."
+        )
+    if block.shape[0] == 0:
+        raise ValueError(_empty_bag(position))
+    return block
+
+
+def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
+    if all(graph is None for graph in graphs):
+        return None
+    blocks = [
+        sparse.csr_array((size, size)) if graph is None else graph
+        for graph, size in zip(graphs, sizes, strict=True)
+    ]
+    return sparse.block_diag(blocks, format="csr")
+
+
+def _beside(parts: list[Any]) -> Bags:
+    """Features of several containers side by side; bags and graphs are those of the first."""
+    for part in parts:
+        if not isinstance(part, Bags):
+            raise TypeError(
+                f"Bags cannot stand beside {type(part).__name__}: let every transformer return "
+                "Bags, or every one a row a bag (milearn.preprocessing.BagStatistics)."
+            )
+        if not np.array_equal(part.offsets, parts[0].offsets):
+            raise ValueError("Bags of different sizes cannot stand side by side.")
+    if any(sparse.issparse(part.instances) for part in parts):
+        stacked = sparse.hstack([part.instances for part in parts], format="csr")
+    else:
+        stacked = np.hstack([part.instances for part in parts])
+    names = [part.feature_names for part in parts]
+    joined = None if any(name is None for name in names) else np.concatenate(names)
+    return parts[0].with_instances(stacked, feature_names=joined)
+
+
+def _is_full(key: Any) -> bool:
+    return isinstance(key, slice) and key == slice(None)
+
+
+def _nbytes(matrix: Any) -> int:
+    if sparse.issparse(matrix):
+        return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
+    return matrix.nbytes
+
+
+def _pack(matrix: Any) -> Any:
+    if not sparse.issparse(matrix):
+        return matrix
+    return matrix.data, matrix.indices, matrix.indptr, matrix.shape
+
+
+def _unpack(packed: Any) -> Any:
+    if not isinstance(packed, tuple):
+        return packed
+    data, indices, indptr, shape = packed
+    return sparse.csr_array((data, indices, indptr), shape=shape)

@@ -1,0 +1,18 @@
+"""Fixtures that every test may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.data import find_data_dir
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder of the real data sets; without it the test skips and says so."""
+    found = find_data_dir()
+    if found is None:
+        pytest.skip("no real data: set MILEARN_DATA to a folder that holds musk1.npz")
+    return found
