@@ -1,0 +1,94 @@
+"""Finding the public estimators of the package."""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Sequence
+from importlib import import_module
+
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClusterMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+
+__all__ = ["all_estimators"]
+
+_MIXINS = {
+    "classifier": ClassifierMixin,
+    "regressor": RegressorMixin,
+    "cluster": ClusterMixin,
+    "transformer": TransformerMixin,
+}
+_PACKAGE = __name__.partition(".")[0]
+
+
+def all_estimators(
+    type_filter: str | Sequence[str] | None = None,
+) -> list[tuple[str, type[BaseEstimator]]]:
+    """Public estimators of the package.
+
+    Every public sub-package is searched for the classes that it exports; private modules, base
+    classes and classes from elsewhere are left out.
+
+    Parameters
+    ----------
+    type_filter : {"classifier", "regressor", "cluster", "transformer"} or list, default=None
+        Kinds to return; an estimator of any of several kinds is returned. All without it.
+
+    Returns
+    -------
+    list of (name, class)
+        Sorted by name.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind.
+
+    Examples
+    --------
+    >>> from milearn.utils import all_estimators
+    >>> found = all_estimators(type_filter="classifier")
+    >>> all(hasattr(estimator, "fit") for name, estimator in found)
+    True
+    """
+    kinds = [type_filter] if isinstance(type_filter, str) else list(type_filter or _MIXINS)
+    unknown = [kind for kind in kinds if kind not in _MIXINS]
+    if unknown:
+        raise ValueError(
+            f"type_filter={unknown[0]!r} is unknown: choose from {', '.join(map(repr, _MIXINS))}."
+        )
+    found = {}
+    for module_name in _public_packages():
+        module = import_module(module_name)
+        for name in getattr(module, "__all__", []):
+            candidate = getattr(module, name)
+            if _is_estimator(candidate):
+                found[name] = candidate
+    if type_filter is not None:
+        wanted = tuple(_MIXINS[kind] for kind in kinds)
+        found = {name: each for name, each in found.items() if issubclass(each, wanted)}
+    return sorted(found.items())
+
+
+def _public_packages() -> list[str]:
+    root = import_module(_PACKAGE)
+    names = [_PACKAGE]
+    for info in pkgutil.walk_packages(root.__path__, prefix=f"{_PACKAGE}."):
+        if info.ispkg and not any(part.startswith("_") for part in info.name.split(".")):
+            names.append(info.name)
+    return names
+
+
+def _is_estimator(candidate: object) -> bool:
+    return (
+        inspect.isclass(candidate)
+        and issubclass(candidate, BaseEstimator)
+        and candidate.__module__.startswith(f"{_PACKAGE}.")
+        and not candidate.__name__.startswith("_")
+        and not inspect.isabstract(candidate)
+    )

@@ -1,0 +1,168 @@
+"""The one module that knows what differs between versions of scikit-learn.
+
+Callbacks came with scikit-learn 1.9. An iterative estimator of this package is written once::
+
+    class Estimator(CallbackSupport, BagClassifier):
+        @with_callbacks
+        def fit(self, X, y):
+            ...
+            task = self._start_task(self.max_iter, X=bags, y=y)
+            for iteration in range(self.max_iter):
+                ...
+                if task.step():
+                    break
+            task.end()
+            return self
+
+With an older scikit-learn the estimator has no ``set_callbacks`` and the task does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    HAS_CALLBACKS = True
+except ImportError:  # scikit-learn < 1.9
+    CallbackSupportMixin = object
+    HAS_CALLBACKS = False
+
+    def with_callbacks(method: Callable) -> Callable:
+        """The method as it is: this scikit-learn has no callbacks."""
+        return method
+
+
+__all__ = ["HAS_CALLBACKS", "CallbackSupport", "FitTask", "with_callbacks"]
+
+Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
+
+
+class FitTask:
+    """A fit, or a part of it, as scikit-learn's callbacks see it.
+
+    ``task.step`` is a plain callable that tells whether to stop, so that a solver can take it
+    as its ``callback`` without knowing of estimators.
+
+    Parameters
+    ----------
+    context : sklearn.callback.CallbackContext or None
+        None makes every method do nothing.
+    estimator : estimator instance
+    data : mapping
+        ``X``, ``y`` and ``metadata``, handed to every hook.
+    whole : bool, default=False
+        Whether the estimator is fitted when this task ends.
+
+    Examples
+    --------
+    >>> task = FitTask(None, None, {})
+    >>> task.step()
+    False
+    """
+
+    def __init__(
+        self, context: Any, estimator: Any, data: Mapping[str, Any], whole: bool = False
+    ) -> None:
+        self._context = context
+        self._estimator = estimator
+        self._data = data
+        self._whole = whole
+
+    @property
+    def _watched(self) -> bool:
+        # Steps are many: without a callback nobody sees their contexts.
+        return self._context is not None and hasattr(self._estimator, "_skl_callbacks")
+
+    def step(self, fitted: Fitted = None, name: str = "iteration") -> bool:
+        """Report a step that is over; True when a callback asks to stop.
+
+        Parameters
+        ----------
+        fitted : mapping or callable that returns one, default=None
+            Fitted attributes with which the estimator can predict as it stands; callbacks that
+            score need them, and a callable is called for these alone.
+        name : str, default="iteration"
+        """
+        if not self._watched:
+            return False
+        child = self._context.subcontext(task_name=name)
+        child.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return bool(
+            child.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=fitted, **self._data
+            )
+        )
+
+    def part(self, name: str, max_steps: int | None = 0, task_id: int | None = None) -> FitTask:
+        """A part with steps of its own (a class, a restart): ``end`` it when it is over.
+
+        Parameters
+        ----------
+        name : str
+        max_steps : int or None, default=0
+            Most steps of the part; None when unknown, 0 for a part without steps.
+        task_id : int, default=None
+            Number of the part where parts run in parallel; left out where they follow each
+            other.
+        """
+        if not self._watched:
+            return FitTask(None, self._estimator, self._data)
+        child = self._context.subcontext(task_name=name, task_id=task_id, max_subtasks=max_steps)
+        child.call_on_fit_task_begin(estimator=self._estimator, **self._data)
+        return FitTask(child, self._estimator, self._data)
+
+    def lend(self, estimator: Any) -> AbstractContextManager:
+        """Context in which another estimator's fit reports to the same callbacks."""
+        if not self._watched:
+            return nullcontext()
+        return self._context.propagate_callback_context(estimator)
+
+    def end(self, fitted: Fitted = None) -> bool:
+        """Report the end of the task; True when a callback asks to stop its siblings."""
+        if self._context is None:
+            return False
+        if fitted is None and self._whole:
+            fitted = {}
+        return bool(
+            self._context.call_on_fit_task_end(
+                estimator=self._estimator, reconstruction_attributes=fitted, **self._data
+            )
+        )
+
+
+class CallbackSupport(CallbackSupportMixin):
+    """Mixin for estimators that iterate: ``set_callbacks`` where scikit-learn knows callbacks."""
+
+    def _start_task(
+        self,
+        max_steps: int | None = 0,
+        *,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+        parallel: bool = False,
+    ) -> FitTask:
+        """Begin the task of ``fit``; call it once, in a method under ``with_callbacks``.
+
+        Parameters
+        ----------
+        max_steps : int or None, default=0
+            Most steps or parts; None when unknown.
+        X, y, sample_weight
+            What callbacks that score are given.
+        parallel : bool, default=False
+            Whether parts run in parallel, each with its ``task_id``.
+        """
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        data = {"X": X, "y": y, "metadata": metadata}
+        if not HAS_CALLBACKS:
+            return FitTask(None, self, data)
+        context = self._init_callback_context(
+            max_subtasks=max_steps, sequential_subtasks=not parallel
+        )
+        context.call_on_fit_task_begin(estimator=self, **data)
+        return FitTask(context, self, data, whole=True)
