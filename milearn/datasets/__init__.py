@@ -1,0 +1,26 @@
+"""Data sets: readers and writers of the field's file formats, generators, fetchers."""
+
+from ._assumption import make_false_frequency, make_single_concept, make_threshold_concepts
+from ._digits import load_digit_bags
+from ._errors import BagFileError, DownloadError
+from ._fetch import fetch_andrews, fetch_bags, fetch_musk
+from ._home import clear_data_home, get_data_home
+from ._io import load_bags, save_bags
+from ._make import make_bags
+
+__all__ = [
+    "BagFileError",
+    "DownloadError",
+    "clear_data_home",
+    "fetch_andrews",
+    "fetch_bags",
+    "fetch_musk",
+    "get_data_home",
+    "load_bags",
+    "load_digit_bags",
+    "make_bags",
+    "make_false_frequency",
+    "make_single_concept",
+    "make_threshold_concepts",
+    "save_bags",
+]

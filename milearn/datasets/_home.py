@@ -1,0 +1,53 @@
+"""The folder in which data sets are kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+__all__ = ["clear_data_home", "get_data_home"]
+
+FETCHED = "fetched"
+
+
+def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """The folder of the data sets, created when it is not there.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        The folder; when None, what the environment variable ``MILEARN_DATA`` says, else
+        ``~/milearn_data``. A leading ``~`` is the home folder.
+
+    Returns
+    -------
+    path : pathlib.Path
+        Fetchers keep their files in its subfolder ``fetched``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from milearn.datasets import get_data_home
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     str(get_data_home(folder)) == folder
+    True
+    """
+    if data_home is None:
+        data_home = os.environ.get("MILEARN_DATA") or Path("~") / "milearn_data"
+    path = Path(data_home).expanduser()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
+    """Remove all that the fetchers have downloaded.
+
+    Only the subfolder ``fetched`` goes: what else lies in the folder may be the user's own.
+
+    Parameters
+    ----------
+    data_home : path-like, default=None
+        As for :func:`get_data_home`.
+    """
+    shutil.rmtree(get_data_home(data_home) / FETCHED, ignore_errors=True)
