@@ -124,17 +124,19 @@ class Bags:
             their number of features; the message names the bags.
         """
         arrays = []
+        columns: list[str] | None = None
         for position, block in enumerate(blocks):
-            names = _frame_names(block)
-            if names is not None:
-                if feature_names is None and position == 0:
-                    feature_names = names
-                elif feature_names is None or list(names) != list(feature_names):
-                    raise ValueError(
-                        f"Bag {position} has other columns than bag 0: give all bags the same "
-                        "columns in the same order."
-                    )
             arrays.append(_block(block, position))
+            names = _frame_names(block)
+            if position == 0:
+                columns = names
+            elif names is not None and names != columns:
+                raise ValueError(
+                    f"Bag {position} has other columns than bag 0: give all bags the same "
+                    "columns in the same order."
+                )
+        if feature_names is None:
+            feature_names = columns
         if not arrays:
             raise ValueError(
                 "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
@@ -177,7 +179,7 @@ class Bags:
             The instances, in any order.
         bag_ids : iterable of n_instances hashable identifiers
             Bags come in the order in which their identifiers appear first; the instances of a
-            bag keep their order.
+            bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
         return_ids : bool, default=False
             Also return the identifiers, one a bag, to align labels with the bags.
         feature_names : array-like of shape (n_features,), default=None
@@ -192,6 +194,13 @@ class Bags:
         matrix = _canonical_matrix(instances)
         positions: dict[Hashable, int] = {}
         codes = np.fromiter((positions.setdefault(key, len(positions)) for key in bag_ids), np.intp)
+        for key, position in positions.items():
+            if _is_missing(key):
+                row = int(np.flatnonzero(codes == position)[0])
+                raise ValueError(
+                    f"bag_ids is missing ({key}) at row {row}: give every instance the identifier "
+                    "of its bag."
+                )
         if len(codes) != matrix.shape[0]:
             raise ValueError(
                 f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
@@ -204,12 +213,7 @@ class Bags:
         bags = cls(matrix, offsets, feature_names=feature_names)
         if not return_ids:
             return bags
-        ids = np.empty(len(positions), dtype=object)
-        ids[:] = list(positions)
-        kinds = {type(key) for key in positions}
-        if len(kinds) == 1 and not issubclass(next(iter(kinds)), tuple):
-            ids = np.array(list(positions))
-        return bags, ids
+        return bags, _id_array(list(positions))
 
     @classmethod
     def from_frame(
@@ -229,9 +233,10 @@ class Bags:
         bag : column name
             The column that names the bag of each row.
         label : column name, default=None
-            A column that is constant over each bag; when given, the labels are returned too.
+            A column that is constant over each bag; when given, the labels are returned too. A
+            bag without a label has a missing value in all its rows.
         features : sequence of column names, default=None
-            The feature columns; all other columns when not given.
+            The feature columns, which must hold numbers; all other columns when not given.
         return_ids : bool, default=False
             Also return the identifiers of the bags.
 
@@ -242,34 +247,43 @@ class Bags:
         Raises
         ------
         ValueError
-            For an unknown column, or a label that changes inside a bag.
+            For an unknown or repeated column, a feature that is not a number, or a label that
+            changes inside a bag.
         """
+        if not hasattr(df, "columns"):
+            raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
         columns = list(df.columns)
-        wanted = [bag] + ([] if label is None else [label]) + list(features or [])
-        for name in wanted:
-            if name not in columns:
-                raise ValueError(f"The frame has no column {name!r}: its columns are {columns}.")
-        if features is None:
-            features = [name for name in columns if name != bag and name != label]
-        values = np.column_stack([np.asarray(df[name]) for name in features])
+        chosen = (
+            [name for name in columns if name != bag and name != label]
+            if features is None
+            else list(features)
+        )
+        for name in [bag] + ([] if label is None else [label]) + chosen:
+            if columns.count(name) != 1:
+                raise ValueError(
+                    f"The frame has {columns.count(name) or 'no'} column"
+                    f"{'s' if name in columns else ''} {name!r}: its columns are {columns}."
+                )
+        if not chosen:
+            raise ValueError("The frame has no feature columns: bags need at least one.")
+        values = np.column_stack([_frame_column(df, name) for name in chosen])
+        keys = df[bag].to_list()
+        named = all(isinstance(name, str) for name in chosen)
         bags, ids = cls.from_ids(
-            values, df[bag].to_numpy().tolist(), return_ids=True, feature_names=features
+            values, keys, return_ids=True, feature_names=chosen if named else None
         )
         out = [bags]
         if label is not None:
-            codes = {key: position for position, key in enumerate(ids.tolist())}
-            rows = np.array([codes[key] for key in df[bag].to_numpy().tolist()])
             labels = df[label].to_numpy()
-            first = np.full(len(ids), len(rows), dtype=np.intp)
-            np.minimum.at(first, rows, np.arange(len(rows)))
-            y = labels[first]
-            changed = np.flatnonzero(labels != y[rows])
-            if len(changed):
-                raise ValueError(
-                    f"Bag {ids[rows[changed[0]]]!r} has two labels ({y[rows[changed[0]]]!r} and "
-                    f"{labels[changed[0]]!r}): a bag has one label."
-                )
-            out.append(y)
+            firsts: dict[Hashable, int] = {}
+            for row, key in enumerate(keys):
+                first = firsts.setdefault(key, row)
+                if not _same_label(labels[row], labels[first]):
+                    raise ValueError(
+                        f"Bag {key!r} has two labels ({labels[first]!s} and {labels[row]!s}): a "
+                        "bag has one label."
+                    )
+            out.append(labels[list(firsts.values())])
         if return_ids:
             out.append(ids)
         return out[0] if len(out) == 1 else tuple(out)
@@ -283,13 +297,19 @@ class Bags:
         return cls(matrix, np.arange(matrix.shape[0] + 1), feature_names=feature_names)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Bags]) -> Bags:
+    def concatenate(cls, parts: Iterable[Bags]) -> Bags:
         """All bags of several containers, in order; graphs become diagonal blocks.
 
         Feature names are kept when every part has the same.
         """
+        parts = list(parts)
         if not parts:
             raise ValueError("No bags were given: pass at least one Bags to concatenate.")
+        for position, part in enumerate(parts):
+            if not isinstance(part, Bags):
+                raise TypeError(
+                    f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
+                )
         widths = [part.shape[1] for part in parts]
         if len(set(widths)) > 1:
             raise ValueError(
@@ -322,15 +342,18 @@ class Bags:
         ----------
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
         feature_names : array-like, default=None
-            Names of the new features.
+            Names of the new features; the columns of a data frame when not given.
         """
-        if instances.shape[0] != self.n_instances:
+        if feature_names is None:
+            feature_names = _frame_names(instances)
+        matrix = _canonical_matrix(instances)
+        if matrix.shape[0] != self.n_instances:
             raise ValueError(
-                f"The new matrix has {instances.shape[0]} rows for {self.n_instances} instances: "
+                f"The new matrix has {matrix.shape[0]} rows for {self.n_instances} instances: "
                 "an instance matrix can only be replaced row for row."
             )
         return Bags(
-            instances,
+            matrix,
             self.offsets,
             bag_graph=self.bag_graph,
             instance_graph=self.instance_graph,
@@ -409,6 +432,8 @@ class Bags:
             return picked._take_columns(columns)
         if key is Ellipsis:
             return self
+        if isinstance(key, np.ndarray) and key.ndim == 0 and key.dtype.kind in "iu":
+            key = int(key)
         if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
             position = int(key)
             if not -len(self) <= position < len(self):
@@ -442,7 +467,7 @@ class Bags:
         return np.where(keys < 0, keys + len(self), keys)
 
     def _block(self, position: int) -> Any:
-        return self.instances[self.offsets[position] : self.offsets[position + 1]]
+        return _row_range(self.instances, self.offsets[position], self.offsets[position + 1])
 
     def _take_range(self, start: int, stop: int) -> Bags:
         if start == 0 and stop == len(self):
@@ -450,7 +475,7 @@ class Bags:
         first, last = self.offsets[start], self.offsets[stop]
         links = self.instance_graph
         return self._derived(
-            self.instances[first:last],
+            _row_range(self.instances, first, last),
             self.offsets[start : stop + 1] - first,
             None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
             None if links is None else links[first:last][:, first:last],
@@ -486,11 +511,11 @@ class Bags:
         return self.with_instances(self.instances[:, columns], feature_names=names)
 
     def _named_columns(self, columns: np.ndarray) -> np.ndarray:
-        names = [] if self.feature_names is None else self.feature_names
+        names = [] if self.feature_names is None else self.feature_names.tolist()
         known = {name: position for position, name in enumerate(names)}
         for name in columns:
             if name not in known:
-                raise IndexError(f"The bags have no feature named {name!r}.")
+                raise IndexError(f"The bags have no feature named {str(name)!r}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
@@ -501,8 +526,14 @@ class Bags:
     def __array_function__(
         self, func: Callable, types: Any, args: tuple, kwargs: dict[str, Any]
     ) -> Any:
-        if func is np.hstack or (func is np.concatenate and kwargs.get("axis", 0) in (1, -1)):
-            return _beside(list(args[0]))
+        if func in (np.hstack, np.concatenate, np.vstack):
+            axis = kwargs.get("axis", args[1] if len(args) > 1 else 0)
+            if func is np.hstack or (func is np.concatenate and axis in (1, -1)):
+                return _beside(list(args[0] if args else kwargs["tup"]))
+            raise TypeError(
+                f"numpy.{func.__name__} does not put bags one after the other: use "
+                "Bags.concatenate."
+            )
         if func is np.shape:
             return self.shape
         if func is np.ndim:
@@ -522,7 +553,7 @@ class Bags:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.instances = _unpack(state["instances"])
-        self.offsets = state["offsets"]
+        self.offsets = np.asarray(state["offsets"])
         self.bag_graph = _unpack(state["bag_graph"])
         self.instance_graph = _unpack(state["instance_graph"])
         self.feature_names = state["feature_names"]
@@ -542,11 +573,23 @@ def _canonical_matrix(instances: Any) -> Any:
         raise ValueError(
             f"instances has {matrix.ndim} dimension(s): pass a matrix with one row an instance."
         )
-    if np.iscomplexobj(matrix):
+    return np.ascontiguousarray(_as_floats(matrix, "instances"))
+
+
+def _as_floats(values: np.ndarray, what: str) -> np.ndarray:
+    """float64 and float32 as they are, other numbers as float64; text and dates are refused."""
+    if values.dtype in (np.float64, np.float32):
+        return values
+    if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
-    if matrix.dtype not in (np.float64, np.float32):
-        matrix = matrix.astype(np.float64)
-    return np.ascontiguousarray(matrix)
+    if values.dtype.kind not in "biufO":
+        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} holds a value that is no number ({error}): encode it first."
+        ) from error
 
 
 def _canonical_csr(matrix: Any) -> sparse.csr_array:
@@ -614,7 +657,10 @@ def _canonical_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_arr
 def _canonical_names(names: Any, n_features: int) -> np.ndarray | None:
     if names is None:
         return None
-    array = np.asarray(list(names), dtype=object)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError("feature_names must be a sequence of strings.")
+    # Plain strings: joblib.hash tells them from NumPy's.
+    array = np.array([str(name) for name in names], dtype=object)
     if len(array) != n_features:
         raise ValueError(
             f"feature_names has {len(array)} names for {n_features} features: give one name a "
@@ -641,6 +687,8 @@ def _frame_names(X: Any) -> list[str] | None:
 def _block(block: Any, position: int) -> Any:
     if isinstance(block, (str, bytes)):
         raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers.")
+    if isinstance(block, Bags):
+        raise TypeError(f"Bag {position} is itself Bags: join containers by Bags.concatenate.")
     if not sparse.issparse(block):
         try:
             block = np.asarray(block)
@@ -657,7 +705,40 @@ def _block(block: Any, position: int) -> Any:
         )
     if block.shape[0] == 0:
         raise ValueError(_empty_bag(position))
-    return block
+    return block if sparse.issparse(block) else _as_floats(block, f"Bag {position}")
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None:
+        return True
+    try:
+        return bool(value != value)
+    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal to itself
+        return True
+
+
+def _same_label(left: Any, right: Any) -> bool:
+    if _is_missing(left) or _is_missing(right):
+        return _is_missing(left) and _is_missing(right)
+    return bool(left == right)
+
+
+def _id_array(ids: list[Hashable]) -> np.ndarray:
+    """Identifiers as an array of their own type where that keeps each of them whole."""
+    if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
+        return np.array(ids)
+    if ids and all(isinstance(key, str) for key in ids):
+        return np.array(ids, dtype=str)
+    array = np.empty(len(ids), dtype=object)
+    array[:] = ids
+    return array
+
+
+def _frame_column(df: Any, name: Any) -> np.ndarray:
+    values = np.asarray(df[name])
+    if values.dtype == object:
+        values = np.array([np.nan if _is_missing(value) else value for value in values.tolist()])
+    return _as_floats(values, f"Column {name!r}")
 
 
 def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
@@ -689,6 +770,18 @@ def _beside(parts: list[Any]) -> Bags:
     return parts[0].with_instances(stacked, feature_names=joined)
 
 
+def _row_range(matrix: Any, first: int, last: int) -> Any:
+    """Rows ``first`` to ``last``; SciPy's own slice of a sparse matrix always copies."""
+    if not sparse.issparse(matrix):
+        return matrix[first:last]
+    low, high = matrix.indptr[first], matrix.indptr[last]
+    rows = matrix.indptr[first : last + 1] - low
+    return sparse.csr_array(
+        (matrix.data[low:high], matrix.indices[low:high], rows),
+        shape=(last - first, matrix.shape[1]),
+    )
+
+
 def _is_full(key: Any) -> bool:
     return isinstance(key, slice) and key == slice(None)
 
@@ -706,7 +799,11 @@ def _pack(matrix: Any) -> Any:
 
 
 def _unpack(packed: Any) -> Any:
+    # np.asarray: joblib.hash tells np.memmap from an array; the view still lies in the file.
+    if packed is None:
+        return None
     if not isinstance(packed, tuple):
-        return packed
+        return np.asarray(packed)
     data, indices, indptr, shape = packed
-    return sparse.csr_array((data, indices, indptr), shape=shape)
+    arrays = (np.asarray(data), np.asarray(indices), np.asarray(indptr))
+    return sparse.csr_array(arrays, shape=shape)

@@ -48,7 +48,7 @@ def segment_index(offsets: np.ndarray) -> np.ndarray:
 
 
 def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Row of the maximum of each bag; the first row wins a tie.
+    """Row of the maximum of each bag; the first row wins a tie, and NaN wins over numbers.
 
     Rows count over all instances, so ``values[segment_argmax(values, offsets)]`` equals
     ``segment_max(values, offsets)`` for one-dimensional values.
@@ -57,7 +57,8 @@ def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         columns = [segment_argmax(column, offsets) for column in values.T]
         return np.stack(columns, axis=1)
     top = np.repeat(segment_max(values, offsets), np.diff(offsets))
-    hits = np.flatnonzero(values == top)
+    # A NaN counts as the maximum, as in np.argmax: without it the row of another bag came out.
+    hits = np.flatnonzero((values == top) | (values != values))
     return hits[np.searchsorted(hits, offsets[:-1])]
 
 

@@ -55,11 +55,12 @@ def as_bags(X: Any) -> Bags | None:
         )
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        if X.ndim != 3:
-            return None
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        # Also of objects: NumPy makes this of a list of equal-sized blocks with dtype=object.
         n_bags, size, width = X.shape
         return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return None
     sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
     if sequence and any(_depth(block) == 2 for block in X):
         return Bags.from_list(X)
