@@ -174,6 +174,10 @@ def _check_parameters(given: dict[str, Any]) -> None:
         raise ValueError(
             f"concept_rule={given['concept_rule']!r} is unknown; choose 'any' or 'all'."
         )
+    if given["concept_rule"] == "all" and given["n_concepts"] < 2:
+        raise ValueError(
+            "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."
+        )
     centers = given["concept_centers"]
     if centers is not None:
         shape = np.shape(centers)

@@ -87,41 +87,37 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
         raise BagFileError(
             f"{path}: the file is empty; if a download was interrupted, fetch it again."
         )
-    arrays = {}
+    with open(path, "rb") as file:
+        start = file.read(6)
+        if start[:1] == b"\x80":
+            raise _pickled(path, "the file holds")
+        if start == b"\x93NUMPY":
+            raise BagFileError(
+                f"{path}: this is a single array (.npy), not an .npz archive; write bag files with "
+                "milearn.datasets.save_bags."
+            )
+        file.seek(0)
+        try:
+            if start[:2] != b"PK":
+                raise ValueError("no zip archive")
+            with np.load(file, allow_pickle=False) as archive:
+                return {key: _array(path, archive, key) for key in archive.files}
+        except BagFileError:
+            raise
+        except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+            raise BagFileError(
+                f"{path}: the .npz archive cannot be read; it is truncated or not an .npz file, "
+                "fetch or save it again."
+            ) from error
+
+
+def _array(path: Path, archive: Any, key: str) -> np.ndarray:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise BagFileError(
-                    f"{path}: this is a single array (.npy), not an .npz archive; write bag files "
-                    "with milearn.datasets.save_bags."
-                )
-            for key in archive.files:
-                try:
-                    arrays[key] = archive[key]
-                except ValueError as error:
-                    if "allow_pickle" not in str(error):
-                        raise
-                    raise _pickled(path, f"the array {key!r} holds") from None
-    except BagFileError:
-        raise
-    except (
-        ValueError,
-        EOFError,
-        OSError,
-        KeyError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
-        # NumPy takes what it does not know for a pickle and says that it will not load it.
-        if "pickle" in str(error) and not zipfile.is_zipfile(path):
-            with open(path, "rb") as file:
-                if file.read(1) == b"\x80":
-                    raise _pickled(path, "the file holds") from None
-        raise BagFileError(
-            f"{path}: the .npz archive cannot be read; it is truncated or not an .npz file, fetch "
-            "or save it again."
-        ) from error
-    return arrays
+        return archive[key]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise _pickled(path, f"the array {key!r} holds") from None
 
 
 def _pickled(path: Path, what: str) -> BagFileError:

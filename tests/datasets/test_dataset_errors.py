@@ -1,0 +1,237 @@
+"""A file that is damaged, unknown or dangerous ends in one exact sentence."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import io as matlab
+
+from milearn import Bags
+from milearn.datasets import BagFileError, load_bags, save_bags
+
+
+def npz(**arrays):
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def npy(array):
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def mat(**arrays):
+    buffer = io.BytesIO()
+    matlab.savemat(buffer, arrays)
+    return buffer.getvalue()
+
+
+class _Bomb:
+    """Loading its pickle would leave a trace."""
+
+    def __reduce__(self):
+        return (Path("exploded").touch, ())
+
+
+X2 = np.ones((3, 2))
+ARFF = (
+    "@relation x\n@attribute b {p,q}\n@attribute r relational\n@attribute f numeric\n"
+    "@attribute g numeric\n@end r\n@attribute c {0,1}\n@data\n"
+)
+
+CASES = {
+    # -- empty and unknown
+    "empty.npz": (b"", "the file is empty; if a download was interrupted, fetch it again."),
+    "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
+    "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
+    "x.xyz": (b"what is this", "the format cannot be told from the suffix '.xyz' or the content; "
+              "pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
+    "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
+                   "format=."),
+    # -- npz
+    "cut.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]))[:-40], "the .npz archive cannot be "
+                "read; it is truncated or not an .npz file, fetch or save it again."),
+    "text.npz": (b"hello there", "the .npz archive cannot be read; it is truncated or not an .npz "
+                 "file, fetch or save it again."),
+    "object.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]),
+                       y=np.array([_Bomb()], dtype=object)),
+                   "the array 'y' holds Python objects (a pickle), which are never loaded because "
+                   "a pickle can run code; write bag files with milearn.datasets.save_bags."),
+    "pickle.npz": (pickle.dumps(_Bomb()), "the file holds Python objects (a pickle), which are "
+                   "never loaded because a pickle can run code; write bag files with "
+                   "milearn.datasets.save_bags."),
+    "array.npz": (npy(X2), "this is a single array (.npy), not an .npz archive; write bag files "
+                  "with milearn.datasets.save_bags."),
+    "other.npz": (npz(a=X2), "neither 'instances' nor 'data', 'indices', 'indptr', 'shape' is "
+                  "among the arrays (a); write bag files with milearn.datasets.save_bags."),
+    "nobags.npz": (npz(instances=X2), "the array 'bag_offsets' is missing, so that the bags are "
+                   "unknown; write bag files with milearn.datasets.save_bags."),
+    "flat.npz": (npz(instances=np.ones(3), bag_offsets=np.array([0, 3])), "'instances' has shape "
+                 "(3,); it must be (n_instances, n_features)."),
+    "short.npz": (npz(instances=X2, bag_offsets=np.array([0, 2])), "offsets run from 0 to 2 but "
+                  "there are 3 instances: they must run from 0 to 3."),
+    "hollow.npz": (npz(instances=X2, bag_offsets=np.array([0, 2, 2, 3])), "Bag 1 is empty: every "
+                   "bag needs at least one instance; remove it."),
+    "labels.npz": (npz(instances=X2, bag_offsets=np.array([0, 2, 3]), y=np.ones(3)), "'y' has "
+                   "shape (3,) but there are 2 bags; the file does not belong together, save it "
+                   "again."),
+    # -- tables
+    "nobag.csv": (b"f,g\n1,2\n", "there is no column 'bag' for bag= among 'f', 'g'; name the "
+                  "column that holds it with bag=."),
+    "onlybag.csv": (b"bag,label\na,1\n", "there is no feature column beside 'bag', 'label'; check "
+                    "the delimiter (delimiter=) and the columns."),
+    "twice.csv": (b"bag,f,f\na,1,2\n", "two columns have the name 'f'; give the columns distinct "
+                  "names."),
+    "header.csv": (b"bag,f\n", "there is a header but not a single row; if a download was "
+                   "interrupted, fetch it again."),
+    "cut.csv": (b"bag,label,f,g\na,1,2,3\na,1,2\n", "line 3 has 3 columns but the header has 4; "
+                "the line is damaged or the file truncated, check the delimiter."),
+    "quote.csv": (b'bag,f\na,1\n"a,2\n', "line 3 is not valid CSV (unexpected end of data); the "
+                  "line is damaged or the file truncated."),
+    "labels.csv": (b"bag,label,f\na,1,2\nb,0,2\na,0,3\n", "bag 'a' carries two labels, '1' (line "
+                   "2) and '0' (line 4); give every instance of a bag the label of the bag."),
+    "text.csv": (b"bag,label,f\na,1,2\na,1,red\n", "line 3, column 'f': 'red' is not a number; "
+                 "correct it, or encode the column before reading."),
+    "gap.csv": (b"bag,label,f,g\na,1,2,\n", "line 2, column 'g': the value is missing (''); fill "
+                "it in, or pass missing='nan' and impute before fitting."),
+    "inf.csv": (b"bag,label,f\na,1,inf\n", "line 2, column 'f': 'inf' is not a finite number; "
+                "correct it."),
+    "noname.csv": (b"bag,label,f\na,1,2\n,1,3\n", "line 3 names no bag; fill the bag column."),
+    "cut.parquet": (b"PAR1\x00\x00", "the Parquet file cannot be read; it is truncated or not a "
+                    "Parquet file, fetch or save it again."),
+    # -- C4.5
+    "cut.data": (b"m1,c1,1,2,1.\nm1,c2,3\n", "line 2 has 3 columns but line 1 has 5; the line is "
+                 "damaged or the file truncated."),
+    "narrow.data": (b"m1,1,0.\n", "line 1 has 3 columns; without a .names file the columns must be "
+                    "bag, instance, features, class."),
+    "labels.data": (b"m1,c1,1,0.\nm1,c2,3,1.\n", "bag 'm1' carries two labels, '0' (line 1) and "
+                    "'1' (line 2); give every instance of a bag the label of the bag."),
+    # -- ARFF
+    "head.arff": (b"@relation x\n@attribute b {p}\n", "the file ends before @data; it is "
+                  "truncated, fetch it again."),
+    "prose.arff": (b"Dear reader,\n", "line 1 ('Dear reader,') is no declaration of an ARFF "
+                   "header; check that the file is ARFF, or pass format=."),
+    "flat.arff": (b"@relation x\n@attribute f numeric\n@attribute c {0,1}\n@data\n1,0\n", "the "
+                  "header declares 0 relational attributes but bags need exactly one; for one row "
+                  "an instance save the table as .csv."),
+    "type.arff": (b"@relation x\n@attribute f complex\n", "line 2 gives 'f' the unknown type "
+                  "'complex'; ARFF knows numeric, real, integer, string, date, relational and a "
+                  "list of values."),
+    "quote.arff": ((ARFF + "p,'1,2',0\nq,'1,2\\n3").encode(), "line 10 has a quote that is not "
+                   "closed, or text after a quote; the line is damaged or the file truncated."),
+    "cut.arff": ((ARFF + "p,'1,2',0\nq,'1,2'\n").encode(), "line 10 has 2 columns but the header "
+                 "declares 3; the line is damaged or the file truncated."),
+    "ragged.arff": ((ARFF + "p,'1,2\\n3',0\n").encode(), "line 9, bag 'p', instance 2 has 1 values "
+                    "but the relation declares 2; the line is damaged or the file truncated."),
+    "gap.arff": ((ARFF + "p,'1,2\\n3,?',0\n").encode(), "line 9, bag 'p', instance 2, column 'g': "
+                 "the value is missing ('?'); fill it in, or pass missing='nan' and impute before "
+                 "fitting."),
+    "hollow.arff": ((ARFF + "p,'',0\n").encode(), "line 9: the bag 'p' is empty; every bag needs "
+                    "at least one instance, remove it."),
+    "class.arff": ((ARFF + "p,'1,2',7\n").encode(), "line 9 has the class '7', which is not among "
+                   "0, 1; correct the header or the line."),
+    "none.arff": (ARFF.encode(), "there is not a single bag after @data; check the file."),
+    "pairs.arff": ((ARFF + "p,'{0 1,5 2}',0\n").encode(), "line 9, bag 'p', instance 1: '5 2' is "
+                   "not an attribute number below 2 and a value; the line is damaged."),
+    # -- MATLAB
+    "cut.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, 1, 0])[:300], "the MATLAB file "
+                "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
+    "other.mat": (mat(X=X2), "the variable 'features' is missing; the file holds X but needs "
+                  "features, bag_ids and labels."),
+    "short.mat": (mat(features=X2, bag_ids=[1, 1], labels=[1, 1, 0]), "'bag_ids' has 2 entries for "
+                  "3 rows of 'features'; the file does not belong together."),
+    "labels.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, -1, -1]), "bag '1' carries two "
+                   "labels, '1' (instance 1) and '-1' (instance 2); give every instance of a bag "
+                   "the label of the bag."),
+    # -- svmlight
+    "noqid.svmlight": (b"1 qid:1 1:2\n1 1:2\n", "line 2 names no bag; write qid:<number of the "
+                       "bag> after the label."),
+    "pair.svmlight": (b"1 qid:1 1:2 3\n", "line 1: '3' is not of the form index:value; the line is "
+                      "damaged or the file truncated."),
+    "label.svmlight": (b"one qid:1 1:2\n", "line 1: the label 'one' is not a number; correct it, "
+                       "or pass format= if this is not an svmlight file."),
+    "inf.svmlight": (b"1 qid:1 1:nan\n", "line 1 holds a value that is not a finite number; "
+                     "correct it."),
+    "labels.svmlight": (b"1 qid:4 1:2\n0 qid:4 1:2\n", "bag '4' carries two labels, '1.0' (line 1) "
+                        "and '0.0' (line 2); give every instance of a bag the label of the bag."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_one_clear_sentence(tmp_path, monkeypatch, name):
+    if name.endswith(".parquet"):
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    monkeypatch.chdir(tmp_path)
+    content, sentence = CASES[name]
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path)
+    assert str(caught.value) == f"{path}: {sentence}"
+    assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(FileNotFoundError) as caught:
+        load_bags(tmp_path / "x.npz")
+    assert str(caught.value) == f"{tmp_path / 'x.npz'}: there is no such file; check the path."
+    with pytest.raises(FileNotFoundError, match=r": this is a folder; check the path\.$"):
+        load_bags(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r": there is no such folder; create it first\.$"):
+        save_bags(tmp_path / "no" / "x.npz", Bags(X2, [0, 3]))
+
+
+def test_unknown_format_and_option(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("bag,f\na,1\n")
+    with pytest.raises(ValueError, match=r"^format='xls' is unknown; choose one of npz, csv, "):
+        load_bags(path, format="xls")
+    with pytest.raises(ValueError, match=r"^missing='drop' is unknown; choose 'error' or 'nan'\.$"):
+        load_bags(path, missing="drop")
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path, n_features=3)
+    assert str(caught.value) == (
+        f"{path}: n_features= means nothing for the format 'csv'; leave it out, or pass format= if "
+        "this is another format."
+    )
+    with pytest.raises(BagFileError) as caught:
+        save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
+    assert str(caught.value) == (
+        f"{tmp_path / 'x.xyz'}: the format cannot be told from the suffix '.xyz'; pass format= as "
+        "one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
+    )
+
+
+def test_a_class_that_the_names_file_does_not_know(tmp_path):
+    (tmp_path / "x.names").write_text("0,1.\nmol: a,b.\nf: continuous.\n")
+    (tmp_path / "x.data").write_text("a,1,1.\nb,2,2.\n")
+    with pytest.raises(BagFileError) as caught:
+        load_bags(tmp_path / "x.data")
+    assert str(caught.value) == (
+        f"{tmp_path / 'x.data'}: line 2 has the class '2', which is not among 0, 1 of x.names; "
+        "correct one of the two."
+    )
+
+
+def test_an_unterminated_quote_of_a_megabyte_fails_at_once(tmp_path):
+    path = tmp_path / "x.arff"
+    path.write_text(ARFF + "p,'" + "1,2\\n" * 250_000)
+    with pytest.raises(BagFileError, match="line 9 has a quote that is not closed"):
+        load_bags(path)
+
+
+def test_svmlight_columns_must_fit(tmp_path):
+    path = tmp_path / "x.svmlight"
+    path.write_text("1 qid:1 1:2 7:1\n")
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path, n_features=5)
+    assert str(caught.value) == (
+        f"{path}: the column numbers run from 1 to 7, which does not fit n_features=5, "
+        "zero_based=False; correct these."
+    )
