@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
@@ -35,8 +36,8 @@ _NOT_GIVEN = "not given"
 def as_bags(X: Any) -> Bags | None:
     """``X`` as :class:`~milearn.Bags` when it is bags, None when it is a plain matrix.
 
-    Bags are: a ``Bags``, a 3-D array, and a list, tuple or 1-D object array of 2-D blocks
-    (arrays, nested lists, sparse matrices, data frames). Everything else is left to
+    Bags are: a ``Bags``, a 3-D array, and a list, tuple, series or 1-D object array of 2-D
+    blocks (arrays, nested lists, sparse matrices, data frames). Everything else is left to
     scikit-learn's validation, which takes each row as a bag of one instance.
 
     Raises
@@ -55,6 +56,8 @@ def as_bags(X: Any) -> Bags | None:
         )
     if sparse.issparse(X) or hasattr(X, "columns"):
         return None
+    if hasattr(X, "to_numpy"):
+        X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.ndim == 3:
         # Also of objects: NumPy makes this of a list of equal-sized blocks with dtype=object.
         n_bags, size, width = X.shape
@@ -62,7 +65,7 @@ def as_bags(X: Any) -> Bags | None:
     if isinstance(X, np.ndarray) and X.dtype != object:
         return None
     sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
-    if sequence and any(_depth(block) == 2 for block in X):
+    if sequence and any(_depth(block) == 2 or isinstance(block, (str, bytes)) for block in X):
         return Bags.from_list(X)
     return None
 
@@ -177,6 +180,8 @@ def _short(names: np.ndarray) -> str:
 
 
 def _check_finite(bags: Bags, allow_nan: bool) -> None:
+    if get_config()["assume_finite"]:
+        return
     values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
     with np.errstate(over="ignore", invalid="ignore"):
         total = np.sum(values)
@@ -232,10 +237,11 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     if sample_weight is None:
         return np.ones(len(bags))
     weights = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
+        ensure_2d=False,
+        dtype=np.float64,
+        input_name="sample_weight",
     )
-    if weights.ndim == 0:
-        weights = np.full(len(bags), float(weights))
     if weights.shape != (len(bags),):
         raise ValueError(
             f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight a "
@@ -246,6 +252,8 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
             f"sample_weight is negative at bag {int(np.argmax(weights < 0))}: weights must not be "
             "negative."
         )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every bag: give some bag a positive weight.")
     return weights
 
 
@@ -264,6 +272,8 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
         For labels that are no classes, fewer than two classes, an unknown ``pos_label``, or a
         ``pos_label`` with three or more classes.
     """
+    # Before scikit-learn casts what is infinite and warns about it.
+    assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
