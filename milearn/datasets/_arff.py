@@ -374,13 +374,23 @@ class _Encoder:
     def _sparse_numbers(
         self, values: list[str], places: list[tuple[int, int]], where: Any
     ) -> np.ndarray:
-        def place(at: int) -> str:
-            row, column = places[at]
-            return f"{where(row)}, attribute {self.feature_names[column]!r}"
-
-        return parse_cells(
-            self.path, [[value] for value in values], ["value"], self.missing, place
-        )[:, 0]
+        try:
+            numbers = np.array(values, dtype=np.float64)
+            if np.isfinite(numbers).all():
+                return numbers
+        except ValueError:
+            pass
+        # Something is wrong with one of them: one by one, so that the message names it.
+        found = np.empty(len(values))
+        for at, (value, (row, column)) in enumerate(zip(values, places, strict=True)):
+            found[at] = parse_cells(
+                self.path,
+                [[value]],
+                [self.feature_names[column]],
+                self.missing,
+                lambda _, row=row: where(row),  # type: ignore[misc]
+            ).item()
+        return found
 
     def matrix(self) -> tuple[Any, np.ndarray]:
         offsets = np.concatenate([[0], np.cumsum(self.sizes)])

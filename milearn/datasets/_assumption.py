@@ -17,11 +17,6 @@ from .._bags import Bags
 
 __all__ = ["make_false_frequency", "make_single_concept", "make_threshold_concepts"]
 
-_REFERENCE = """References
-    ----------
-    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
-    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867."""
-
 
 class _Scene:
     """Clusters on axes of their own in standard normal background."""
@@ -92,7 +87,10 @@ def make_single_concept(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
 
-    {reference}
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
 
     Examples
     --------
@@ -155,7 +153,10 @@ def make_threshold_concepts(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
 
-    {reference}
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
 
     Examples
     --------
@@ -213,7 +214,10 @@ def make_false_frequency(
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
 
-    {reference}
+    References
+    ----------
+    E. Raff, J. Holt (2023). Reproducibility in multiple instance learning: a case for algorithmic
+    unit tests. Advances in Neural Information Processing Systems 36. arXiv:2310.17867.
 
     Examples
     --------
@@ -235,8 +239,3 @@ def make_false_frequency(
         for label in y_test
     ]
     return Bags.from_list(train), y_train, Bags.from_list(test), y_test
-
-
-for _maker in (make_single_concept, make_threshold_concepts, make_false_frequency):
-    if _maker.__doc__ is not None:  # stripped under python -OO
-        _maker.__doc__ = _maker.__doc__.replace("{reference}", _REFERENCE)

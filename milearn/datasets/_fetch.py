@@ -169,8 +169,9 @@ def fetch_bags(
                 f"{path}: the file is not there and download_if_missing=False; allow the download, "
                 f"or fetch {url} by hand."
             )
-        for stale in path.parent.glob("*") if path.parent.is_dir() else ():
-            # What was unpacked from an older version must not outlive it.
+        # What was unpacked from an older version must not outlive it; without one, files here
+        # belong to a call that runs at the same time.
+        for stale in path.parent.iterdir() if path.is_file() else ():
             if stale != path and not stale.name.endswith(".part"):
                 stale.unlink(missing_ok=True)
         download(url, path, sha256=sha256, timeout=timeout, n_retries=n_retries, delay=delay)

@@ -139,6 +139,30 @@ CASES = {
     "none.arff": (ARFF.encode(), "there is not a single bag after @data; check the file."),
     "pairs.arff": ((ARFF + "p,'{0 1,5 2}',0\n").encode(), "line 9, bag 'p', instance 1: '5 2' is "
                    "not an attribute number below 2 and a value; the line is damaged."),
+    "string.arff": (b"@relation x\n@attribute r relational\n@attribute f string\n@end r\n@data\n",
+                    "the attribute 'f' of an instance is a string, which is no feature; convert or "
+                    "remove it."),
+    "nested.arff": (b"@relation x\n@attribute r relational\n@attribute f relational\n", "line 3 "
+                    "declares a relation inside a relation, but a bag holds plain instances; "
+                    "flatten the file first."),
+    "extra.arff": (ARFF.replace("@end r", "@end r\n@attribute age numeric").encode(), "the "
+                   "attribute 'age' describes a bag as a whole, which bags of instances cannot "
+                   "hold; remove it, or choose the roles with bag= and label=."),
+    "hollow2.arff": (b"@relation x\n@attribute r relational\n@end r\n@data\n", "the relational "
+                     "attribute 'r' declares no attribute of an instance; correct the header."),
+    "brace.arff": (b"@relation x\n@attribute b {p,q\n", "line 2 does not close the list of values "
+                   "of 'b' with '}'; the line is damaged or the file truncated."),
+    "noname.arff": (b"@relation x\n@attribute f\n", "line 2 is not of the form '@attribute name "
+                    "type'; correct it."),
+    "value.arff": ((ARFF.replace("g numeric", "g {u,v}") + "p,'1,w',0\n").encode(), "line 9, bag "
+                   "'p', instance 1: 'w' is no declared value of 'g'; correct the header or the "
+                   "line."),
+    "mixed.arff": ((ARFF + "p,'{0 1}\\n1,2',0\n").encode(), "line 9, bag 'p', instance 2 does not "
+                   "stand in braces as the instance before it does; the line is damaged or the "
+                   "file truncated."),
+    "nan.arff": ((ARFF + "p,'{0 ?}',0\n").encode(), "line 9, bag 'p', instance 1, column 'f': "
+                 "the value is missing ('?'); fill it in, or pass missing='nan' and impute before "
+                 "fitting."),
     # -- MATLAB
     "cut.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, 1, 0])[:300], "the MATLAB file "
                 "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
@@ -217,6 +241,47 @@ def test_a_class_that_the_names_file_does_not_know(tmp_path):
         f"{tmp_path / 'x.data'}: line 2 has the class '2', which is not among 0, 1 of x.names; "
         "correct one of the two."
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("mol: a,b.\n", "x.names: the first entry must list the classes, as in '0,1.'; correct the "
+         "file, or move it away to read the data without it."),
+        ("0,1.\nmol\n", "x.names: the entry 'mol' is not of the form 'name: type.'; correct the "
+         "file, or move it away to read the data without it."),
+        ("0,1.\nmol: continuous.\nf: continuous.\n", "x.data: no discrete column names the bag in "
+         "x.names; name the column with bag=."),
+        ("0,1.\na: p.\nb: q.\nc: r.\n", "x.names: the discrete column 'c' is no feature, and bag "
+         "and instance are named already; encode it as numbers or declare it 'ignore'."),
+    ],
+)  # fmt: skip
+def test_a_damaged_names_file(tmp_path, names, sentence):
+    (tmp_path / "x.names").write_text(names)
+    width = max(names.count(":"), 2)
+    (tmp_path / "x.data").write_text(",".join(["1"] * width) + ",1.\n")
+    with pytest.raises(BagFileError) as caught:
+        load_bags(tmp_path / "x.data")
+    assert str(caught.value) == f"{tmp_path}/{sentence}"
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (["red", "blue"], "the column 'f' does not hold numbers; encode it before reading, or "
+         "leave it out."),
+        ([1.0, None], "row 2, column 'f': the value is missing or not finite; fill it in, or pass "
+         "missing='nan' and impute before fitting."),
+    ],
+)  # fmt: skip
+def test_parquet_columns_must_be_numbers(tmp_path, column, sentence):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="Parquet needs pyarrow")
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pyarrow.table({"bag": ["a", "a"], "f": column}), path)
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path)
+    assert str(caught.value) == f"{path}: {sentence}"
 
 
 def test_an_unterminated_quote_of_a_megabyte_fails_at_once(tmp_path):

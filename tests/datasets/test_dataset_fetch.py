@@ -163,6 +163,12 @@ def test_a_kept_file_with_another_checksum_is_fetched_again(server, content, hom
     server.files["/x.csv"] = content
     assert len(fetch(url, home, sha256=hashlib.sha256(content).hexdigest()).data) == 5
     assert server.log == ["/x.csv", "/x.csv"]
+    # What was unpacked from the older version goes with it.
+    old, new = (zipped(**{"x.csv": data}) for data in (b"bag,label,f\nq,1,2\n", content))
+    for packed, n_bags in ((old, 1), (new, 5)):
+        server.files["/x.zip"] = packed
+        digest = hashlib.sha256(packed).hexdigest()
+        assert len(fetch(f"{server.url}/x.zip", home, sha256=digest).data) == n_bags
 
 
 def test_a_checksum_that_differs(server, content, home):
@@ -253,13 +259,14 @@ def test_a_silent_server(server, content, home):
     assert kept(home) == []
 
 
-def test_simultaneous_fetches_end_in_one_whole_file(server, content, home):
-    server.files["/x.csv"] = content
+@pytest.mark.parametrize("name", ["x.csv", "x.zip"])
+def test_simultaneous_fetches_end_in_one_whole_file(server, content, home, name):
+    server.files |= {"/x.csv": content, "/x.zip": zipped(**{"x.csv": content})}
     shapes, errors = [], []
 
     def work():
         try:
-            shapes.append(fetch(f"{server.url}/x.csv", home).data.shape)
+            shapes.append(fetch(f"{server.url}/{name}", home).data.shape)
         except Exception as error:
             errors.append(error)
 
@@ -270,7 +277,7 @@ def test_simultaneous_fetches_end_in_one_whole_file(server, content, home):
         thread.join()
     assert errors == []
     assert shapes == [(5, 2)] * 8
-    assert kept(home) == ["x.csv"]
+    assert kept(home) == sorted({"x.csv", name})
 
 
 def test_no_download_when_told_so(server, content, home):
