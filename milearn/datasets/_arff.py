@@ -273,6 +273,11 @@ class _Encoder:
                 self.feature_names += [f"{attribute.name}={value}" for value in attribute.values]
             else:
                 self.feature_names.append(attribute.name)
+        self.defaults = {
+            at: attribute.values[0]
+            for at, attribute in enumerate(self.attributes)
+            if attribute.kind == "nominal" and attribute.values
+        }
         self.blocks: list[Any] = []
         self.sizes: list[int] = []
 
@@ -337,10 +342,9 @@ class _Encoder:
                     "does; the line is damaged or the file truncated."
                 )
             given = self._pairs(text[1:-1], row, number, where)
-            for at, attribute in enumerate(self.attributes):
-                # What a sparse row leaves out is the first declared value, not nothing.
-                if at not in given and attribute.kind == "nominal":
-                    given[at] = attribute.values[0]
+            # What a sparse row leaves out is the first declared value, not nothing.
+            for at, value in self.defaults.items():
+                given.setdefault(at, value)
             for at, cell in sorted(given.items()):
                 if at in self.one_hot and cell != "?":
                     places.append((row, self.starts[at] + self._code(at, cell, row, where)))
@@ -388,7 +392,7 @@ class _Encoder:
                 [[value]],
                 [self.feature_names[column]],
                 self.missing,
-                lambda _, row=row: where(row),  # type: ignore[misc]
+                lambda _, row=row: where(row),
             ).item()
         return found
 
