@@ -1,11 +1,22 @@
-"""Where the real data sets lie: one place for tests and benchmarks."""
+"""The data sets of the benchmarks and where the real ones lie: one place for tests and commands."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["find_data_dir"]
+if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to import a package for it
+    import numpy as np
+
+    from milearn import Bags
+
+__all__ = ["DataSet", "available", "describe", "find_data_dir", "load"]
+
+EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
+FILES = {name: f"{name}.npz" for name in ("musk1", "musk2", "elephant", "fox", "tiger")}
 
 
 def find_data_dir() -> Path | None:
@@ -22,3 +33,66 @@ def find_data_dir() -> Path | None:
         if (place / "musk1.npz").is_file():
             return place
     return None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Bags with two classes; ``y`` is 1 for positive bags and 0 for the others."""
+
+    name: str
+    bags: Bags
+    y: np.ndarray
+
+
+def available(name: str) -> bool:
+    """Whether :func:`load` can load it here."""
+    if name in EMBEDDED:
+        return True
+    folder = find_data_dir()
+    return name in FILES and folder is not None and (folder / FILES[name]).is_file()
+
+
+@lru_cache(maxsize=8)
+def load(name: str) -> DataSet:
+    """A data set by name; kept, since every fold of a worker asks for it again.
+
+    Raises
+    ------
+    SystemExit
+        For an unknown name, or real data that are not there: the message says where to put them.
+    """
+    if name in EMBEDDED:
+        return DataSet(name, *_embedded(name))
+    if name not in FILES:
+        names = ", ".join([*EMBEDDED, *FILES])
+        raise SystemExit(f"There is no data set {name!r}: choose from {names}.")
+    folder = find_data_dir()
+    if folder is None or not (folder / FILES[name]).is_file():
+        raise SystemExit(
+            f"{name} is not here: put {FILES[name]} (and musk1.npz, by which the folder is "
+            "known) into ~/milearn_data, or set MILEARN_DATA to their folder."
+        )
+    from milearn.datasets import load_bags
+
+    bunch = load_bags(folder / FILES[name])
+    return DataSet(name, bunch.data, bunch.target.astype(int))
+
+
+def _embedded(name: str) -> tuple[Bags, np.ndarray]:
+    from milearn.datasets import load_digit_bags, make_bags
+
+    kind, _, size = name.partition("-")
+    n_bags = 24 if size == "tiny" else 120
+    if kind == "digits":
+        bunch = load_digit_bags(n_bags=n_bags, random_state=0)
+        return bunch.data, bunch.target
+    return make_bags(n_bags=n_bags, random_state=0)
+
+
+def describe(data: DataSet) -> str:
+    """``digits: 120 bags (60 positive), 900 instances, 64 features``."""
+    n_bags, n_features = data.bags.shape
+    return (
+        f"{data.name}: {n_bags} bags ({int(data.y.sum())} positive), "
+        f"{data.bags.n_instances} instances, {n_features} features"
+    )

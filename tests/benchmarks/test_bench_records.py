@@ -87,7 +87,7 @@ def test_a_write_that_the_system_cuts_short_is_completed(file, monkeypatch):
             return self.raw.write(data[:3])
 
     def reluctant_open(*args, **options):
-        return Reluctant(open(*args, **options))  # noqa: SIM115 (closed by Reluctant)
+        return Reluctant(open(*args, **options))
 
     monkeypatch.setattr(_records, "open", reluctant_open, raising=False)
     file.append({"key": "a", "value": "something longer than three bytes"})

@@ -1,0 +1,40 @@
+"""``python -m benchmarks <command>``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+
+# Folds run side by side and their matrices are small: threads inside BLAS would only get into
+# each other's way. It must stand before NumPy is imported; a value of the user's own counts.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+# A command is a module with HELP, add_arguments(parser) and main(args) -> exit status.
+COMMANDS = ("quick", "speed", "nested")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Benchmarks of milearn. Results are JSON lines, written as they come: a "
+        "command that was stopped goes on where it was when it is called again.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    for name in COMMANDS:
+        module = importlib.import_module(f"benchmarks.{name}")
+        sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
+        module.add_arguments(sub)
+        sub.set_defaults(main=module.main)
+    return parser
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = build_parser().parse_args(argv)
+    return args.main(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,182 @@
+"""The methods that are compared, each a pipeline and the grid over which it is tuned.
+
+Every method sees the same bags and does its own scaling inside the pipeline, so that nothing of
+a test fold enters a training fold. The floors are plain scikit-learn on a summary of each bag:
+a method for bags that does not beat them has not earned its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
+from milearn.svm import MISVC, InstanceMISVC
+
+__all__ = ["METHODS", "Method", "SetKernel", "select"]
+
+# Width of the search: C as it is, gamma as a multiple of 1 / n_features (of the matrix that the
+# kernel sees), the natural unit after standardisation.
+LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
+    "tiny": {"C": (1.0,), "gamma": (1.0,)},
+    "quick": {"C": (0.1, 1.0, 10.0), "gamma": (0.3, 1.0)},
+    "full": {"C": (0.1, 1.0, 10.0, 100.0, 1000.0), "gamma": (0.1, 0.3, 1.0, 3.0)},
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the tables.
+
+    Parameters
+    ----------
+    name : str
+        As it is typed after ``--methods``.
+    title : str
+        As it is printed.
+    build : callable
+        Makes the pipeline.
+    step : str
+        Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
+    kernel : {"linear", "rbf"}
+        With a linear kernel there is no gamma to choose.
+    width : int, default=1
+        Features that the kernel sees for one feature of an instance.
+    gamma : str, default=None
+        Full name of the parameter gamma, where it does not stand beside C.
+    floor : bool, default=False
+        Whether it is plain scikit-learn, to be beaten.
+    """
+
+    name: str
+    title: str
+    build: Callable[[], Pipeline]
+    step: str
+    kernel: str = "rbf"
+    width: int = 1
+    gamma: str | None = None
+    floor: bool = False
+
+    def grid(self, n_features: int, level: str) -> dict[str, list[float]]:
+        """The grid for ``GridSearchCV``, the simplest candidates first: they win ties."""
+        values = LEVELS[level]
+        grid = {f"{self.step}__C": list(values["C"])}
+        if self.kernel == "rbf":
+            unit = 1.0 / (n_features * self.width)
+            name = self.gamma or f"{self.step}__gamma"
+            grid[name] = [factor * unit for factor in values["gamma"]]
+        return grid
+
+
+class SetKernel(TransformerMixin, BaseEstimator):
+    """Bags to rows of the normalised set kernel with the training bags.
+
+    k(A, B) = s(A, B) / sqrt(s(A, A) s(B, B)), s the sum of an RBF kernel over all pairs of
+    instances (Gaertner et al. 2002). A floor in a few lines, not a part of the package.
+    """
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        self.gamma = gamma
+
+    def fit(self, X: Bags, y: Any = None) -> SetKernel:
+        self.bags_ = X
+        self.norms_ = self._norms(X)
+        return self
+
+    def transform(self, X: Bags) -> np.ndarray:
+        sums = _pair_sums(X.instances, self.bags_.instances, X, self.bags_, self.gamma)
+        return sums / self._norms(X)[:, None] / self.norms_
+
+    def _norms(self, bags: Bags) -> np.ndarray:
+        # Bag by bag: the matrix of all pairs of instances is not needed for its diagonal blocks.
+        return np.sqrt([rbf_kernel(block, gamma=self.gamma).sum() for block in bags])
+
+
+def _pair_sums(left: Any, right: Any, rows: Bags, columns: Bags, gamma: float) -> np.ndarray:
+    by_row = np.add.reduceat(rbf_kernel(left, right, gamma=gamma), rows.offsets[:-1], axis=0)
+    return np.add.reduceat(by_row, columns.offsets[:-1], axis=1)
+
+
+def _on_instances(estimator: Any) -> Callable[[], Pipeline]:
+    return lambda: make_pipeline(InstanceTransformer(StandardScaler()), estimator())
+
+
+def _statistics(*names: str) -> Callable[[], Pipeline]:
+    return lambda: make_pipeline(BagStatistics(names), StandardScaler(), SVC())
+
+
+def _misvc(kernel: str, slack: str) -> Method:
+    return Method(
+        f"misvc-{slack}-{kernel}",
+        f"MISVC, {slack} slack, {kernel}",
+        _on_instances(lambda: MISVC(kernel=kernel, slack=slack)),
+        "misvc",
+        kernel,
+    )
+
+
+def _instance_misvc(kernel: str) -> Method:
+    return Method(
+        f"instancemisvc-{kernel}",
+        f"InstanceMISVC, {kernel}",
+        _on_instances(lambda: InstanceMISVC(kernel=kernel)),
+        "instancemisvc",
+        kernel,
+    )
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "floor-minmax",
+            "floor: min/max + SVC",
+            _statistics("min", "max"),
+            "svc",
+            width=2,
+            floor=True,
+        ),
+        Method("floor-mean", "floor: mean + SVC", _statistics("mean"), "svc", floor=True),
+        Method(
+            "floor-setkernel",
+            "floor: set kernel + SVC",
+            lambda: make_pipeline(
+                InstanceTransformer(StandardScaler()), SetKernel(), SVC(kernel="precomputed")
+            ),
+            "svc",
+            gamma="setkernel__gamma",
+            floor=True,
+        ),
+        Method(
+            "single-rbf",
+            "SingleInstance(SVC), rbf",
+            _on_instances(lambda: SingleInstance(SVC())),
+            "singleinstance__estimator",
+        ),
+        *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
+        *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
+    )
+}
+
+
+def select(names: list[str]) -> list[Method]:
+    """Methods by name.
+
+    Raises
+    ------
+    SystemExit
+        For an unknown name.
+    """
+    for name in names:
+        if name not in METHODS:
+            raise SystemExit(f"There is no method {name!r}: choose from {', '.join(METHODS)}.")
+    return [METHODS[name] for name in names]

@@ -1,0 +1,120 @@
+"""The commands from end to end, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import data
+from benchmarks.__main__ import COMMANDS, build_parser
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+
+
+def call(*args, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, args)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )
+
+
+def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
+    first = call("quick", "--fast", "--out", tmp_path)
+    assert first.returncode == 0, first.stderr
+    lines = (tmp_path / "quick.jsonl").read_text().splitlines()
+    assert len(lines) == 2 * 8 * 2  # data sets, methods, folds
+    assert all("result" in json.loads(line) for line in lines)
+    assert "digits-tiny: 24 bags" in first.stdout
+    assert "floor: min/max + SVC" in first.stdout
+    assert "accuracy %" in first.stdout
+    assert (tmp_path / "quick.png").read_bytes().startswith(b"\x89PNG")
+
+    second = call("quick", "--fast", "--out", tmp_path, "--no-plot")
+    assert second.returncode == 0
+    assert "32 of 32 records are there already" in second.stderr
+    assert (tmp_path / "quick.jsonl").read_text().splitlines() == lines
+    # The tables come from the records alone, so both runs print the same ones.
+    tables = [run.stdout.partition("records:")[0] for run in (first, second)]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+def test_quick_survives_ctrl_c_with_workers(tmp_path):
+    command = [sys.executable, "-m", "benchmarks", "quick", "--out", str(tmp_path), "--jobs", "2"]
+    process = subprocess.Popen(
+        [*command, "--datasets", "digits"],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    results = tmp_path / "quick.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if results.exists() and results.read_bytes().count(b"\n") >= 2:
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    out, err = process.communicate(timeout=120)
+    if process.returncode == 0:
+        pytest.skip("the run was over before it could be stopped")
+    assert process.returncode == 130, err
+    assert "the same command goes on from here" in err
+    assert "Traceback" not in err
+    assert "folds missing" in out
+    for line in results.read_text().splitlines():
+        json.loads(line)
+
+
+def test_nested_runs_on_embedded_data(tmp_path):
+    done = call(
+        *("nested", "--datasets", "concept-tiny", "--methods", "floor-mean", "floor-setkernel"),
+        *("--repeats", "2", "--folds", "2", "--grid", "tiny", "--out", tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "floor: set kernel + SVC" in done.stdout
+    assert "(8 of 8)" in done.stdout
+
+
+def test_help_names_every_command_and_option():
+    top = call("--help")
+    assert top.returncode == 0
+    for command in COMMANDS:
+        assert command in top.stdout
+        help_text = call(command, "--help").stdout
+        assert "--fresh" in help_text
+        assert "--out DIR" in help_text
+
+
+def test_without_real_data_quick_leaves_musk_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(data, "find_data_dir", lambda: None)
+    args = build_parser().parse_args(
+        [
+            *("quick", "--datasets", "concept-tiny", "musk1", "--methods", "floor-minmax"),
+            *("--jobs", "1", "--no-plot", "--out", str(tmp_path)),
+        ]
+    )
+    assert args.main(args) == 0
+    assert "musk1 is left out: no data folder" in capsys.readouterr().out
+
+
+def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch):
+    with pytest.raises(SystemExit, match="There is no data set 'musk3': choose from"):
+        data.load("musk3")
+    monkeypatch.setattr(data, "find_data_dir", lambda: None)
+    with pytest.raises(SystemExit, match=r"musk2 is not here: put musk2\.npz"):
+        data.load.__wrapped__("musk2")
+    assert data.available("digits")
+    assert not data.available("musk2")
