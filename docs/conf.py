@@ -1,0 +1,111 @@
+"""Sphinx configuration: ``python -m sphinx -W -b html docs docs/_build/html``; needs no network."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.errors import ExtensionError
+
+import milearn
+
+project = "milearn"
+author = "the milearn developers"
+copyright = "2026, the milearn developers"
+version = release = milearn.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+]
+templates_path = ["_templates"]
+exclude_patterns = ["_build"]
+
+# Roles with a scikit-learn target would need its inventory from the network: they stay plain text.
+nitpicky = False
+default_role = "code"
+add_module_names = False
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the numpydoc sections say more than the annotations
+numpydoc_show_class_members = False  # the class template lists the members, once
+numpydoc_xref_param_type = False
+
+# Formulas become MathML, which every current browser draws by itself: the usual script would be
+# fetched from the network by everyone who opens a page.
+html_math_renderer = "mathml"
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"milearn {release}"
+html_static_path = ["_static"]
+html_css_files = ["formula.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "show_toc_level": 2,
+}
+html_sidebars = {"index": [], "install": [], "references": [], "changelog": []}
+
+
+def _skip_foreign(
+    app: Any, what: str, name: str, member: Any, skip: bool, options: Any
+) -> bool | None:
+    """Leave out what scikit-learn's base classes add: its documentation is its own.
+
+    Its docstrings also refer to pages of its user guide, which do not exist here.
+    """
+    if name.startswith("set_") and name.endswith("_request"):
+        return True  # made by scikit-learn at run time, in our class's name
+    home = getattr(inspect.unwrap(member) if callable(member) else member, "__module__", None)
+    if isinstance(home, str) and home.split(".")[0] == "sklearn":
+        return True
+    return None
+
+
+def _escape_shapes(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
+    """Keep ``coef_ : ndarray of shape (n_features_in_,)`` from being read as a hyperlink.
+
+    reStructuredText takes a word that ends in an underscore for a reference; numpydoc protects
+    the name before the colon only.
+    """
+    for number, line in enumerate(lines):
+        kind = re.match(r"^(\s*[\w*, ]+ : )(.*)$", line)
+        if kind:
+            safe = re.sub(r"(?<![`\w.])(\w+)_(?=[,)])", r"\1\\_", kind[2])
+            lines[number] = kind[1] + safe
+
+
+def _mathml(source: str, **options: Any) -> str:
+    # Two pieces of common TeX that the converter does not know.
+    source = re.sub(r"\\([td]?frac)(\d)(\d)", r"\\\1{\2}{\3}", source).replace(r"\dots", r"\ldots")
+    try:
+        return tex2mathml(source, **options)
+    except MathError as error:
+        raise ExtensionError(f"A formula cannot be drawn ({error}): {source}") from error
+
+
+def _inline_formula(writer: Any, node: Any) -> None:
+    writer.body.append(_mathml(node.astext(), as_block=False))
+    raise nodes.SkipNode
+
+
+def _displayed_formula(writer: Any, node: Any) -> None:
+    source = node.astext()
+    if r"\\" in source and r"\begin" not in source:
+        source = rf"\begin{{aligned}}{source}\end{{aligned}}"
+    writer.body.append(f'<div class="formula">{_mathml(source, as_block=True)}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Any) -> None:
+    app.add_html_math_renderer("mathml", (_inline_formula, None), (_displayed_formula, None))
+    app.connect("autodoc-skip-member", _skip_foreign)
+    app.connect("autodoc-process-docstring", _escape_shapes, priority=100)  # before numpydoc
