@@ -1,0 +1,199 @@
+"""What a splitter has to divide: classes, sizes, groups and missing labels, read and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import indexable
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import column_or_1d
+
+from ..base import as_bags
+
+__all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
+
+
+class BagSplitter(BaseCrossValidator):
+    """Base of the splitters: ``groups`` requested under metadata routing, one ``split``."""
+
+    # Requested like the group splitters of scikit-learn do, so that params={"groups": ...} needs
+    # no further word from the user.
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    unlabeled: Any
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the indices of the training and test bags of each split.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
+            The numbers of instances are read from it; a row of a matrix is one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
+            mark unlabelled bags.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as those of a patient, stay on one side.
+
+        Yields
+        ------
+        train : ndarray of shape (n_train,), sorted
+        test : ndarray of shape (n_test,), sorted
+
+        Raises
+        ------
+        ValueError
+            When labels, groups and sizes leave no split in which training and test bags hold
+            every class.
+        """
+        problem = read_problem(type(self).__name__, X, y, groups, self.unlabeled)
+        for test, train in self._masks(problem):
+            problem.include_unlabelled(test, train)
+            yield np.flatnonzero(train), np.flatnonzero(test)
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Masks over all bags of the labelled test and training bags of each split."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Labelled bags of known size and class, in units that must not be divided.
+
+    Attributes
+    ----------
+    n_bags : int, unlabelled bags included
+    classes : ndarray of shape (n_classes,)
+    labelled : ndarray of shape (n_labelled,), positions of the labelled bags
+    codes : ndarray of shape (n_labelled,), class numbers
+    sizes : ndarray of shape (n_labelled,), numbers of instances
+    units : ndarray of shape (n_labelled,), number of the group of each labelled bag, from 0
+        without gaps; every bag is its own when no groups were given
+    grouped : bool, whether a group holds two labelled bags or more
+    groups : ndarray of shape (n_bags,) or None, codes of the groups of all bags
+    """
+
+    n_bags: int
+    classes: np.ndarray
+    labelled: np.ndarray
+    codes: np.ndarray
+    sizes: np.ndarray
+    units: np.ndarray
+    grouped: bool
+    groups: np.ndarray | None
+
+    @property
+    def n_units(self) -> int:
+        return int(self.units.max()) + 1
+
+    def unit_table(self, values: np.ndarray | None = None) -> np.ndarray:
+        """Sum of ``values`` (default: bags) over units and classes, (n_units, n_classes)."""
+        n_classes = len(self.classes)
+        table = np.bincount(
+            self.units * n_classes + self.codes, weights=values, minlength=self.n_units * n_classes
+        )
+        return table.reshape(self.n_units, n_classes)
+
+    def mask(self, chosen: np.ndarray) -> np.ndarray:
+        """Mask over all bags from one over the labelled bags."""
+        mask = np.zeros(self.n_bags, dtype=bool)
+        mask[self.labelled[chosen]] = True
+        return mask
+
+    def include_unlabelled(self, test: np.ndarray, train: np.ndarray) -> None:
+        """Put unlabelled bags into the training mask, but for those of a tested group."""
+        unlabelled = np.ones(self.n_bags, dtype=bool)
+        unlabelled[self.labelled] = False
+        if self.groups is not None:
+            unlabelled &= ~np.isin(self.groups, self.groups[test])
+        train |= unlabelled
+
+
+def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Problem:
+    """Read and check what a splitter was given; ``name`` is that of the splitter."""
+    if y is None:
+        raise ValueError(f"{name} needs y: pass the class of each bag.")
+    X, y, groups = indexable(X, y, groups)
+    sizes = _sizes(X)
+    y = column_or_1d(np.asarray(y), warn=True)
+    missing = _missing(y)
+    if unlabeled is not None:
+        missing |= np.array([label == unlabeled for label in y.tolist()], dtype=bool)
+    labelled = np.flatnonzero(~missing)
+    if len(labelled) == 0:
+        raise ValueError("y holds no label: every bag is unlabelled.")
+    known = np.array(y[labelled].tolist())
+    kind = type_of_target(known)
+    if kind not in ("binary", "multiclass"):
+        raise ValueError(
+            f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
+            "KFold, GroupKFold or ShuffleSplit, which take bags as they are."
+        )
+    classes, codes = np.unique(known, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes.tolist()[0]!r}): every split needs bags of at "
+            "least two classes on both sides."
+        )
+    units, grouped, group_codes = np.arange(len(labelled)), False, None
+    if groups is not None:
+        group_codes = _group_codes(groups)
+        present, units = np.unique(group_codes[labelled], return_inverse=True)
+        grouped = len(present) < len(labelled)
+    return Problem(
+        n_bags=len(sizes),
+        classes=classes,
+        labelled=labelled,
+        codes=codes,
+        sizes=sizes[labelled],
+        units=units,
+        grouped=grouped,
+        groups=group_codes,
+    )
+
+
+def check_count(name: str, value: Any, least: int) -> int:
+    """A whole number of splits or repeats, refused in scikit-learn's way when it is none."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")
+    return int(value)
+
+
+def _sizes(X: Any) -> np.ndarray:
+    bags = as_bags(X)
+    if bags is not None:
+        return bags.sizes
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    return np.ones(n_rows, dtype=np.intp)
+
+
+def _missing(y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind == "f":
+        return np.isnan(y)
+    if y.dtype != object:
+        return np.zeros(len(y), dtype=bool)
+    return np.array([_is_missing(label) for label in y], dtype=bool)
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:
+        # pandas.NA is neither equal nor unequal to itself.
+        return True
+
+
+def _group_codes(groups: Any) -> np.ndarray:
+    keys = column_or_1d(np.asarray(groups), warn=True)
+    missing = np.flatnonzero(_missing(keys))
+    if len(missing):
+        raise ValueError(f"groups is missing for bag {missing[0]}: give every bag its group.")
+    codes: dict[Hashable, int] = {}
+    return np.array([codes.setdefault(key, len(codes)) for key in keys.tolist()], dtype=np.intp)

@@ -1,0 +1,237 @@
+"""Repeated random splits, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ._problem import BagSplitter, Problem, check_count
+
+__all__ = ["BagShuffleSplit"]
+
+# Each attempt draws a new order of the groups. Where groups hold several classes each an order
+# can run into a dead end; as many failures in a row mean that hardly any order does not.
+_ATTEMPTS = 100
+
+# A product this near to a whole number is meant to be it: 0.7 of 10 bags are 7, and not 6.
+_ROUNDING = 1e-9
+
+_UNUSED, _TEST, _TRAIN = 0, 1, 2
+
+
+class BagShuffleSplit(BagSplitter):
+    """Random splits with a given share of training bags, drawn class by class.
+
+    It is the protocol of papers that train on, say, a third of the positive and a third of the
+    negative bags and repeat that with other draws. Every split holds the same number of bags of
+    each class, as near to the shares of the classes as whole bags allow, and at least one bag of
+    each class on both sides.
+
+    With groups, whole groups are drawn in random order and taken while that brings the numbers of
+    bags of each class nearer to the wanted ones, which are then met about, not exactly.
+
+    Parameters
+    ----------
+    n_splits : int, default=10
+        Number of splits.
+    test_size : float or int, default=None
+        Share or number of the labelled bags to test on. None: what ``train_size`` leaves, or 0.1
+        when that is None too.
+    train_size : float or int, default=None
+        Share or number of the labelled bags to train on; None: what ``test_size`` leaves.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same splits at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, besides NaN and None. Unlabelled bags are
+        treated as in :class:`StratifiedBagKFold`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import BagShuffleSplit
+    >>> cv = BagShuffleSplit(n_splits=2, train_size=1 / 3, random_state=0)
+    >>> y = np.array([1, 1, 1, 0, 0, 0, 0, 0, 0])
+    >>> for train, test in cv.split(np.zeros((9, 1)), y):
+    ...     print(y[train], y[test])
+    [1 0 0] [1 1 0 0 0 0]
+    [1 0 0] [1 1 0 0 0 0]
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 10,
+        *,
+        test_size: Any = None,
+        train_size: Any = None,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 1)
+        _check_share("test_size", test_size)
+        _check_share("train_size", train_size)
+        if _is_share(test_size) and _is_share(train_size) and test_size + train_size > 1:
+            raise ValueError(
+                f"test_size={test_size} and train_size={train_size} are more than all bags: "
+                "their sum must not exceed 1."
+            )
+        self.test_size = test_size
+        self.train_size = train_size
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of splits; the arguments are ignored."""
+        return self.n_splits
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        n_test, n_train = _numbers(len(problem.codes), self.test_size, self.train_size)
+        _check_feasible(problem, n_test, n_train)
+        counts = np.bincount(problem.codes, minlength=len(problem.classes))
+        wanted_test = _allot(n_test, counts, counts - 1)
+        rest = counts - wanted_test
+        wanted_train = _allot(n_train, rest, rest)
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            if problem.grouped:
+                side = _draw_groups(problem, wanted_test, wanted_train, rng)[problem.units]
+            else:
+                side = _draw(problem, wanted_test, wanted_train, rng)
+            yield problem.mask(side == _TEST), problem.mask(side == _TRAIN)
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+def _is_share(size: Any) -> bool:
+    return isinstance(size, (float, np.floating))
+
+
+def _check_share(name: str, size: Any) -> None:
+    if size is None or (_is_share(size) and 0 < size < 1):
+        return
+    whole = isinstance(size, (int, np.integer)) and not isinstance(size, bool)
+    if not whole or size < 1:
+        raise ValueError(
+            f"{name}={size!r} is neither a share between 0 and 1 nor a number of bags of at "
+            "least 1."
+        )
+
+
+def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
+    """Numbers of test and training bags among n labelled ones."""
+    if test_size is None and train_size is None:
+        test_size = 0.1
+    test = train = None
+    if test_size is not None:
+        test = ceil(test_size * n - _ROUNDING) if _is_share(test_size) else int(test_size)
+    if train_size is not None:
+        train = floor(train_size * n + _ROUNDING) if _is_share(train_size) else int(train_size)
+    if test is None:
+        assert train is not None
+        test = n - train
+    if train is None:
+        train = n - test
+    if test < 1 or train < 1 or test + train > n:
+        raise ValueError(
+            f"test_size={test_size} and train_size={train_size} ask for {test} test and {train} "
+            f"training bags of {n} labelled ones: leave at least one for each side."
+        )
+    return test, train
+
+
+def _check_feasible(problem: Problem, n_test: int, n_train: int) -> None:
+    n_classes = len(problem.classes)
+    for side, number in (("test", n_test), ("training", n_train)):
+        if number < n_classes:
+            raise ValueError(
+                f"{number} {side} bag(s) cannot hold {n_classes} classes: raise the share of "
+                f"{side} bags."
+            )
+    for code, count in enumerate((problem.unit_table() > 0).sum(axis=0)):
+        if count < 2:
+            what = "group" if problem.grouped else "labelled bag"
+            raise ValueError(
+                f"Class {problem.classes.tolist()[code]!r} is in one {what} only: it needs two, "
+                "one to train on and one to test on; add bags of this class or leave it out."
+            )
+
+
+def _allot(total: int, counts: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Whole numbers near to ``total * counts / counts.sum()``, from 1 to ``most``, of that sum."""
+    ideal = total * counts / counts.sum()
+    allotted = np.clip(np.floor(ideal).astype(np.intp), 1, most)
+    while (difference := total - int(allotted.sum())) != 0:
+        step = 1 if difference > 0 else -1
+        room = allotted < most if step > 0 else allotted > 1
+        if not room.any():
+            break
+        gain = np.where(room, step * (ideal - allotted), -np.inf)
+        allotted[np.argmax(gain)] += step
+    return allotted
+
+
+# -- draws -------------------------------------------------------------------------------------
+
+
+def _draw(problem: Problem, wanted_test: np.ndarray, wanted_train: np.ndarray, rng: Any) -> Any:
+    """Side of each labelled bag."""
+    side = np.full(len(problem.codes), _UNUSED)
+    for code in range(len(problem.classes)):
+        members = rng.permutation(np.flatnonzero(problem.codes == code))
+        stop = wanted_test[code]
+        side[members[:stop]] = _TEST
+        side[members[stop : stop + wanted_train[code]]] = _TRAIN
+    return side
+
+
+def _draw_groups(
+    problem: Problem, wanted_test: np.ndarray, wanted_train: np.ndarray, rng: Any
+) -> np.ndarray:
+    """Side of each group."""
+    table = problem.unit_table()
+    complete = bool((wanted_test + wanted_train == table.sum(axis=0)).all())
+    for _ in range(_ATTEMPTS):
+        side = np.full(len(table), _UNUSED)
+        order = rng.permutation(len(table))
+        if not _reserve(table, side, order):
+            continue
+        _fill(table, side, order, _TEST, wanted_test)
+        if complete:
+            side[side == _UNUSED] = _TRAIN
+        else:
+            _fill(table, side, order, _TRAIN, wanted_train)
+        return side
+    raise ValueError(
+        f"The groups were drawn {_ATTEMPTS} times and always left a class out of the training or "
+        "the test bags: use smaller groups."
+    )
+
+
+def _reserve(table: np.ndarray, side: np.ndarray, order: np.ndarray) -> bool:
+    """One group of each class for both sides, rarest class first; False when none is left."""
+    holds = table > 0
+    for code in np.argsort(holds.sum(axis=0), kind="stable"):
+        for target in (_TEST, _TRAIN):
+            if (holds[:, code] & (side == target)).any():
+                continue
+            free = order[holds[order, code] & (side[order] == _UNUSED)]
+            if len(free) == 0:
+                return False
+            side[free[0]] = target
+    return True
+
+
+def _fill(
+    table: np.ndarray, side: np.ndarray, order: np.ndarray, target: int, wanted: np.ndarray
+) -> None:
+    """Take free groups in turn while the numbers of bags come nearer to the wanted ones."""
+    missing = (wanted - table[side == target].sum(axis=0)) / wanted
+    for unit in order[side[order] == _UNUSED]:
+        after = missing - table[unit] / wanted
+        if after @ after < missing @ missing:
+            side[unit] = target
+            missing = after

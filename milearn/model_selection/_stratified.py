@@ -1,0 +1,292 @@
+"""Folds with balanced classes and instance counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.model_selection import BaseCrossValidator
+from sklearn.utils import check_random_state
+
+from ._problem import BagSplitter, Problem, check_count
+
+__all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold"]
+
+# Under shuffle, bags whose sizes differ by less than this factor may change places in the order
+# in which they are dealt. All sizes are within it on most data, so that the order is random there,
+# while bags far larger than the others are still dealt first and can be made up for.
+_SHUFFLE_FACTOR = 8.0
+
+
+class StratifiedBagKFold(BagSplitter):
+    r"""K folds in which classes and numbers of instances are balanced.
+
+    The cost of training and what a fold can teach depend on its instances, and bags differ in
+    size, so bags are not merely counted. Without groups, the bags of each class are dealt in
+    rounds of ``n_splits``, from the largest to the smallest: the largest bag of a round goes to
+    the fold that holds the fewest instances of the class, and so on. The parts of the classes are
+    then matched, heavy to light. It follows that
+
+    * the folds hold equally many bags of each class, but for one,
+    * the folds hold equally many bags, but for one,
+    * the numbers of instances of a class differ between folds by at most the size of the largest
+      bag of the class.
+
+    With groups, whole groups are placed, those with the rarest class first and large ones before
+    small ones, each into the fold with the smallest shares of bags and instances of its classes,
+    folds that lack the class before others. When a fold lacks a class at the end, a group that
+    can be spared is moved there.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    shuffle : bool, default=False
+        Deal bags of about the same size in random order. Bags whose sizes lie within a factor of
+        eight may change places. Without it the folds depend on the data alone.
+    random_state : int, RandomState instance or None, default=None
+        Only with ``shuffle=True``. Pass an int for the same folds at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, besides NaN and None.
+
+    Notes
+    -----
+    Unlabelled bags are never tested and always among the training bags, with one exception: when
+    groups are given, those that share a group with a test bag are left out of that split, since
+    they would show the model what it is tested on. ``cross_val_predict`` refuses data with
+    unlabelled bags, as not every bag is tested.
+
+    Every class occurs in each test fold, and therefore among each set of training bags. Where
+    that cannot be, ``split`` raises an error, and never yields a fold without a positive bag.
+
+    See Also
+    --------
+    RepeatedStratifiedBagKFold : Several times with other folds.
+    BagShuffleSplit : Random splits with a given share of training bags.
+
+    References
+    ----------
+    R. L. Graham. Bounds on multiprocessing timing anomalies. SIAM Journal on Applied Mathematics
+    17(2), 1969 (largest first).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.model_selection import StratifiedBagKFold
+    >>> sizes = [9, 1, 1, 5, 2, 4]
+    >>> bags = Bags.from_list([np.zeros((size, 1)) for size in sizes])
+    >>> y = [1, 1, 1, 0, 0, 0]
+    >>> for train, test in StratifiedBagKFold(n_splits=3).split(bags, y):
+    ...     print(test, bags[test].n_instances)
+    [2 3] 6
+    [1 5] 5
+    [0 4] 11
+    """
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        shuffle: bool = False,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 2)
+        if not isinstance(shuffle, (bool, np.bool_)):
+            raise TypeError(f"shuffle must be True or False, got {shuffle!r}.")
+        if not shuffle and random_state is not None:
+            raise ValueError(
+                "random_state has no effect without shuffle: set shuffle=True or leave "
+                "random_state out."
+            )
+        self.shuffle = shuffle
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds; the arguments are ignored."""
+        return self.n_splits
+
+    def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        _check_feasible(problem, self.n_splits)
+        rng = check_random_state(self.random_state) if self.shuffle else None
+        if problem.grouped:
+            folds = _place_groups(problem, self.n_splits, rng)[problem.units]
+        else:
+            folds = _deal(problem, self.n_splits, rng)
+        for fold in range(self.n_splits):
+            yield problem.mask(folds == fold), problem.mask(folds != fold)
+
+
+class RepeatedStratifiedBagKFold(BaseCrossValidator):
+    """:class:`StratifiedBagKFold` several times, shuffled anew each time.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds, at least 2.
+    n_repeats : int, default=10
+        Number of repeats.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same folds at every call.
+    unlabeled : label, default=None
+        A value of ``y`` that marks unlabelled bags, besides NaN and None.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.model_selection import RepeatedStratifiedBagKFold
+    >>> cv = RepeatedStratifiedBagKFold(n_splits=2, n_repeats=3, random_state=0)
+    >>> cv.get_n_splits()
+    6
+    >>> len(list(cv.split(np.zeros((8, 1)), [0, 1] * 4)))
+    6
+    """
+
+    __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
+
+    def __init__(
+        self,
+        n_splits: int = 5,
+        *,
+        n_repeats: int = 10,
+        random_state: Any = None,
+        unlabeled: Any = None,
+    ) -> None:
+        self.n_splits = check_count("n_splits", n_splits, 2)
+        self.n_repeats = check_count("n_repeats", n_repeats, 1)
+        self.random_state = random_state
+        self.unlabeled = unlabeled
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of folds times number of repeats; the arguments are ignored."""
+        return self.n_splits * self.n_repeats
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``."""
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_repeats):
+            yield from StratifiedBagKFold(
+                self.n_splits, shuffle=True, random_state=rng, unlabeled=self.unlabeled
+            ).split(X, y, groups)
+
+
+# -- feasibility -------------------------------------------------------------------------------
+
+
+def _check_feasible(problem: Problem, n_splits: int) -> None:
+    holds = problem.unit_table() > 0
+    for code, count in enumerate(holds.sum(axis=0)):
+        if count >= n_splits:
+            continue
+        what = "group(s)" if problem.grouped else "labelled bag(s)"
+        remedy = f"use n_splits={count}" if count >= 2 else "add bags of this class or leave it out"
+        raise ValueError(
+            f"Class {problem.classes.tolist()[code]!r} is in {count} {what} but "
+            f"n_splits={n_splits}: every fold needs one; {remedy}."
+        )
+
+
+# -- without groups ------------------------------------------------------------------------------
+
+
+def _dealing_order(sizes: np.ndarray, rng: Any) -> np.ndarray:
+    keys = np.log(np.maximum(sizes, 1))
+    if rng is not None:
+        keys = keys + rng.uniform(0, np.log(_SHUFFLE_FACTOR), size=len(keys))
+    return np.argsort(-keys, kind="stable")
+
+
+def _ascending(rng: Any, *keys: np.ndarray) -> np.ndarray:
+    """Positions by the keys, the first counting most; ties at random or as they stand."""
+    n = len(keys[0])
+    ties = np.arange(n) if rng is None else rng.permutation(n)
+    return np.lexsort((ties, *keys[::-1]))
+
+
+def _deal(problem: Problem, k: int, rng: Any) -> np.ndarray:
+    """Fold of each labelled bag."""
+    folds = np.empty(len(problem.codes), dtype=np.intp)
+    bags, instances = np.zeros(k, dtype=np.intp), np.zeros(k, dtype=np.intp)
+    for code in range(len(problem.classes)):
+        members = np.flatnonzero(problem.codes == code)
+        parts, counts, loads = _deal_class(problem.sizes[members], k, rng)
+        # Folds with few bags take the parts with many, then light folds the heavy parts: sorted
+        # against each other the two never add up to a wider spread than either has.
+        fold_of_part = np.empty(k, dtype=np.intp)
+        fold_of_part[_ascending(rng, -counts, -loads)] = _ascending(rng, bags, instances)
+        folds[members] = fold_of_part[parts]
+        np.add.at(bags, fold_of_part, counts)
+        np.add.at(instances, fold_of_part, loads)
+    return folds
+
+
+def _deal_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Part of each bag of one class, and the bags and instances of each part."""
+    parts = np.empty(len(sizes), dtype=np.intp)
+    loads = np.zeros(k, dtype=np.intp)
+    order = _dealing_order(sizes, rng)
+    for start in range(0, len(order), k):
+        hand = order[start : start + k]
+        hand = hand[np.argsort(-sizes[hand], kind="stable")]
+        takers = _ascending(rng, loads)[: len(hand)]
+        parts[hand] = takers
+        loads[takers] += sizes[hand]
+    return parts, np.bincount(parts, minlength=k), loads
+
+
+# -- with groups ---------------------------------------------------------------------------------
+
+
+def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
+    """Fold of each group."""
+    bags = problem.unit_table()
+    instances = problem.unit_table(problem.sizes)
+    # Bags and instances of a class weigh the same, and a rare class as much as a common one.
+    weights = np.hstack([bags / bags.sum(axis=0), instances / instances.sum(axis=0)])
+    holds = bags > 0
+    folds = np.full(len(bags), -1, dtype=np.intp)
+    shares = np.zeros((k, weights.shape[1]))
+    covered = np.zeros((k, holds.shape[1]), dtype=bool)
+    for code in np.argsort(holds.sum(axis=0), kind="stable"):
+        members = np.flatnonzero(holds[:, code] & (folds < 0))
+        covered[folds[holds[:, code] & (folds >= 0)], code] = True
+        for unit in members[_dealing_order(instances[members].sum(axis=1), rng)]:
+            # The sum of squared shares grows least where this product is smallest.
+            growth = shares @ weights[unit]
+            fold = _ascending(rng, covered[:, code], growth, shares.sum(axis=1))[0]
+            folds[unit] = fold
+            shares[fold] += weights[unit]
+            covered[fold] |= holds[unit]
+    _repair(problem, folds, holds, weights, k)
+    return folds
+
+
+def _repair(
+    problem: Problem, folds: np.ndarray, holds: np.ndarray, weights: np.ndarray, k: int
+) -> None:
+    """Move groups until every fold holds every class; each move covers one more."""
+    while True:
+        covers = np.zeros((k, holds.shape[1]), dtype=np.intp)
+        np.add.at(covers, folds, holds)
+        lacking = np.argwhere(covers == 0)
+        if len(lacking) == 0:
+            return
+        # Moving a unit may uncover nothing: each of its classes is in another unit of its fold.
+        spare = (~holds | (covers[folds] > 1)).all(axis=1)
+        for fold, code in lacking:
+            candidates = np.flatnonzero(spare & holds[:, code])
+            if len(candidates):
+                smallest = np.argmin(weights[candidates].sum(axis=1))
+                folds[candidates[smallest]] = fold
+                break
+        else:
+            label = problem.classes.tolist()[lacking[0][1]]
+            raise ValueError(
+                f"The groups leave a fold without a bag of class {label!r}: use fewer than "
+                f"n_splits={k} folds, or smaller groups."
+            )

@@ -1,0 +1,200 @@
+"""BagShuffleSplit: class-wise shares, groups, missing labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.model_selection import BagShuffleSplit
+from milearn.preprocessing import BagStatistics
+
+Y = np.repeat([0, 1, 2], [60, 30, 10])
+X = np.zeros((100, 1))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "train", "test"),
+    [
+        ({}, [54, 27, 9], [6, 3, 1]),
+        ({"train_size": 0.3}, [18, 9, 3], [42, 21, 7]),
+        ({"test_size": 0.2}, [48, 24, 8], [12, 6, 2]),
+        ({"test_size": 10, "train_size": 20}, [12, 6, 2], [6, 3, 1]),
+        ({"test_size": 0.2, "train_size": 0.2}, [12, 6, 2], [12, 6, 2]),
+        ({"test_size": 4}, [58, 29, 9], [2, 1, 1]),
+        ({"train_size": 3}, [1, 1, 1], [59, 29, 9]),
+    ],
+)
+def test_shares_of_every_class(sizes, train, test):
+    cv = BagShuffleSplit(5, random_state=0, **sizes)
+    for left, right in cv.split(X, Y):
+        assert np.bincount(Y[left]).tolist() == train
+        assert np.bincount(Y[right]).tolist() == test
+        assert len(np.intersect1d(left, right)) == 0
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whole_numbers_near_the_shares(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(2, 40, size=rng.integers(2, 6))
+    y = rng.permutation(np.repeat(np.arange(len(counts)), counts))
+    n, k = len(y), len(counts)
+    test = int(rng.integers(k, n - k + 1))
+    for train, tested in BagShuffleSplit(2, test_size=test).split(np.zeros((n, 1)), y):
+        drawn = np.bincount(y[tested], minlength=k)
+        assert drawn.sum() == test
+        assert len(train) == n - test
+        assert (drawn >= 1).all()
+        assert (drawn < counts).all()
+        ideal = test * counts / n
+        inner = (ideal >= 1) & (ideal <= counts - 1)
+        if inner.all():
+            assert (np.abs(drawn - ideal) < 1).all()
+
+
+def test_every_bag_is_drawn_about_equally_often():
+    tested = np.zeros(100)
+    for _, test in BagShuffleSplit(600, test_size=0.5, random_state=0).split(X, Y):
+        tested[test] += 1
+    assert abs(tested / 600 - 0.5).max() < 4.5 * np.sqrt(0.25 / 600)
+
+
+def test_reproducible():
+    def drawn(state):
+        return [test.tolist() for _, test in BagShuffleSplit(3, random_state=state).split(X, Y)]
+
+    assert drawn(0) == drawn(0)
+    assert drawn(0) != drawn(1)
+    assert drawn(0)[0] != drawn(0)[1]
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("sizes", [{"test_size": 0.3}, {"test_size": 0.2, "train_size": 0.4}])
+def test_groups_stay_together(sizes, mixed):
+    groups = np.random.default_rng(0).integers(0, 25, size=100)
+    if not mixed:
+        groups = groups + 100 * Y
+    for train, test in BagShuffleSplit(20, random_state=0, **sizes).split(X, Y, groups):
+        assert not set(groups[train]) & set(groups[test])
+        assert set(Y[train]) == set(Y[test]) == {0, 1, 2}
+        assert abs(len(test) - 100 * sizes["test_size"]) <= 12
+        wanted = 100 * sizes.get("train_size", 1 - sizes["test_size"])
+        assert abs(len(train) - wanted) <= 12
+
+
+def test_unlabelled_bags_train_and_are_not_tested():
+    y = np.where(np.arange(100) % 3 == 0, np.nan, Y)
+    hidden = np.isnan(y)
+    for train, test in BagShuffleSplit(5, train_size=0.3, random_state=0).split(X, y):
+        assert hidden[train].sum() == hidden.sum()
+        assert not hidden[test].any()
+        assert (~hidden[train]).sum() == int(0.3 * (~hidden).sum())
+    for train, test in BagShuffleSplit(5, unlabeled=2, random_state=0).split(X, Y):
+        assert np.sum(Y[train] == 2) == 10
+        assert set(Y[test]) == {0, 1}
+
+
+def test_unlabelled_bags_of_a_tested_group_are_left_out():
+    y = np.where(np.arange(100) % 3 == 0, np.nan, Y)
+    groups = np.random.default_rng(0).integers(0, 25, size=100)
+    for train, test in BagShuffleSplit(5, random_state=0).split(X, y, groups):
+        assert not set(groups[train]) & set(groups[test])
+
+
+def test_within_scikit_learn():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1], 20)
+    bags = Bags.from_list([rng.normal(label, 1, size=(3, 2)) for label in y])
+    groups = np.arange(40) // 2
+    cv = BagShuffleSplit(3, test_size=0.25, random_state=0)
+    model = make_pipeline(BagStatistics(), SVC())
+    plain = cross_validate(model, bags, y, groups=groups, cv=cv)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = cross_validate(model, bags, y, params={"groups": groups}, cv=cv)
+    np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
+    assert cv.get_n_splits() == 3
+    assert repr(cv) == (
+        "BagShuffleSplit(n_splits=3, random_state=0, test_size=0.25, train_size=None,\n"
+        "        unlabeled=None)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cv", "y", "groups", "sentence"),
+    [
+        (
+            BagShuffleSplit(test_size=2),
+            Y,
+            None,
+            "2 test bag(s) cannot hold 3 classes: raise the share of test bags.",
+        ),
+        (
+            BagShuffleSplit(train_size=0.02),
+            Y,
+            None,
+            "2 training bag(s) cannot hold 3 classes: raise the share of training bags.",
+        ),
+        (
+            BagShuffleSplit(test_size=100),
+            Y,
+            None,
+            "test_size=100 and train_size=None ask for 100 test and 0 training bags of 100 "
+            "labelled ones: leave at least one for each side.",
+        ),
+        (
+            BagShuffleSplit(test_size=90, train_size=20),
+            Y,
+            None,
+            "test_size=90 and train_size=20 ask for 90 test and 20 training bags of 100 labelled "
+            "ones: leave at least one for each side.",
+        ),
+        (
+            BagShuffleSplit(),
+            np.arange(100) == 3,
+            None,
+            "Class True is in one labelled bag only: it needs two, one to train on and one to "
+            "test on; add bags of this class or leave it out.",
+        ),
+        (
+            BagShuffleSplit(),
+            Y,
+            Y,
+            "Class 0 is in one group only: it needs two, one to train on and one to test on; add "
+            "bags of this class or leave it out.",
+        ),
+        (
+            BagShuffleSplit(),
+            np.repeat([0, 1, 0, 2, 1, 2], [10, 20, 10, 20, 20, 20]),
+            np.repeat(["a", "b", "c"], [30, 30, 40]),
+            "The groups were drawn 100 times and always left a class out of the training or the "
+            "test bags: use smaller groups.",
+        ),
+        (BagShuffleSplit(), None, None, "BagShuffleSplit needs y: pass the class of each bag."),
+    ],
+)
+def test_impossible_splits(cv, y, groups, sentence):
+    with pytest.raises(ValueError, match=r"\.$") as error:
+        list(cv.split(X, y, groups))
+    assert str(error.value) == sentence
+
+
+@pytest.mark.parametrize("name", ["test_size", "train_size"])
+@pytest.mark.parametrize("size", [0.0, 1.0, 0, -3, "half", True])
+def test_bad_sizes(name, size):
+    with pytest.raises(ValueError, match=name) as error:
+        BagShuffleSplit(**{name: size})
+    assert str(error.value) == (
+        f"{name}={size!r} is neither a share between 0 and 1 nor a number of bags of at least 1."
+    )
+
+
+def test_sizes_beyond_all_bags():
+    with pytest.raises(ValueError, match="sum") as error:
+        BagShuffleSplit(test_size=0.6, train_size=0.6)
+    assert str(error.value) == (
+        "test_size=0.6 and train_size=0.6 are more than all bags: their sum must not exceed 1."
+    )

@@ -1,0 +1,433 @@
+"""StratifiedBagKFold: what every split promises, on drawn data of many kinds."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import (
+    GridSearchCV,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    cross_val_predict,
+    cross_validate,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.model_selection import RepeatedStratifiedBagKFold, StratifiedBagKFold
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+
+CLASSES = {"binary": [0.5, 0.5], "rare": [0.85, 0.15], "three": [0.5, 0.3, 0.2]}
+
+
+def draw(seed: int, n_bags: int = 90, classes: str = "binary"):
+    """Bags of log-normal sizes, as skewed as those of Musk2, and labels."""
+    rng = np.random.default_rng(seed)
+    sizes = np.ceil(rng.lognormal(1.5, 1.0, size=n_bags)).astype(int)
+    bags = Bags(np.zeros((sizes.sum(), 1)), np.concatenate([[0], np.cumsum(sizes)]))
+    shares = CLASSES[classes]
+    y = rng.choice(len(shares), size=n_bags, p=shares)
+    # Enough of each for ten folds, whatever was drawn.
+    y[: 12 * len(shares)] = np.repeat(np.arange(len(shares)), 12)
+    return bags, rng.permutation(y)
+
+
+def table(folds, y, values):
+    """Sum of values over folds and classes."""
+    return np.array([[values[test][y[test] == c].sum() for c in np.unique(y)] for test in folds])
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("k", [2, 5, 10])
+@pytest.mark.parametrize("seed", range(4))
+def test_partition_and_balance(seed, k, classes, shuffle):
+    bags, y = draw(seed, classes=classes)
+    cv = StratifiedBagKFold(k, shuffle=shuffle, random_state=seed if shuffle else None)
+    splits = list(cv.split(bags, y))
+    assert len(splits) == cv.get_n_splits(bags, y) == k
+    folds = [test for _, test in splits]
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(len(y)))
+    for train, test in splits:
+        np.testing.assert_array_equal(np.union1d(train, test), np.arange(len(y)))
+        assert len(np.intersect1d(train, test)) == 0
+        assert set(y[train]) == set(y[test]) == set(y)
+        assert (np.diff(train) > 0).all()
+        assert (np.diff(test) > 0).all()
+    counts = table(folds, y, np.ones(len(y)))
+    assert (np.ptp(counts, axis=0) <= 1).all()
+    assert np.ptp(counts.sum(axis=1)) <= 1
+    instances = table(folds, y, bags.sizes)
+    largest = [bags.sizes[y == c].max() for c in np.unique(y)]
+    assert (np.ptp(instances, axis=0) <= largest).all()
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_instances_are_better_balanced_than_by_counting_bags(shuffle):
+    ours, theirs = [], []
+    for seed in range(20):
+        bags, y = draw(seed)
+        state = seed if shuffle else None
+        for cv, spreads in (
+            (StratifiedBagKFold(5, shuffle=shuffle, random_state=state), ours),
+            (StratifiedKFold(5, shuffle=shuffle, random_state=state), theirs),
+        ):
+            plain = np.zeros(len(y))
+            folds = [t for _, t in cv.split(bags if spreads is ours else plain, y)]
+            spreads.append(np.ptp(table(folds, y, bags.sizes).sum(axis=1)))
+    assert np.mean(ours) < 0.3 * np.mean(theirs)
+
+
+def test_equal_sizes_are_dealt_like_singletons():
+    y = np.array([0, 1, 1] * 10)
+    cube = np.zeros((30, 4, 2))
+    for left, right in zip(
+        StratifiedBagKFold(5).split(cube, y),
+        StratifiedBagKFold(5).split(cube[:, 0], y),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(left[1], right[1])
+
+
+def test_every_kind_of_input_gives_the_same_folds():
+    bags, y = draw(0, n_bags=40)
+    blocks = list(bags)
+    objects = np.empty(len(blocks), dtype=object)
+    objects[:] = blocks
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
+    for kind in (blocks, tuple(blocks), objects, thin):
+        assert [test.tolist() for _, test in StratifiedBagKFold(3).split(kind, y)] == expected
+
+
+def test_labels_of_any_kind_give_the_same_folds():
+    bags, y = draw(1, n_bags=40)
+    expected = [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, y)]
+    names = np.array(["musk", "non-musk"])[y]
+    for labels in (y.tolist(), names, names.astype(object), y.astype(float), y == 1):
+        assert [test.tolist() for _, test in StratifiedBagKFold(3).split(bags, labels)] == expected
+
+
+def test_shuffle_is_random_and_reproducible():
+    bags, y = draw(2)
+
+    def folds(state):
+        cv = StratifiedBagKFold(5, shuffle=True, random_state=state)
+        return [test.tolist() for _, test in cv.split(bags, y)]
+
+    assert folds(0) == folds(0)
+    assert folds(0) != folds(1)
+    cv = StratifiedBagKFold(5, shuffle=True, random_state=np.random.RandomState(0))
+    first, second = (list(cv.split(bags, y)) for _ in range(2))
+    assert any(a[1].tolist() != b[1].tolist() for a, b in zip(first, second, strict=True))
+
+
+def test_shuffle_lets_nearly_all_pairs_meet():
+    bags, y = draw(3, n_bags=40)
+    met = np.zeros((40, 40), dtype=bool)
+    for seed in range(200):
+        for _, test in StratifiedBagKFold(4, shuffle=True, random_state=seed).split(bags, y):
+            met[np.ix_(test, test)] = True
+    assert met.mean() > 0.9
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("mixed", [False, True])
+@pytest.mark.parametrize("classes", CLASSES)
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_stay_together(seed, classes, mixed, shuffle):
+    bags, y = draw(seed, n_bags=120, classes=classes)
+    groups = np.random.default_rng(seed).integers(0, 50, size=len(y))
+    if not mixed:
+        groups = groups + 100 * y
+    names = np.array([f"patient {group}" for group in groups])
+    cv = StratifiedBagKFold(4, shuffle=shuffle, random_state=seed if shuffle else None)
+    tested = []
+    for train, test in cv.split(bags, y, names):
+        assert not set(names[train]) & set(names[test])
+        assert set(y[train]) == set(y[test]) == set(y)
+        assert len(train) + len(test) == len(y)
+        tested.append(test)
+    np.testing.assert_array_equal(np.sort(np.concatenate(tested)), np.arange(len(y)))
+
+
+def test_groups_balance_against_scikit_learn():
+    ours, theirs, bags_ours, bags_theirs = [], [], [], []
+    for seed in range(20):
+        bags, y = draw(seed, n_bags=120)
+        groups = np.random.default_rng(seed).integers(0, 40, size=len(y))
+        for cv, spreads, counts in (
+            (StratifiedBagKFold(5), ours, bags_ours),
+            (StratifiedGroupKFold(5), theirs, bags_theirs),
+        ):
+            X = bags if spreads is ours else np.zeros(len(y))
+            folds = [test for _, test in cv.split(X, y, groups)]
+            spreads.append(np.ptp(table(folds, y, bags.sizes).sum(axis=1)))
+            counts.append(np.ptp(table(folds, y, np.ones(len(y))), axis=0).max())
+    assert np.mean(ours) < 0.5 * np.mean(theirs)
+    assert np.mean(bags_ours) < 1.5 * np.mean(bags_theirs)
+
+
+def test_groups_of_one_bag_change_nothing():
+    bags, y = draw(0)
+    plain = [test.tolist() for _, test in StratifiedBagKFold(5).split(bags, y)]
+    grouped = StratifiedBagKFold(5).split(bags, y, np.arange(len(y))[::-1])
+    assert [test.tolist() for _, test in grouped] == plain
+
+
+def test_a_class_in_as_many_groups_as_folds_reaches_all_of_them():
+    y = np.array([0] * 30 + [1] * 10)
+    groups = np.concatenate(
+        [np.arange(30) // 3, [100, 100, 101, 101, 102, 102, 103, 103, 104, 104]]
+    )
+    for _, test in StratifiedBagKFold(5).split(np.zeros((40, 1)), y, groups):
+        assert np.sum(y[test] == 1) == 2
+
+
+def test_repair_moves_a_group_that_can_be_spared():
+    rng = np.random.default_rng(0)
+    solved = 0
+    for _ in range(200):
+        y = rng.integers(0, 3, size=14)
+        groups = rng.integers(0, 6, size=14)
+        holds = np.array([[np.any((groups == g) & (y == c)) for c in range(3)] for g in range(6)])
+        if (holds.sum(axis=0) < 2).any():
+            continue
+        try:
+            splits = list(StratifiedBagKFold(2).split(np.zeros((14, 1)), y, groups))
+        except ValueError as error:
+            assert "leave a fold without a bag of class" in str(error)  # noqa: PT017
+            continue
+        solved += 1
+        for train, test in splits:
+            assert set(y[train]) == set(y[test]) == set(y)
+    assert solved > 100
+
+
+# -- unlabelled bags -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["nan", "none", "NA", "named", "word"])
+def test_unlabelled_bags_train_always_and_are_never_tested(how):
+    bags, y = draw(4)
+    hidden = np.random.default_rng(0).random(len(y)) < 0.4
+    unlabeled = None
+    if how == "nan":
+        labels = np.where(hidden, np.nan, y)
+    elif how == "none":
+        labels = [None if gone else int(label) for gone, label in zip(hidden, y, strict=True)]
+    elif how == "NA":
+        pd = pytest.importorskip("pandas")
+        labels = pd.Series(y, dtype="Int64").mask(hidden)
+    elif how == "named":
+        labels, unlabeled = np.where(hidden, -1, y), -1
+    else:
+        labels = np.where(hidden, "?", np.array(["a", "b"])[y])
+        unlabeled = "?"
+    splits = list(StratifiedBagKFold(4, unlabeled=unlabeled).split(bags, labels))
+    for train, test in splits:
+        assert hidden[train].sum() == hidden.sum()
+        assert not hidden[test].any()
+        assert set(y[test]) == set(y)
+    tested = np.sort(np.concatenate([test for _, test in splits]))
+    np.testing.assert_array_equal(tested, np.flatnonzero(~hidden))
+    balance = table([test for _, test in splits], y, np.ones(len(y)))
+    assert (np.ptp(balance, axis=0) <= 1).all()
+
+
+def test_unlabelled_bags_of_a_tested_group_are_left_out():
+    y = np.array([0.0, 1.0, np.nan] * 8)
+    groups = np.arange(24) // 3
+    for train, test in StratifiedBagKFold(4).split(np.zeros((24, 1)), y, groups):
+        assert not set(groups[train]) & set(groups[test])
+        others = np.setdiff1d(np.flatnonzero(np.isnan(y)), train)
+        assert set(groups[others]) == set(groups[test])
+
+
+# -- within scikit-learn -------------------------------------------------------------------------
+
+
+def _pipeline():
+    return make_pipeline(InstanceTransformer(), BagStatistics(), SVC())
+
+
+def _data(seed: int = 0):
+    rng = np.random.default_rng(seed)
+    y = np.repeat([0, 1], 20)
+    blocks = [rng.normal(label, 1, size=(rng.integers(1, 5), 2)) for label in y]
+    return Bags.from_list(blocks), y, np.arange(40) // 2
+
+
+@pytest.mark.parametrize(
+    "cv", [StratifiedBagKFold(4), RepeatedStratifiedBagKFold(4, n_repeats=2, random_state=0)]
+)
+def test_routed_groups_reach_the_splitter(cv):
+    bags, y, groups = _data()
+    expected = list(cv.split(bags, y, groups))
+    plain = cross_validate(_pipeline(), bags, y, groups=groups, cv=cv, return_indices=True)
+    with sklearn.config_context(enable_metadata_routing=True):
+        routed = cross_validate(
+            _pipeline(), bags, y, params={"groups": groups}, cv=cv, return_indices=True
+        )
+    for out in (plain, routed):
+        for test, (_, wanted) in zip(out["indices"]["test"], expected, strict=True):
+            np.testing.assert_array_equal(test, wanted)
+    np.testing.assert_array_equal(plain["test_score"], routed["test_score"])
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_grid_search_with_groups(routing):
+    bags, y, groups = _data()
+    search = GridSearchCV(_pipeline(), {"svc__C": [0.1, 1, 10]}, cv=StratifiedBagKFold(4))
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search.fit(bags, y, groups=groups)
+    assert search.best_score_ > 0.7
+    assert search.n_splits_ == 4
+
+
+def test_cross_val_predict_tests_every_bag_once():
+    bags, y, _ = _data()
+    predicted = cross_val_predict(_pipeline(), bags, y, cv=StratifiedBagKFold(4))
+    assert np.mean(predicted == y) > 0.7
+
+
+def test_representation_and_copies():
+    cv = StratifiedBagKFold(3, shuffle=True, random_state=1)
+    assert (
+        repr(cv) == "StratifiedBagKFold(n_splits=3, random_state=1, shuffle=True, unlabeled=None)"
+    )
+    assert repr(RepeatedStratifiedBagKFold(4)) == (
+        "RepeatedStratifiedBagKFold(n_repeats=10, n_splits=4, random_state=None,\n"
+        "              unlabeled=None)"
+    )
+    for copy in (pickle.loads(pickle.dumps(cv)), clone(cv, safe=False)):
+        assert repr(copy) == repr(cv)
+
+
+def test_repeats_differ_and_are_reproducible():
+    bags, y = draw(0)
+    cv = RepeatedStratifiedBagKFold(5, n_repeats=3, random_state=0)
+    splits = [test.tolist() for _, test in cv.split(bags, y)]
+    assert len(splits) == cv.get_n_splits() == 15
+    assert splits == [test.tolist() for _, test in cv.split(bags, y)]
+    assert splits[:5] != splits[5:10]
+    for start in (0, 5, 10):
+        tested = np.concatenate(splits[start : start + 5])
+        np.testing.assert_array_equal(np.sort(tested), np.arange(len(y)))
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+ZEROS = np.zeros((12, 1))
+HALVES = np.repeat([0, 1], 6)
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "sentence"),
+    [
+        (None, None, "StratifiedBagKFold needs y: pass the class of each bag."),
+        (
+            np.linspace(0, 1, 12),
+            None,
+            "StratifiedBagKFold needs classes in y, got continuous values: for regression use "
+            "scikit-learn's KFold, GroupKFold or ShuffleSplit, which take bags as they are.",
+        ),
+        (
+            ["neg"] * 12,
+            None,
+            "y holds one class only ('neg'): every split needs bags of at least two classes on "
+            "both sides.",
+        ),
+        ([None] * 12, None, "y holds no label: every bag is unlabelled."),
+        (
+            [0] * 9 + [1] * 3,
+            None,
+            "Class 1 is in 3 labelled bag(s) but n_splits=5: every fold needs one; use n_splits=3.",
+        ),
+        (
+            ["a"] * 11 + ["b"],
+            None,
+            "Class 'b' is in 1 labelled bag(s) but n_splits=5: every fold needs one; add bags of "
+            "this class or leave it out.",
+        ),
+        (
+            HALVES,
+            np.arange(12) // 3,
+            "Class 0 is in 2 group(s) but n_splits=5: every fold needs one; use n_splits=2.",
+        ),
+        (
+            HALVES,
+            [1.0, np.nan] * 6,
+            "groups is missing for bag 1: give every bag its group.",
+        ),
+    ],
+)
+def test_impossible_splits(y, groups, sentence):
+    with pytest.raises(ValueError, match=r"\.$") as error:
+        list(StratifiedBagKFold(5).split(ZEROS, y, groups))
+    assert str(error.value) == sentence
+
+
+def test_groups_that_cannot_be_divided():
+    # Each class is in two groups of three, so that one of two folds misses a class.
+    y, groups = [0, 1, 0, 2, 1, 2], ["a", "a", "b", "b", "c", "c"]
+    with pytest.raises(ValueError, match="groups") as error:
+        list(StratifiedBagKFold(2).split(np.zeros((6, 1)), y, groups))
+    assert str(error.value) in {
+        f"The groups leave a fold without a bag of class {label}: use fewer than n_splits=2 folds, "
+        "or smaller groups."
+        for label in (0, 1, 2)
+    }
+
+
+def test_lengths_that_differ():
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        list(StratifiedBagKFold(5).split(ZEROS, HALVES[:-1]))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        list(StratifiedBagKFold(5).split(ZEROS, HALVES, np.arange(3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (
+            lambda: StratifiedBagKFold(1),
+            ValueError,
+            "n_splits must be a whole number of at least 2, got 1.",
+        ),
+        (
+            lambda: StratifiedBagKFold(2.5),
+            ValueError,
+            "n_splits must be a whole number of at least 2, got 2.5.",
+        ),
+        (
+            lambda: StratifiedBagKFold(random_state=0),
+            ValueError,
+            "random_state has no effect without shuffle: set shuffle=True or leave random_state "
+            "out.",
+        ),
+        (
+            lambda: StratifiedBagKFold(shuffle="yes"),
+            TypeError,
+            "shuffle must be True or False, got 'yes'.",
+        ),
+        (
+            lambda: RepeatedStratifiedBagKFold(n_repeats=0),
+            ValueError,
+            "n_repeats must be a whole number of at least 1, got 0.",
+        ),
+    ],
+)
+def test_bad_parameters(make, error, sentence):
+    with pytest.raises(error) as caught:
+        make()
+    assert str(caught.value) == sentence
