@@ -1,0 +1,298 @@
+"""Bags to one row each: statistics of every feature over the instances of a bag."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._bags import Bags
+from .._segments import gather_rows, segment_max, segment_min
+from ..base import validate_bags
+
+__all__ = ["BagStatistics"]
+
+_NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
+
+
+class BagStatistics(TransformerMixin, BaseEstimator):
+    r"""Turn each bag into one row of statistics of its instances.
+
+    For a bag with the instances :math:`x_1, \dots, x_n` and each feature separately: the least
+    and the greatest value, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the standard deviation
+    :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear interpolation
+    between order statistics (as :func:`numpy.quantile`), and the number of instances. The rows
+    are an ordinary matrix: with ``SVC`` behind it this is the floor that a multiple-instance
+    method has to beat.
+
+    Parameters
+    ----------
+    statistics : sequence of str and float, default=("min", "max")
+        Any of "min", "max", "mean", "std", "sum", "count" and "median"; a number between 0 and 1
+        is that quantile. One of them may stand alone, without a sequence around it.
+    sparse_output : bool, default=False
+        Return a CSR matrix, which pays for text: a feature that no instance of a bag has is zero
+        in all statistics. The default is a dense array.
+
+    Attributes
+    ----------
+    statistics_ : tuple of str and float
+        The statistics, in the order of the columns.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In ``fit``, for an unknown statistic or one that is named twice.
+
+    Notes
+    -----
+    The columns come statistic by statistic; "count" is a single one. CSR instances are never
+    made dense: implicit zeros count like any other value. Sums run in float64, and float32
+    instances give float32 statistics.
+
+    References
+    ----------
+    T. Gaertner, P. A. Flach, A. Kowalczyk and A. J. Smola. Multi-instance kernels. ICML 2002
+    (the minimax kernel).
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import BagStatistics
+    >>> bags = Bags.from_list([[[0.0, 1.0], [2.0, 3.0]], [[4.0, 5.0]]])
+    >>> stats = BagStatistics(("min", 0.5, "count"))
+    >>> stats.fit_transform(bags)
+    array([[0., 1., 1., 2., 2.],
+           [4., 5., 4., 5., 1.]])
+    >>> stats.get_feature_names_out()
+    array(['min_x0', 'min_x1', 'q0.5_x0', 'q0.5_x1', 'count'], dtype=object)
+    """
+
+    statistics_: tuple[Any, ...]
+
+    def __init__(self, statistics: Any = ("min", "max"), *, sparse_output: bool = False) -> None:
+        self.statistics = statistics
+        self.sparse_output = sparse_output
+
+    def fit(self, X: Any, y: Any = None) -> BagStatistics:
+        """Check the statistics and take note of the features; nothing is learned.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        statistics = _checked_statistics(self.statistics)
+        validate_bags(self, X)
+        self.statistics_ = statistics
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """One row of statistics a bag.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Each row of a matrix is a bag of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_columns), or csr_array with ``sparse_output=True``
+        """
+        check_is_fitted(self)
+        bags = validate_bags(self, X, reset=False)
+        if sparse.issparse(bags.instances):
+            stored = _Stored(bags)
+            columns = [stored.statistic(name) for name in self.statistics_]
+            rows = sparse.hstack(columns, format="csr", dtype=bags.dtype)
+            return rows if self.sparse_output else rows.toarray()
+        dense = [_dense_statistic(bags, name) for name in self.statistics_]
+        rows = np.concatenate(dense, axis=1, dtype=bags.dtype, casting="same_kind")
+        return sparse.csr_array(rows) if self.sparse_output else rows
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns, such as ``min_x0``, ``q0.25_x0`` and ``count``.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the features; ``feature_names_in_``, or ``x0, x1, ...`` without them.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        features = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        names: list[str] = []
+        for statistic in self.statistics_:
+            if statistic == "count":
+                names.append("count")
+                continue
+            prefix = statistic if isinstance(statistic, str) else f"q{statistic:g}"
+            names.extend(f"{prefix}_{feature}" for feature in features)
+        return np.array(names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "statistics_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
+    known = f"{', '.join(repr(name) for name in _NAMES)} or a quantile between 0 and 1"
+    alone = isinstance(statistics, (str, Real))
+    if not alone and not isinstance(statistics, (Sequence, np.ndarray)):
+        raise ValueError(f"statistics={statistics!r} is no sequence: name some of {known}.")
+    listed = [statistics] if alone else list(statistics)
+    if not listed:
+        raise ValueError(f"statistics is empty: name at least one of {known}.")
+    checked: list[Any] = []
+    for name in listed:
+        quantile = isinstance(name, Real) and not isinstance(name, bool)
+        if quantile and 0 <= float(name) <= 1:
+            name = float(name)
+        elif not isinstance(name, str) or name not in _NAMES:
+            raise ValueError(f"statistics holds {name!r}, which is unknown: use {known}.")
+        if name in checked:
+            raise ValueError(f"statistics holds {name!r} twice: name each statistic once.")
+        checked.append(name)
+    return tuple(checked)
+
+
+def _quantile_of(statistic: Any) -> float:
+    return 0.5 if statistic == "median" else statistic
+
+
+def _dense_statistic(bags: Bags, statistic: Any) -> np.ndarray:
+    values, offsets = bags.instances, bags.offsets
+    sizes = bags.sizes[:, np.newaxis]
+    if statistic == "min":
+        return segment_min(values, offsets)
+    if statistic == "max":
+        return segment_max(values, offsets)
+    if statistic == "count":
+        return sizes.astype(values.dtype)
+    if statistic == "sum":
+        return _dense_sum(values, offsets)
+    if statistic == "mean":
+        return _dense_sum(values, offsets) / sizes
+    if statistic == "std":
+        # Two passes: the mean of squares less the squared mean loses all digits of a feature
+        # that varies little around a large value.
+        deviations = values - (_dense_sum(values, offsets) / sizes)[bags.bag_index]
+        return np.sqrt(_dense_sum(deviations * deviations, offsets) / sizes)
+    return _dense_quantile(bags, _quantile_of(statistic))
+
+
+def _dense_sum(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    return np.add.reduceat(values, offsets[:-1], axis=0, dtype=np.float64)
+
+
+def _dense_quantile(bags: Bags, quantile: float) -> np.ndarray:
+    # Bags of one size form a 3-D array, so that the loop runs over sizes and not over bags.
+    out = np.empty(bags.shape, dtype=bags.dtype)
+    sizes = bags.sizes
+    for size in np.unique(sizes):
+        same = np.flatnonzero(sizes == size)
+        rows, _ = gather_rows(bags.offsets, same)
+        blocks = bags.instances[rows].reshape(len(same), size, -1)
+        out[same] = np.quantile(blocks, quantile, axis=1)
+    return out
+
+
+class _Stored:
+    """The stored entries of CSR instances in runs of one bag and one feature.
+
+    Statistics follow from the values of a run and the number of implicit zeros that belong to
+    it; a pair of bag and feature without a run has the statistic 0.
+    """
+
+    def __init__(self, bags: Bags) -> None:
+        csr = bags.instances
+        self.shape = bags.shape
+        self.dtype = bags.dtype
+        # Read with one row pointer a bag the matrix has repeated entries, and its transposition
+        # groups them in linear time; what it carries along is the place of each entry.
+        places = sparse.csr_array(
+            (np.arange(csr.nnz), csr.indices, csr.indptr[bags.offsets]), shape=bags.shape
+        ).tocsc()
+        self.values = csr.data[places.data]
+        rows = places.indices
+        columns = np.repeat(np.arange(self.shape[1]), np.diff(places.indptr))
+        new = np.ones(len(rows), dtype=bool)
+        new[1:] = (rows[1:] != rows[:-1]) | (columns[1:] != columns[:-1])
+        self.starts = np.flatnonzero(new)
+        self.lengths = np.diff(np.append(self.starts, len(rows)))
+        self.run = np.repeat(np.arange(len(self.starts)), self.lengths)
+        self.bag = rows[self.starts]
+        self.column = columns[self.starts]
+        self.bag_sizes = bags.sizes
+        self.sizes = bags.sizes[self.bag]
+        self.zeros = self.sizes - self.lengths
+
+    def statistic(self, statistic: Any) -> sparse.csr_array:
+        """The statistic as CSR of shape (n_bags, n_features), or (n_bags, 1) for "count"."""
+        if statistic == "count":
+            return sparse.csr_array(self.bag_sizes[:, np.newaxis].astype(self.dtype))
+        if len(self.starts) == 0:
+            return sparse.csr_array(self.shape, dtype=self.dtype)
+        values = self._of_runs(statistic)
+        kept = values != 0
+        return sparse.csr_array(
+            (values[kept].astype(self.dtype), (self.bag[kept], self.column[kept])),
+            shape=self.shape,
+        )
+
+    def _of_runs(self, statistic: Any) -> np.ndarray:
+        if statistic in ("min", "max"):
+            best = np.minimum if statistic == "min" else np.maximum
+            values = best.reduceat(self.values, self.starts)
+            return np.where(self.zeros > 0, best(values, 0), values)
+        if statistic == "sum":
+            return self._sums(self.values)
+        if statistic == "mean":
+            return self._sums(self.values) / self.sizes
+        if statistic == "std":
+            means = self._sums(self.values) / self.sizes
+            deviations = self.values - means[self.run]
+            squares = self._sums(deviations * deviations) + self.zeros * means * means
+            return np.sqrt(squares / self.sizes)
+        return self._quantile(_quantile_of(statistic))
+
+    def _sums(self, values: np.ndarray) -> np.ndarray:
+        return np.add.reduceat(values, self.starts, dtype=np.float64)
+
+    def _quantile(self, quantile: float) -> np.ndarray:
+        ranked = self.values[np.lexsort((self.values, self.run))]
+        below = np.add.reduceat(ranked < 0, self.starts, dtype=np.intp)
+
+        def order_statistic(rank: np.ndarray) -> np.ndarray:
+            # The implicit zeros stand between the negative values and the others.
+            zero = (rank >= below) & (rank < below + self.zeros)
+            place = np.where(rank < below, rank, rank - self.zeros)
+            place = np.clip(place, 0, self.lengths - 1)
+            return np.where(zero, 0.0, ranked[self.starts + place])
+
+        position = quantile * (self.sizes - 1)
+        low = np.floor(position).astype(np.intp)
+        lower = order_statistic(low)
+        upper = order_statistic(np.minimum(low + 1, self.sizes - 1))
+        return lower + (position - low) * (upper - lower)

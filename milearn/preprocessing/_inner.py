@@ -1,0 +1,86 @@
+"""What the meta-estimators of this package ask of the scikit-learn estimator inside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.utils import get_tags
+from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.validation import has_fit_parameter
+
+from .._bags import Bags
+from ..base import validate_sample_weight
+
+__all__ = ["copy_input_tags", "inner_tags", "routed_fit_params"]
+
+
+def inner_tags(inner: Any) -> Any:
+    """Tags of the inner estimator, or None for an object that has none (fit refuses it later)."""
+    # A class has the method too, but no tags of its own.
+    known = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
+    return get_tags(inner) if known else None
+
+
+def copy_input_tags(tags: Any, inner: Any) -> None:
+    """Take from the tags of the inner estimator what it alone decides about the input."""
+    tags.input_tags.sparse = inner.input_tags.sparse
+    tags.input_tags.allow_nan = inner.input_tags.allow_nan
+    tags.input_tags.positive_only = inner.input_tags.positive_only
+    tags.input_tags.three_d_array = True
+    tags.target_tags = inner.target_tags
+    tags.non_deterministic = inner.non_deterministic
+
+
+def routed_fit_params(
+    owner: Any, step: str, inner: Any, params: dict[str, Any], bags: Bags
+) -> dict[str, Any]:
+    """Keyword arguments for the inner ``fit``; what is given one a bag goes to each instance.
+
+    With metadata routing the inner estimator receives what it requests, without it everything.
+    A value is one a bag when it is an array, a list or a series with one entry a bag.
+
+    Parameters
+    ----------
+    owner : meta-estimator with ``get_metadata_routing``
+    step : str
+        Name of the inner estimator in the router.
+    inner : the inner estimator
+    params : dict
+        What ``fit`` of the owner was given.
+    bags : Bags
+
+    Raises
+    ------
+    ValueError
+        For a ``sample_weight`` that is not one non-negative weight a bag.
+    TypeError
+        For a ``sample_weight`` that the inner estimator does not take.
+    """
+    if not params:
+        return {}
+    routing = get_config()["enable_metadata_routing"]
+    if routing:
+        params = process_routing(owner, "fit", **params)[step]["fit"]
+    routed = {}
+    for name, value in params.items():
+        if name == "sample_weight":
+            if value is None:
+                continue
+            if not routing and not has_fit_parameter(inner, "sample_weight"):
+                raise TypeError(
+                    f"sample_weight was given but {type(inner).__name__} does not take it: leave "
+                    "it out, or use an estimator whose fit has it."
+                )
+            value = validate_sample_weight(value, bags)
+        routed[name] = _per_instance(value, bags)
+    return routed
+
+
+def _per_instance(value: Any, bags: Bags) -> Any:
+    listed = isinstance(value, (list, tuple)) or (hasattr(value, "shape") and value.shape)
+    if not listed or sparse.issparse(value) or len(value) != len(bags):
+        return value
+    return np.asarray(value)[bags.bag_index]

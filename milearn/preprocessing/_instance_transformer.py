@@ -1,0 +1,243 @@
+"""Any scikit-learn transformer, applied to the instances of bags."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._bags import Bags
+from ..base import as_bags, validate_bags
+from ._inner import copy_input_tags, inner_tags, routed_fit_params
+
+__all__ = ["InstanceTransformer"]
+
+
+def _inner_has(attribute: str) -> Any:
+    def check(self: Any) -> bool:
+        return hasattr(getattr(self, "transformer_", self._inner()), attribute)
+
+    return check
+
+
+class _MatrixTransformer(TransformerMixin, BaseEstimator):
+    # scikit-learn's set_output wraps the methods that a class defines itself. Those for plain
+    # matrices stand in this class, and those for bags in one that scikit-learn does not see, so
+    # that a matrix may become a data frame and Bags stay Bags.
+
+    def transform(self, X: Any) -> Any:
+        bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
+        return self._apply(bags.instances)
+
+    def _finite(self) -> bool | str:
+        raise NotImplementedError
+
+    def _apply(self, matrix: Any) -> Any:
+        raise NotImplementedError
+
+
+class _ByKind:
+    def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
+        """Fit on the instances of ``X`` and transform them; see ``fit`` and ``transform``.
+
+        It equals ``fit(X, y).transform(X)``, also for an inner transformer whose own
+        ``fit_transform`` does something else.
+        """
+        bags = as_bags(X)
+        kind = X if bags is None else bags
+        return self.fit(kind, y, **params).transform(kind)  # type: ignore[attr-defined]
+
+    def transform(self, X: Any) -> Any:
+        """Transform every instance.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+
+        Returns
+        -------
+        Bags or matrix
+            For bags of any kind :class:`~milearn.Bags` of the same sizes and graphs; for a
+            matrix the matrix that the inner transformer makes of it.
+        """
+        check_is_fitted(self)
+        bags = as_bags(X)
+        if bags is None:
+            return super().transform(X)  # type: ignore[misc]
+        return self._transform_bags(bags)  # type: ignore[attr-defined]
+
+
+class InstanceTransformer(_ByKind, _MatrixTransformer):
+    """Apply a scikit-learn transformer to the instances of bags.
+
+    The transformer is fitted on the matrix of all instances, each of them one sample, and its
+    output is put back into the bags. ``InstanceTransformer(StandardScaler())`` in a pipeline
+    scales by the training bags of each fold.
+
+    Parameters
+    ----------
+    transformer : transformer, default=None
+        Any scikit-learn transformer with ``fit`` and ``transform`` that makes one row of each
+        row. It is cloned. None stands for :class:`~sklearn.preprocessing.StandardScaler`.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted clone.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Notes
+    -----
+    What comes out is of the kind that went in: bags of any kind become :class:`~milearn.Bags`
+    with their graphs, a plain matrix (each row a bag of one instance) stays a matrix. Sparse
+    instances reach the inner transformer as CSR. ``set_output`` concerns matrices only.
+
+    A supervised transformer (``SelectKBest`` for instance) sees the label of its bag on each
+    instance. Other arguments of ``fit`` that have one entry a bag, such as ``sample_weight``,
+    are given to each instance of the bag too; with metadata routing they go where they are
+    requested. NaN is let through when the inner transformer accepts it.
+
+    Examples
+    --------
+    >>> from sklearn.preprocessing import MinMaxScaler
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import InstanceTransformer
+    >>> bags = Bags.from_list([[[0.0, 10.0], [2.0, 20.0]], [[4.0, 30.0]]])
+    >>> scaled = InstanceTransformer(MinMaxScaler()).fit_transform(bags)
+    >>> scaled
+    Bags(n_bags=2, n_instances=3, n_features=2, sizes=1..2, dtype=float64)
+    >>> scaled.instances
+    array([[0. , 0. ],
+           [0.5, 0.5],
+           [1. , 1. ]])
+    """
+
+    transformer_: Any
+
+    def __init__(self, transformer: Any = None) -> None:
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> InstanceTransformer:
+        """Fit the transformer on the instances.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
+            Labels of the bags, for supervised transformers.
+        **params : dict
+            Further arguments for the ``fit`` of the inner transformer, those with one entry a
+            bag repeated for its instances.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For an inner object without ``fit`` and ``transform``.
+        ValueError
+            For bad bags, or labels that are not one a bag.
+        """
+        inner = self._inner()
+        if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
+            raise TypeError(
+                f"transformer={inner!r} is no transformer: pass an instance with fit and "
+                "transform, such as StandardScaler()."
+            )
+        bags = validate_bags(self, X, ensure_all_finite=self._finite())
+        labels = _labels_of_instances(y, bags)
+        routed = routed_fit_params(self, "transformer", inner, params, bags)
+        self.transformer_ = clone(inner).fit(bags.instances, labels, **routed)
+        return self
+
+    @available_if(_inner_has("inverse_transform"))
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix."""
+        check_is_fitted(self)
+        bags = as_bags(X)
+        if bags is None:
+            return self.transformer_.inverse_transform(X)
+        restored = self.transformer_.inverse_transform(bags.instances)
+        return bags.with_instances(restored, feature_names=getattr(self, "feature_names_in_", None))
+
+    @available_if(_inner_has("get_feature_names_out"))
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the features that come out, as the inner transformer gives them.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the features that went in; ``feature_names_in_``, or ``x0, x1, ...``
+            without them.
+
+        Returns
+        -------
+        ndarray of str
+        """
+        check_is_fitted(self)
+        # The inner transformer was fitted on a bare matrix, so the names are checked here.
+        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        return self.transformer_.get_feature_names_out(names)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Router that hands arguments of ``fit`` to the inner transformer."""
+        mapping = MethodMapping()
+        mapping.add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
+        return MetadataRouter(owner=type(self).__name__).add(
+            transformer=self._inner(), method_mapping=mapping
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "transformer_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = inner_tags(self._inner())
+        if inner is not None:
+            copy_input_tags(tags, inner)
+            if inner.transformer_tags is not None:
+                tags.transformer_tags = inner.transformer_tags
+        return tags
+
+    def _inner(self) -> Any:
+        return StandardScaler() if self.transformer is None else self.transformer
+
+    def _finite(self) -> bool | str:
+        tags = inner_tags(self._inner())
+        return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
+
+    def _apply(self, matrix: Any) -> Any:
+        # Whether a data frame is wanted is for the outer transformer to decide.
+        with config_context(transform_output="default"):
+            return self.transformer_.transform(matrix)
+
+    def _transform_bags(self, bags: Bags) -> Bags:
+        bags = validate_bags(self, bags, reset=False, ensure_all_finite=self._finite())
+        named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
+        return bags.with_instances(
+            self._apply(bags.instances),
+            feature_names=self.get_feature_names_out() if named else None,
+        )
+
+
+def _labels_of_instances(y: Any, bags: Bags) -> Any:
+    if y is None:
+        return None
+    labels = np.asarray(y)
+    if labels.ndim == 0 or len(labels) != len(bags):
+        count = 1 if labels.ndim == 0 else len(labels)
+        raise ValueError(
+            f"y has {count} labels for {len(bags)} bags: pass one label a bag (inconsistent "
+            "numbers of samples)."
+        )
+    return labels[bags.bag_index]

@@ -1,0 +1,288 @@
+"""InstanceTransformer: the inner transformer on the instance matrix, the kind kept."""
+
+from __future__ import annotations
+
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest, f_classif
+from sklearn.impute import SimpleImputer
+from sklearn.manifold import MDS
+from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+
+from milearn import Bags
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+
+
+@pytest.fixture
+def bags() -> Bags:
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 6, size=12)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    matrix = rng.normal(size=(offsets[-1], 3)) * [1, 10, 100] + [0, 5, -50]
+    graph = sparse.random(12, 12, 0.3, random_state=0)
+    return Bags(matrix, offsets, bag_graph=graph, feature_names=["a", "b", "c"])
+
+
+@pytest.fixture
+def labels() -> np.ndarray:
+    return np.array(["no", "yes"] * 6)
+
+
+@pytest.mark.parametrize("inner", [StandardScaler(), MinMaxScaler(), PCA(2), Normalizer()])
+def test_equals_inner_on_the_instances(bags, inner):
+    out = InstanceTransformer(inner).fit_transform(bags)
+    expected = clone(inner).fit(bags.instances).transform(bags.instances)
+    assert isinstance(out, Bags)
+    np.testing.assert_array_equal(out.instances, expected)
+    np.testing.assert_array_equal(out.offsets, bags.offsets)
+    assert (out.bag_graph != bags.bag_graph).nnz == 0
+
+
+def test_none_is_the_standard_scaler(bags):
+    model = InstanceTransformer().fit(bags)
+    assert isinstance(model.transformer_, StandardScaler)
+    assert model.transformer is None
+
+
+def test_inner_is_cloned(bags):
+    inner = StandardScaler()
+    InstanceTransformer(inner).fit(bags)
+    assert not hasattr(inner, "mean_")
+
+
+def test_every_kind_of_bags_gives_bags(bags):
+    model = InstanceTransformer().fit(bags)
+    plain = Bags(bags.instances, bags.offsets)
+    expected = model.transformer_.transform(bags.instances)
+    model = InstanceTransformer().fit(plain)
+    for kind in (plain, list(plain), tuple(plain)):
+        out = model.transform(kind)
+        assert isinstance(out, Bags)
+        np.testing.assert_array_equal(out.instances, expected)
+    cube = np.arange(24.0).reshape(4, 2, 3)
+    out = InstanceTransformer().fit_transform(cube)
+    assert isinstance(out, Bags)
+    assert out.sizes.tolist() == [2, 2, 2, 2]
+
+
+def test_matrix_stays_a_matrix(bags):
+    matrix = bags.instances
+    out = InstanceTransformer().fit_transform(matrix)
+    assert isinstance(out, np.ndarray)
+    np.testing.assert_array_equal(out, StandardScaler().fit_transform(matrix))
+
+
+def test_csr_is_kept(bags):
+    csr = sparse.random_array((bags.n_instances, 5), density=0.3, format="csr", rng=0)
+    thin = Bags(csr, bags.offsets)
+    out = InstanceTransformer(MaxAbsScaler()).fit_transform(thin)
+    assert sparse.issparse(out.instances)
+    assert out.instances.format == "csr"
+    np.testing.assert_allclose(out.instances.toarray(), MaxAbsScaler().fit_transform(csr.toarray()))
+    assert sparse.issparse(InstanceTransformer(MaxAbsScaler()).fit_transform(csr))
+
+
+def test_inner_refuses_sparse_with_its_own_advice(bags):
+    thin = Bags(sparse.csr_array(bags.instances), bags.offsets)
+    with pytest.raises(ValueError, match="pass `with_mean=False` instead"):
+        InstanceTransformer(StandardScaler()).fit(thin)
+
+
+def test_float32_is_kept(bags):
+    small = bags.with_instances(bags.instances.astype(np.float32))
+    assert InstanceTransformer().fit_transform(small).dtype == np.float32
+
+
+def test_names_go_in_and_come_out(bags):
+    model = InstanceTransformer(PCA(2)).fit(bags)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert model.n_features_in_ == 3
+    assert model.get_feature_names_out().tolist() == ["pca0", "pca1"]
+    assert model.transform(bags).feature_names.tolist() == ["pca0", "pca1"]
+    picked = InstanceTransformer(SelectKBest(k=2)).fit(bags, [0, 1] * 6)
+    names = picked.get_feature_names_out().tolist()
+    assert set(names) < {"a", "b", "c"}
+    assert picked.transform(bags).feature_names.tolist() == names
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+        picked.get_feature_names_out(["x", "y", "z"])
+    plain = Bags(bags.instances, bags.offsets)
+    assert InstanceTransformer().fit_transform(plain).feature_names is None
+
+
+def test_no_names_where_the_inner_has_none(bags):
+    class Nameless(BaseEstimator):
+        def fit(self, X, y=None):
+            return self
+
+        def transform(self, X):
+            return X[:, :1]
+
+    model = InstanceTransformer(Nameless()).fit(bags)
+    assert not hasattr(model, "get_feature_names_out")
+    assert model.transform(bags).shape == (12, 1)
+
+
+def test_inverse_transform(bags):
+    model = InstanceTransformer(StandardScaler()).fit(bags)
+    back = model.inverse_transform(model.transform(bags))
+    assert isinstance(back, Bags)
+    np.testing.assert_allclose(back.instances, bags.instances)
+    assert back.feature_names.tolist() == ["a", "b", "c"]
+    flat = model.inverse_transform(model.transformer_.transform(bags.instances))
+    np.testing.assert_allclose(flat, bags.instances)
+    assert not hasattr(InstanceTransformer(Normalizer()), "inverse_transform")
+
+
+def test_supervised_transformer_sees_the_bag_labels(bags, labels):
+    model = InstanceTransformer(SelectKBest(f_classif, k=1)).fit(bags, labels)
+    expected = SelectKBest(f_classif, k=1).fit(bags.instances, labels[bags.bag_index])
+    np.testing.assert_array_equal(model.transformer_.scores_, expected.scores_)
+
+
+def test_nan_passes_to_an_imputer_and_no_further(bags):
+    matrix = bags.instances.copy()
+    matrix[4, 1] = np.nan
+    holed = Bags(matrix, bags.offsets)
+    out = InstanceTransformer(SimpleImputer()).fit_transform(holed)
+    assert np.isfinite(out.instances).all()
+    bag = holed.bag_index[4]
+    with pytest.raises(ValueError, match=rf"^Bag {bag} contains NaN \(instance row 4\)"):
+        InstanceTransformer(PCA(1)).fit(holed)
+    assert InstanceTransformer(SimpleImputer()).__sklearn_tags__().input_tags.allow_nan
+    assert not InstanceTransformer(PCA()).__sklearn_tags__().input_tags.allow_nan
+
+
+def test_bag_weight_equals_repetition(bags):
+    weights = np.array([1, 2, 0, 3] * 3)
+    repeated = bags[np.repeat(np.arange(12), weights)]
+    weighted = InstanceTransformer(StandardScaler()).fit(bags, sample_weight=weights)
+    expected = InstanceTransformer(StandardScaler()).fit(repeated)
+    np.testing.assert_allclose(weighted.transformer_.mean_, expected.transformer_.mean_)
+    np.testing.assert_allclose(weighted.transformer_.var_, expected.transformer_.var_)
+
+
+def test_routed_sample_weight(bags):
+    weights = np.arange(1.0, 13.0)
+    expected = InstanceTransformer(StandardScaler()).fit(bags, sample_weight=weights)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = InstanceTransformer(StandardScaler().set_fit_request(sample_weight=True))
+        pipe = make_pipeline(model, BagStatistics()).fit(bags, sample_weight=weights)
+        np.testing.assert_array_equal(pipe[0].transformer_.mean_, expected.transformer_.mean_)
+        other = InstanceTransformer(MinMaxScaler())
+        with pytest.raises(TypeError, match="sample_weight"):
+            other.fit(bags, sample_weight=weights)
+
+
+def test_set_output_wraps_matrices_only(bags):
+    pd = pytest.importorskip("pandas")
+    model = InstanceTransformer().set_output(transform="pandas")
+    assert isinstance(model.fit_transform(bags), Bags)
+    assert isinstance(model.transform(bags), Bags)
+    frame = pd.DataFrame(bags.instances, columns=["a", "b", "c"])
+    frame.index += 7
+    out = model.fit_transform(frame)
+    assert isinstance(out, pd.DataFrame)
+    assert out.columns.tolist() == ["a", "b", "c"]
+    assert out.index.equals(frame.index)
+    assert isinstance(model.transform(frame), pd.DataFrame)
+    assert isinstance(clone(model).fit_transform(frame), pd.DataFrame)
+
+
+def test_bags_flow_through_a_pipeline_with_set_output(bags, labels):
+    pd = pytest.importorskip("pandas")
+    pipe = make_pipeline(InstanceTransformer(), BagStatistics(), StandardScaler())
+    out = pipe.set_output(transform="pandas").fit_transform(bags, labels)
+    assert isinstance(out, pd.DataFrame)
+    assert out.columns.tolist() == pipe.get_feature_names_out().tolist()
+    assert out.columns[0] == "min_a"
+
+
+def test_global_output_setting_leaves_bags_alone(bags):
+    pytest.importorskip("pandas")
+    thin = Bags(sparse.csr_array(bags.instances), bags.offsets)
+    with sklearn.config_context(transform_output="pandas"):
+        assert isinstance(InstanceTransformer().fit_transform(bags), Bags)
+        assert isinstance(InstanceTransformer(MaxAbsScaler()).fit_transform(thin), Bags)
+
+
+def test_inner_may_return_a_frame(bags):
+    pytest.importorskip("pandas")
+    inner = StandardScaler().set_output(transform="pandas")
+    out = InstanceTransformer(inner).fit_transform(bags)
+    np.testing.assert_array_equal(out.instances, StandardScaler().fit_transform(bags.instances))
+
+
+def test_polars_output_of_a_matrix(bags):
+    pl = pytest.importorskip("polars")
+    model = InstanceTransformer().set_output(transform="polars")
+    assert isinstance(model.fit_transform(bags.instances), pl.DataFrame)
+    assert isinstance(model.fit_transform(bags), Bags)
+
+
+def test_feature_union_puts_bags_side_by_side(bags):
+    union = make_union(InstanceTransformer(StandardScaler()), InstanceTransformer(PCA(1)))
+    assert isinstance(union, FeatureUnion)
+    out = union.fit_transform(bags)
+    assert isinstance(out, Bags)
+    assert out.shape == (12, 4)
+
+
+def test_nested_parameters_and_repr():
+    model = InstanceTransformer(PCA(3))
+    assert model.set_params(transformer__n_components=2).transformer.n_components == 2
+    assert repr(model) == "InstanceTransformer(transformer=PCA(n_components=2))"
+    assert "PCA" in model._repr_html_()
+
+
+def test_pickle_and_read_only_memory_map(bags, tmp_path):
+    path = tmp_path / "bags.joblib"
+    joblib.dump(bags, path)
+    mapped = joblib.load(path, mmap_mode="r")
+    model = InstanceTransformer().fit(mapped)
+    out = pickle.loads(pickle.dumps(model)).transform(mapped)
+    np.testing.assert_array_equal(
+        out.instances, InstanceTransformer().fit_transform(bags).instances
+    )
+
+
+@pytest.mark.parametrize("wrong", [StandardScaler, "StandardScaler", MDS(), 3])
+def test_no_transformer(bags, wrong):
+    with pytest.raises(TypeError) as error:
+        InstanceTransformer(wrong).fit(bags)
+    assert str(error.value) == (
+        f"transformer={wrong!r} is no transformer: pass an instance with fit and transform, such "
+        "as StandardScaler()."
+    )
+
+
+def test_labels_of_wrong_length(bags):
+    with pytest.raises(ValueError, match="y has") as error:
+        InstanceTransformer().fit(bags, [0, 1])
+    assert str(error.value) == (
+        "y has 2 labels for 12 bags: pass one label a bag (inconsistent numbers of samples)."
+    )
+
+
+def test_weights_where_the_inner_takes_none(bags):
+    with pytest.raises(TypeError) as error:
+        InstanceTransformer(MinMaxScaler()).fit(bags, sample_weight=np.ones(12))
+    assert str(error.value) == (
+        "sample_weight was given but MinMaxScaler does not take it: leave it out, or use an "
+        "estimator whose fit has it."
+    )
+
+
+def test_failed_fit_leaves_it_unfitted(bags):
+    model = InstanceTransformer(SelectKBest(k=2))
+    with pytest.raises(ValueError, match="requires y"):
+        model.fit(bags)
+    with pytest.raises(sklearn.exceptions.NotFittedError):
+        model.transform(bags)

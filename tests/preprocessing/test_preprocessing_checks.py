@@ -1,0 +1,53 @@
+"""scikit-learn's own checks, in full and without expected failures."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor, NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.svm import SVC, LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
+
+ESTIMATORS = [
+    InstanceTransformer(),
+    InstanceTransformer(StandardScaler(with_mean=False)),
+    InstanceTransformer(MaxAbsScaler()),
+    InstanceTransformer(PCA(n_components=1, random_state=0)),
+    InstanceTransformer(SelectKBest(k=1)),
+    InstanceTransformer(SimpleImputer()),
+    InstanceTransformer(make_pipeline(SimpleImputer(), StandardScaler())),
+    BagStatistics(),
+    BagStatistics(("mean", "std", "sum", "count", "median", 0.25)),
+    BagStatistics("mean", sparse_output=True),
+    SingleInstance(),
+    SingleInstance(SVC(), pooling="mean"),
+    SingleInstance(LinearSVC(random_state=0)),
+    SingleInstance(LogisticRegression(solver="newton-cholesky")),
+    SingleInstance(GaussianNB()),
+    SingleInstance(RandomForestClassifier(n_estimators=5, random_state=0)),
+    SingleInstance(make_pipeline(StandardScaler(), LogisticRegression(solver="newton-cholesky"))),
+    SingleInstance(NearestCentroid()),
+    SingleInstance(HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5)),
+    SingleInstance(Ridge()),
+    SingleInstance(LinearRegression(), pooling="mean"),
+    SingleInstance(KNeighborsRegressor()),
+]
+
+
+# The generator inside is listed because pytest is about to refuse generators, and scikit-learn's
+# oldest supported release still passes one.
+_CHECKS = parametrize_with_checks(ESTIMATORS)
+
+
+@pytest.mark.parametrize(_CHECKS.args[0], list(_CHECKS.args[1]), ids=_CHECKS.kwargs["ids"])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
