@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.svm import SVC
@@ -155,6 +156,7 @@ class SingleInstance(BaseEstimator):
             self.classes_ = classes
         elif hasattr(self, "classes_"):
             del self.classes_
+        self._fitted_on_sparse = sparse.issparse(bags.instances)
         self._orientation = -1 if positive == 0 else 1
         self.estimator_ = estimator
         return self
@@ -300,7 +302,11 @@ class SingleInstance(BaseEstimator):
 
     def _checked(self, X: Any) -> Bags:
         check_is_fitted(self)
-        return validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
+        bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
+        if sparse.issparse(bags.instances) and not self._fitted_on_sparse:
+            # scikit-learn's SVC refuses sparse input after a fit on dense, which was affordable.
+            bags = bags.with_instances(bags.instances.toarray(), feature_names=bags.feature_names)
+        return bags
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores in scikit-learn's sign; for a regressor the predicted values."""

@@ -217,6 +217,7 @@ def test_kinds_of_input_agree(bags, two):
     expected = model.decision_function(bags)
     np.testing.assert_allclose(model.decision_function(list(bags)), expected)
     thin = bags.with_instances(sparse.csr_array(bags.instances))
+    np.testing.assert_array_equal(model.decision_function(thin), expected)
     sparse_model = clone(model).fit(thin, two)
     np.testing.assert_allclose(sparse_model.decision_function(thin), expected, atol=1e-3)
 
