@@ -141,13 +141,16 @@ def validate_bags(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
         )
-    _check_features(estimator, bags, reset)
+    if not reset:
+        _check_features(estimator, bags, reset)
     if bags.dtype not in kinds:
         bags = bags.with_instances(
             bags.instances.astype(kinds[0]), feature_names=bags.feature_names
         )
     if ensure_all_finite is True or ensure_all_finite == "allow-nan":
         _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
+    if reset:  # last: bags that are refused leave nothing behind
+        _check_features(estimator, bags, reset)
     return bags
 
 
@@ -331,10 +334,10 @@ def bag_weights(
 class BagClassifier(ClassifierMixin, BaseEstimator):
     """Base of the classifiers that score instances and take a bag's highest score.
 
-    A subclass sets ``classes_`` in ``fit`` and ``_orientation`` (1, or -1 when the positive class
-    is ``classes_[0]``), and implements ``_instance_scores(bags)`` of shape (n_instances,) for two
-    classes and (n_instances, n_classes) for more, in scikit-learn's sign: above zero speaks for
-    ``classes_[1]``.
+    A subclass sets ``_orientation`` (1, or -1 when the positive class is ``classes_[0]``) and, at
+    the end of ``fit``, ``classes_``, which is what makes it fitted. It implements
+    ``_instance_scores(bags)`` of shape (n_instances,) for two classes and (n_instances,
+    n_classes) for more, in scikit-learn's sign: above zero speaks for ``classes_[1]``.
     """
 
     classes_: np.ndarray
@@ -345,6 +348,10 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.three_d_array = True
         return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # n_features_in_ is there before labels are refused.
+        return hasattr(self, "classes_")
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
