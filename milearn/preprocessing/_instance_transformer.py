@@ -98,7 +98,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     -----
     What comes out is of the kind that went in: bags of any kind become :class:`~milearn.Bags`
     with their graphs, a plain matrix (each row a bag of one instance) stays a matrix. Sparse
-    instances reach the inner transformer as CSR. ``set_output`` concerns matrices only.
+    instances reach the inner transformer as CSR. ``set_output`` concerns matrices only; a
+    ``FeatureUnion`` or ``ColumnTransformer`` that puts Bags side by side would wrap them itself,
+    so set the output of the steps behind it instead of the whole pipeline.
 
     A supervised transformer (``SelectKBest`` for instance) sees the label of its bag on each
     instance. Other arguments of ``fit`` that have one entry a bag, such as ``sample_weight``,
