@@ -1,4 +1,7 @@
-"""The one module that knows what differs between versions of scikit-learn.
+"""The one module that touches scikit-learn's private names and version differences.
+
+Parameter constraints are checked by scikit-learn's own machinery, which is private; what the
+package takes of it is named here.
 
 Callbacks came with scikit-learn 1.9. An iterative estimator of this package is written once::
 
@@ -23,6 +26,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 
@@ -36,7 +42,15 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-__all__ = ["HAS_CALLBACKS", "CallbackSupport", "FitTask", "with_callbacks"]
+__all__ = [
+    "HAS_CALLBACKS",
+    "CallbackSupport",
+    "FitTask",
+    "Interval",
+    "StrOptions",
+    "fit_context",
+    "with_callbacks",
+]
 
 Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 

@@ -1,0 +1,1 @@
+"""Solvers: arrays in, a result object out. They know no estimators, no labels, no containers."""

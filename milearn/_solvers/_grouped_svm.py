@@ -1,0 +1,405 @@
+"""The support vector machine whose slacks belong to groups of patterns.
+
+    min_{w,b} 1/2 |w|^2 + sum_g c_g max_{t in g} [1 - s_g (w.z_t + b)]_+
+
+Pattern t is an instance or a mean of instances, s_g = +-1 the sign and c_g the weight of group g.
+Groups of one pattern are the ordinary SVM. The dual,
+
+    max_a sum_t a_t - 1/2 |sum_t s_t a_t z_t|^2
+    s.t.  a >= 0,  sum_{t in g} a_t <= c_g,  sum_t s_t a_t = 0,
+
+has few a_t above zero. It is solved over a working set of patterns; the patterns outside it that
+violate their margin most are added until primal and dual of the *whole* problem meet, so the gap
+that is returned holds for the problem as stated, not for the working set.
+
+The small dual problems go first to the active set iteration, started from the solution before;
+where that does not settle, to libsvm (groups of one) or to a QP backend. libsvm has a limit of
+steps: on an ill-conditioned kernel (linear, large C) it takes minutes for what an interior point
+does in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from .._segments import segment_index, segment_mean, segment_min
+from ._qp import ActiveSet, QPProblem, QPResult, refine_qp, solve_qp
+
+__all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
+
+_LOOSEST = 1e-7
+_TIGHTEST = 1e-12
+_MOST_ROUNDS = 500
+_FIRST = 100
+_FAR = 1.2
+_WORST = 2
+
+
+@dataclass
+class Patterns:
+    """What is to be separated.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Instance rows of all patterns, one after the other.
+    row_offsets : ndarray of shape (n_patterns + 1,) or None
+        Pattern t is the mean of ``rows[row_offsets[t]:row_offsets[t + 1]]``; None when each
+        pattern is one instance.
+    group_offsets : ndarray of shape (n_groups + 1,)
+        Patterns of each group.
+    signs : ndarray of shape (n_groups,), +1.0 or -1.0
+    weights : ndarray of shape (n_groups,), the bounds c_g, above zero
+    """
+
+    rows: np.ndarray
+    row_offsets: np.ndarray | None
+    group_offsets: np.ndarray
+    signs: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n_patterns(self) -> int:
+        """Number of patterns in all groups."""
+        return int(self.group_offsets[-1])
+
+    def scores(self, instance_scores: np.ndarray) -> np.ndarray:
+        """Score of each pattern, shape (n_patterns,)."""
+        values = instance_scores[self.rows]
+        return values if self.row_offsets is None else segment_mean(values, self.row_offsets)
+
+    def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, Any]:
+        """Instance rows of the chosen patterns and their mixture (None for single instances)."""
+        if self.row_offsets is None:
+            return self.rows[chosen], None
+        sizes = np.diff(self.row_offsets)[chosen]
+        ends = np.cumsum(sizes)
+        index = np.arange(ends[-1]) + np.repeat(self.row_offsets[:-1][chosen] - ends + sizes, sizes)
+        mixture = sparse.csr_array(
+            (np.repeat(1.0 / sizes, sizes), np.arange(ends[-1]), np.concatenate([[0], ends])),
+            shape=(len(chosen), int(ends[-1])),
+        )
+        return self.rows[index], mixture
+
+
+@dataclass
+class WorkingSet:
+    """Where a solution stands, for a neighbouring problem to start from.
+
+    Attributes
+    ----------
+    status : ndarray of int8, shape (n_patterns,)
+        -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
+    tight : ndarray of bool, shape (n_groups,)
+        Whether a group of several patterns in the working set spends its whole weight.
+    sign, margins : ndarray of shape (n_patterns,)
+        Sign and margin of each pattern.
+    warm : bool
+        Whether all of it comes from a solution.
+    stiff : bool
+        Whether libsvm has run into its limit of steps.
+    """
+
+    status: np.ndarray
+    tight: np.ndarray
+    sign: np.ndarray
+    margins: np.ndarray
+    warm: bool = False
+    stiff: bool = False
+
+    @classmethod
+    def of_seeds(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
+        """The given patterns, nothing known of them."""
+        status = np.full(len(sign), -1, dtype=np.int8)
+        status[seeds] = 1
+        return cls(status, np.zeros(n_groups, dtype=bool), sign, np.zeros(len(sign)))
+
+    def under(self, sign: np.ndarray) -> WorkingSet:
+        """A start for the same patterns with other signs.
+
+        A pattern that changes sides either clears its margin there or, most likely, stands at
+        its bound.
+        """
+        turned = self.sign != sign
+        margins = np.where(turned, -self.margins, self.margins)
+        status = np.where(turned, np.where(margins > 1.0, 0, 2), self.status).astype(np.int8)
+        return WorkingSet(status, self.tight.copy(), sign, margins, self.warm, self.stiff)
+
+
+@dataclass
+class SVMSolution:
+    """Solution of the whole problem, with its certificate.
+
+    Attributes
+    ----------
+    rows, coef : ndarray
+        The function sum_r coef_r x_r over instance rows (a row may come twice).
+    scores : ndarray of shape (n_instances,)
+        Scores of all instances, without the intercept.
+    intercept : float
+    norm2 : float
+        |w|^2.
+    objective, gap : float
+        Value of the primal, and its distance from the value of the dual.
+    working : WorkingSet
+    n_solves, n_backend : int
+        Dual problems that were solved, and how many of them needed a backend.
+    """
+
+    rows: np.ndarray
+    coef: np.ndarray
+    scores: np.ndarray
+    intercept: float
+    norm2: float
+    objective: float
+    gap: float
+    working: WorkingSet
+    n_solves: int = 0
+    n_backend: int = 0
+
+
+def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
+    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+.
+
+    The function is convex and piecewise linear. Where an interval minimises it, its middle is
+    returned, which does not depend on order or repetition.
+    """
+    breaks = signs - scores
+    order = np.argsort(breaks, kind="stable")
+    breaks, slope = breaks[order], np.cumsum(weights[order])
+    # Left of all breaks the slope is minus the positive weight; each break adds its weight.
+    rise = weights[signs > 0].sum()
+    rounding = 1e-12 * slope[-1]
+    first = int(np.searchsorted(slope, rise - rounding))
+    first = min(first, len(breaks) - 1)
+    if abs(slope[first] - rise) <= rounding and first + 1 < len(breaks):
+        return float(0.5 * (breaks[first] + breaks[first + 1]))
+    return float(breaks[first])
+
+
+def solve_grouped_svm(
+    gram: Any,
+    patterns: Patterns,
+    *,
+    tol: float,
+    qp_solver: str | None = None,
+    start: WorkingSet | None = None,
+) -> SVMSolution:
+    """Minimise the grouped hinge loss to a relative duality gap of ``tol``.
+
+    Parameters
+    ----------
+    gram : LinearGram or KernelGram
+    patterns : Patterns
+    tol : float
+        Duality gap as a share of the objective.
+    qp_solver : str, default=None
+        Backend for groups of several patterns.
+    start : WorkingSet, default=None
+        That of a solution of a problem with the same groups.
+
+    Returns
+    -------
+    SVMSolution
+        Its ``gap`` is what was reached; it exceeds ``tol`` only when the backend at its tightest
+        setting could do no better.
+    """
+    group = segment_index(patterns.group_offsets)
+    sign = patterns.signs[group]
+    if start is None:
+        seeds = _seeds(gram, patterns, sign)
+        working = WorkingSet.of_seeds(seeds, sign, len(patterns.signs))
+    else:
+        working = start.under(sign)
+    precision, n_solves, n_backend = _LOOSEST, 0, 0
+    while True:
+        dual = _Dual(gram, patterns, sign, group, np.flatnonzero(working.status >= 0))
+        values, called = dual.solve(working, precision, qp_solver)
+        n_solves += 1
+        n_backend += called
+        solution = _certify(gram, patterns, dual, values, working)
+        solution.n_solves, solution.n_backend = n_solves, n_backend
+        working.margins = sign * (patterns.scores(solution.scores) + solution.intercept)
+        if solution.gap <= tol * solution.objective or n_solves >= _MOST_ROUNDS:
+            # What is far beyond its margin would only make the next problem larger.
+            working.status[(working.status == 0) & (working.margins > _FAR)] = -1
+            return solution
+        added = _violators(patterns, group, working)
+        working.status[added] = 1
+        if len(added) == 0:
+            if precision <= _TIGHTEST:
+                return solution
+            precision = max(precision * 1e-2, _TIGHTEST)
+            working.warm = False
+
+
+class _Dual:
+    """The dual problem over the working set, in units of the largest weight."""
+
+    def __init__(
+        self, gram: Any, patterns: Patterns, sign: np.ndarray, group: np.ndarray, chosen: np.ndarray
+    ) -> None:
+        self.chosen = chosen
+        self.sign = sign[chosen]
+        self.rows, self.mixture = patterns.expand(chosen)
+        signed = gram.inner(self.rows, self.mixture)
+        signed *= self.sign
+        signed *= self.sign[:, None]
+        self.signed = signed
+        self.scale = float(patterns.weights.max())
+        bounds = patterns.weights / self.scale
+        # Groups with several patterns here share a bound; a pattern alone has its own.
+        mine = group[chosen]
+        starts = np.flatnonzero(np.r_[True, mine[1:] != mine[:-1]])
+        counts = np.diff(np.r_[starts, len(mine)])
+        self.alone = np.repeat(counts == 1, counts)
+        self.upper = np.where(self.alone, bounds[mine], np.inf)
+        self.shared = mine[starts[counts > 1]]
+        self.members = np.zeros((len(self.shared), len(mine)))
+        position = np.repeat(np.cumsum(counts > 1) - 1, counts)
+        together = np.flatnonzero(~self.alone)
+        self.members[position[together], together] = 1.0
+        self.qp = QPProblem(
+            signed * self.scale if self.scale != 1.0 else signed,
+            -np.ones(len(chosen)),
+            G=self.members,
+            h=bounds[self.shared],
+            A=self.sign[None],
+            b=np.zeros(1),
+            lb=np.zeros(len(chosen)),
+            ub=self.upper,
+        )
+
+    def solve(
+        self, working: WorkingSet, precision: float, qp_solver: str | None
+    ) -> tuple[np.ndarray, bool]:
+        """Dual variables, and whether a backend was called; notes in ``working`` how they stand."""
+        guess = self._guess(working)
+        result = None
+        if len(self.shared) == 0 and qp_solver is None and not working.stiff:
+            result = self._solve_alone(guess, precision)
+            working.stiff = result is None
+        if result is None:
+            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)
+        working.status[self.chosen] = np.where(
+            result.active.lower, 0, np.where(result.active.upper, 2, 1)
+        )
+        working.tight[self.shared] = result.active.tight
+        working.warm = True
+        return np.maximum(result.x, 0.0) * self.scale, result.solver != "active-set"
+
+    def _guess(self, working: WorkingSet) -> ActiveSet | None:
+        if not working.warm:
+            return None
+        status = working.status[self.chosen]
+        at_bound = status == 2
+        # A pattern that was alone at its bound and has got company: the group is at its bound.
+        tight = working.tight[self.shared] | (self.members @ at_bound > 0)
+        return ActiveSet(lower=status == 0, upper=at_bound & self.alone, tight=tight)
+
+    def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
+        """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
+        if guess is not None:
+            warm = refine_qp(self.qp, guess, "active-set")
+            if warm is not None and warm.residual <= precision:
+                return warm
+        machine = SVC(
+            kernel="precomputed",
+            C=1.0,
+            tol=1e4 * precision,
+            cache_size=1000,
+            max_iter=_libsvm_steps(len(self.sign)),
+        )
+        plain = self.qp.P * self.sign
+        plain *= self.sign[:, None]
+        with warnings.catch_warnings():
+            # The limit is part of the plan; a QP backend takes over.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine.fit(plain, self.sign, sample_weight=self.upper)
+        if machine.fit_status_ != 0 or (machine.n_iter_ >= machine.max_iter).any():
+            return None
+        values = np.zeros(len(self.sign))
+        values[machine.support_] = np.abs(machine.dual_coef_[0])
+        rough = self.qp.measured(
+            values, machine.intercept_, None, self._bound_multipliers(values, machine), "libsvm"
+        )
+        sharp = refine_qp(self.qp, rough.active, "libsvm")
+        return sharp if sharp is not None and sharp.residual < rough.residual else rough
+
+    def _bound_multipliers(self, values: np.ndarray, machine: SVC) -> np.ndarray:
+        gradient = self.qp.P @ values + self.qp.q + self.sign * machine.intercept_[0]
+        at_upper = values >= self.upper * (1 - 1e-12)
+        return np.where(values <= 0, -gradient, np.where(at_upper, -gradient, 0.0))
+
+
+def _libsvm_steps(n: int) -> int:
+    """As many steps, each of order n, as cost about what an interior point of order n^3 does."""
+    return max(20_000, n * n // 4)
+
+
+def _certify(
+    gram: Any, patterns: Patterns, dual: _Dual, values: np.ndarray, working: WorkingSet
+) -> SVMSolution:
+    """Primal and dual value of the whole problem at the dual variables of the working set."""
+    signed = dual.sign * values
+    coef = signed if dual.mixture is None else dual.mixture.T @ signed
+    scores = gram.scores(dual.rows, coef)
+    norm2 = float(values @ (dual.signed @ values))
+    margins = np.repeat(patterns.signs, np.diff(patterns.group_offsets)) * patterns.scores(scores)
+    worst = patterns.signs * segment_min(margins, patterns.group_offsets)
+    intercept = optimal_intercept(worst, patterns.signs, patterns.weights)
+    hinge = np.maximum(0.0, 1.0 - patterns.signs * (worst + intercept))
+    objective = 0.5 * norm2 + float(patterns.weights @ hinge)
+    return SVMSolution(
+        rows=dual.rows,
+        coef=coef,
+        scores=scores,
+        intercept=intercept,
+        norm2=norm2,
+        objective=objective,
+        gap=objective - (float(values.sum()) - 0.5 * norm2),
+        working=working,
+    )
+
+
+def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
+    """One pattern a group to begin with: the hardest for the difference of the class means."""
+    positive = np.flatnonzero(sign > 0)
+    rows, mixture = patterns.expand(positive)
+    share = np.full(len(positive), 1.0 / len(positive))
+    coef = share if mixture is None else mixture.T @ share
+    margins = sign * patterns.scores(gram.scores(rows, coef))
+    lowest = segment_min(margins, patterns.group_offsets)
+    if len(lowest) == len(margins):
+        hardest = [
+            mine[np.argsort(margins[mine], kind="stable")[:_FIRST]]
+            for mine in (positive, np.flatnonzero(sign < 0))
+        ]
+        return np.concatenate(hardest)
+    hits = np.flatnonzero(margins == np.repeat(lowest, np.diff(patterns.group_offsets)))
+    return hits[np.searchsorted(hits, patterns.group_offsets[:-1])]
+
+
+def _violators(patterns: Patterns, group: np.ndarray, working: WorkingSet) -> np.ndarray:
+    """Patterns outside the working set whose margin falls short of their group's slack.
+
+    Of a group of several the worst few, of groups of one all, up to the size of the working set.
+    """
+    inside, margins = working.status >= 0, working.margins
+    held = segment_min(np.where(inside, margins, 1.0), patterns.group_offsets)
+    short = np.where(inside, -np.inf, np.minimum(held, 1.0)[group] - margins)
+    found = np.flatnonzero(short > 0)
+    found = found[np.argsort(-short[found], kind="stable")]
+    if len(held) == len(short):
+        return found[: max(_FIRST, int(inside.sum()))]
+    found = found[np.argsort(group[found], kind="stable")]
+    starts = np.flatnonzero(np.r_[True, np.diff(group[found]) != 0])
+    rank = np.arange(len(found)) - np.repeat(starts, np.diff(np.r_[starts, len(found)]))
+    return found[rank < _WORST]

@@ -1,0 +1,244 @@
+"""What the support vector machines with a hard maximum share."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._kernels import instance_kernel, resolve_gamma
+from .._segments import gather_rows, segment_argmax
+from .._solvers._gram import KernelGram, LinearGram, clipped_gram
+from .._solvers._hard_max import HardMaxResult
+from .._solvers._qp import check_qp_solver
+from ..base import (
+    BagClassifier,
+    bag_weights,
+    encode_classes,
+    validate_bags,
+    validate_labels,
+    validate_sample_weight,
+)
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions
+
+__all__ = ["HardMaxSVC"]
+
+_BLOCK_BYTES = 64 * 2**20
+
+
+class HardMaxSVC(CallbackSupport, BagClassifier):
+    """Base of the machines whose bag score is the maximum of its instance scores.
+
+    A subclass stores its parameters, names its solver in ``_solve`` and its starts in
+    ``_starts``. This class turns bags and labels into binary problems of arrays, runs them (each
+    class, each restart), keeps the best of each and stores what was fitted.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid"}), callable],
+        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "pos_label": "no_validation",
+        "qp_solver": [str, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # A fit that failed leaves n_features_in_ behind, which alone would count as fitted.
+        return hasattr(self, "dual_coef_")
+
+    def _solve(
+        self,
+        gram: Any,
+        offsets: np.ndarray,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        start: np.ndarray | None,
+        on_iteration: Any,
+    ) -> HardMaxResult:
+        raise NotImplementedError
+
+    def _starts(
+        self, bags: Bags, used: np.ndarray, signs: np.ndarray, rng: Any
+    ) -> list[np.ndarray | None]:
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> HardMaxSVC:
+        check_qp_solver(self.qp_solver)
+        bags = validate_bags(self, X, dtype=np.float64)
+        labels = validate_labels(self, y, bags)
+        shares = validate_sample_weight(sample_weight, bags)
+        classes, codes, positive = encode_classes(labels[shares > 0], self.pos_label)
+        costs = bag_weights(self.class_weight, classes, codes, shares[shares > 0])
+        # A bag of weight zero takes no part at all, as if it had been left out.
+        used = np.flatnonzero(shares > 0)[costs > 0]
+        codes, costs = codes[costs > 0], costs[costs > 0]
+        if len(np.unique(codes)) < len(classes):
+            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
+        rows, offsets = gather_rows(bags.offsets, used)
+        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
+        spread = np.repeat(shares[used], np.diff(offsets))
+        gamma = resolve_gamma(self.gamma, instances, spread)
+        gram = self._gram(instances, gamma)
+
+        tasks = [positive] if positive >= 0 else list(range(len(classes)))
+        rng = check_random_state(self.random_state)
+        runs = []
+        for number, task in enumerate(tasks):
+            signs = np.where(codes == task, 1.0, -1.0)
+            starts = self._starts(bags, used, signs, rng)
+            runs += [(number, signs, start) for start in starts]
+        results = self._run(runs, gram, offsets, self.C * costs, bags, labels)
+        best = [
+            min(
+                (result for run, result in zip(runs, results, strict=True) if run[0] == number),
+                key=lambda result: result.objective,
+            )
+            for number in range(len(tasks))
+        ]
+        self.classes_ = classes
+        self._orientation = -1 if positive == 0 else 1
+        self.gamma_ = gamma
+        self._store(best, gram, bags, rows)
+        self._warn(best)
+        return self
+
+    def _gram(self, instances: Any, gamma: float) -> Any:
+        if self.kernel == "linear":
+            return LinearGram(instances)
+        kernel, semidefinite = instance_kernel(
+            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0
+        )
+        gram = KernelGram(instances, kernel, int(self.cache_size * 2**20))
+        if semidefinite:
+            return gram
+        gram, share = clipped_gram(gram)
+        if share < 0:
+            warnings.warn(
+                "The kernel matrix of the training instances is indefinite (its smallest "
+                f"eigenvalue is {share:.1e} of the largest): its negative part was dropped.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return gram
+
+    def _run(
+        self,
+        runs: list[tuple[int, np.ndarray, np.ndarray | None]],
+        gram: Any,
+        offsets: np.ndarray,
+        weights: np.ndarray,
+        bags: Bags,
+        labels: np.ndarray,
+    ) -> list[HardMaxResult]:
+        task = self._start_task(len(runs), X=bags, y=labels)
+        if len(runs) > 1 and self.n_jobs not in (None, 1):
+            # Each worker fills a cache of kernel rows of its own.
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(self._solve)(gram, offsets, signs, weights, start, None)
+                for _, signs, start in runs
+            )
+        else:
+            results = []
+            for number, (_, signs, start) in enumerate(runs):
+                part = task.part("run", max_steps=self.max_iter)
+                report = self._reporter(part, number, len(runs))
+                results.append(self._solve(gram, offsets, signs, weights, start, report))
+                part.end()
+        task.end()
+        return results
+
+    def _reporter(self, part: Any, number: int, n_runs: int) -> Any:
+        def report(iteration: int, objective: float) -> bool:
+            if self.verbose:
+                print(
+                    f"[{type(self).__name__}] run {number + 1}/{n_runs}, iteration {iteration}: "
+                    f"objective {objective:.6g}"
+                )
+            return part.step()
+
+        return report
+
+    def _store(self, best: list[HardMaxResult], gram: Any, bags: Bags, rows: np.ndarray) -> None:
+        binary, turn = len(best) == 1, self._orientation
+        expansions = [gram.expansion(result.rows, result.coef) for result in best]
+        dense = np.stack(
+            [np.bincount(index, weights=coef, minlength=gram.n) for index, coef in expansions]
+        )
+        support = np.flatnonzero(dense.any(axis=0))
+        self.dual_coef_ = turn * dense[:, support]
+        self.support_ = rows[support]
+        self.support_vectors_ = bags.instances[self.support_]
+        self.intercept_ = turn * np.array([result.intercept for result in best])
+        if self.kernel == "linear":
+            self.coef_ = np.asarray((self.support_vectors_.T @ self.dual_coef_.T).T)
+        scores = (
+            turn * np.stack([result.scores for result in best], axis=1)
+            if len(rows) == bags.n_instances
+            else self._instance_scores(bags).reshape(bags.n_instances, -1)
+        )
+        witnesses = segment_argmax(turn * scores, bags.offsets)
+
+        def values(name: str) -> Any:
+            found = [getattr(result, name) for result in best]
+            return found[0] if binary else np.array(found)
+
+        self.witnesses_ = witnesses[:, 0] if binary else witnesses
+        self.objective_ = values("objective")
+        histories = [np.array(result.history) for result in best]
+        self.objective_history_ = histories[0] if binary else histories
+        self.gap_ = values("gap")
+        self.n_iter_ = values("n_iter")
+        self.converged_ = values("converged")
+
+    def _warn(self, best: list[HardMaxResult]) -> None:
+        name = type(self).__name__
+        open_ended = sum(not result.converged for result in best)
+        if open_ended:
+            warnings.warn(
+                f"{name} stopped at max_iter={self.max_iter} before it settled in {open_ended} of "
+                f"{len(best)} problem(s): raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        worst = max(result.gap / max(result.objective, 1e-300) for result in best)
+        if worst > self.tol:
+            warnings.warn(
+                f"A convex step of {name} was solved to a relative duality gap of {worst:.1e} "
+                f"only (tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        if self.kernel == "linear":
+            scores = np.asarray(bags.instances @ self.coef_.T)
+        else:
+            kernel, _ = instance_kernel(
+                self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0
+            )
+            step = max(1, _BLOCK_BYTES // (8 * max(1, len(self.support_))))
+            scores = np.concatenate(
+                [
+                    kernel(bags.instances[first : first + step], self.support_vectors_)
+                    @ self.dual_coef_.T
+                    for first in range(0, bags.n_instances, step)
+                ]
+            )
+        scores = scores + self.intercept_
+        return scores[:, 0] if len(self.intercept_) == 1 else scores

@@ -1,0 +1,232 @@
+"""mi-SVM: the support vector machine that labels every instance of a positive bag."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._segments import gather_rows
+from .._solvers._hard_max import HardMaxResult, solve_instance_labels
+from ..utils._sklearn import StrOptions, fit_context, with_callbacks
+from ._base import HardMaxSVC
+
+__all__ = ["InstanceMISVC"]
+
+
+class InstanceMISVC(HardMaxSVC):
+    r"""Support vector classification of bags with latent labels of instances (mi-SVM).
+
+    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
+    the instances of a negative bag are negative:
+
+    .. math::
+
+        \min_{w, b} \, \min_u \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \sum_j [1 - u_{ij} f(x_{ij})]_+
+        \quad \text{s.t.} \quad
+        u_{ij} = -1 \;(y_i = -1), \quad \sum_j (u_{ij} + 1) \ge 2 \;(y_i = 1),
+
+    with :math:`f(x) = \langle w, \phi(x) \rangle + b`; a bag scores
+    :math:`f(B_i) = \max_j f(x_{ij})`. Given labels the problem is an SVM over all instances;
+    given f, the best label of an instance is the sign of its score, and the highest instance of a
+    positive bag without a positive one becomes positive. Both steps lower the objective, and the
+    result is a local minimum.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an instance's slack against the norm of w. Above zero.
+    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
+        Kernel between instances; a callable takes two matrices and returns the matrix of shape
+        (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with a
+        warning; "sigmoid" and callables need the whole matrix of training instances for that.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly" and "sigmoid". "scale" is 1 / (n_features * variance of the
+        instances), "auto" is 1 / n_features.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    init : {"bag", "random"}, default="bag"
+        First labels of the instances of positive bags: all positive, or drawn.
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which to stop. The SVMs are solved to a tenth of it.
+    max_iter : int, default=100
+        Most relabellings.
+    cache_size : float, default=1000
+        Memory for kernel values in MiB. Rows that do not fit are computed again.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C by class of the bag.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+    qp_solver : str, default=None
+        Backend of qpsolvers for the dual problems. When None they go to libsvm, and to "piqp"
+        where libsvm runs into its limit of steps.
+    random_state : int, RandomState instance or None, default=None
+        For random starts.
+    n_jobs : int, default=None
+        Workers for classes and starts.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights, for the linear kernel only.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Signed dual variables.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors in the training instances.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    gamma_ : float
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above at the solution.
+    objective_history_ : ndarray, or list of ndarray
+        The value after each step; it never rises.
+    gap_ : float or ndarray of shape (n_classes,)
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int or ndarray of shape (n_classes,)
+    converged_ : bool or ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the labels have not settled after ``max_iter`` steps, or an SVM misses its precision.
+
+    Raises
+    ------
+    milearn.exceptions.SolverError
+        When a dual problem is not solved.
+
+    See Also
+    --------
+    MISVC : One witness a positive bag (MI-SVM).
+
+    Notes
+    -----
+    [1]_ states the mixed-integer problem and alternates as above. A bag of many instances weighs
+    more than a bag of few, on both sides.
+
+    References
+    ----------
+    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
+       Multiple-Instance Learning. NIPS 15, 2003.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.svm import InstanceMISVC
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> model = InstanceMISVC(C=10.0).fit(bags, y)
+    >>> model.predict_instances(bags).shape == (bags.n_instances,)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **HardMaxSVC._parameter_constraints,
+        "init": [StrOptions({"bag", "random"})],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        init: str = "bag",
+        n_init: int = 1,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        cache_size: float = 1000,
+        class_weight: Any = None,
+        pos_label: Any = None,
+        qp_solver: str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.qp_solver = qp_solver
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> InstanceMISVC:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _solve(
+        self,
+        gram: Any,
+        offsets: np.ndarray,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        start: np.ndarray | None,
+        on_iteration: Any,
+    ) -> HardMaxResult:
+        return solve_instance_labels(
+            gram,
+            offsets,
+            signs,
+            weights,
+            start=start,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            qp_solver=self.qp_solver,
+            on_iteration=on_iteration,
+        )
+
+    def _starts(
+        self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any
+    ) -> list[np.ndarray | None]:
+        _, offsets = gather_rows(bags.offsets, used)
+        sizes = np.diff(offsets)
+
+        def drawn() -> np.ndarray:
+            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+            # One positive at least in a positive bag, none in a negative one.
+            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+            labels[np.repeat(signs < 0, sizes)] = -1.0
+            return labels
+
+        starts = [None if self.init == "bag" else drawn()]
+        return starts + [drawn() for _ in range(self.n_init - 1)]
