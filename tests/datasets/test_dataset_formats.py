@@ -30,7 +30,7 @@ def dense():
 
 @pytest.fixture
 def sparse():
-    matrix = random_array((6, 40), density=0.1, rng=np.random.default_rng(1), format="csr")
+    matrix = random_array((6, 40), density=0.1, random_state=1, format="csr")
     return Bags(matrix, OFFSETS)
 
 

@@ -81,7 +81,7 @@ def test_matrix_stays_a_matrix(bags):
 
 
 def test_csr_is_kept(bags):
-    csr = sparse.random_array((bags.n_instances, 5), density=0.3, format="csr", rng=0)
+    csr = sparse.random_array((bags.n_instances, 5), density=0.3, format="csr", random_state=0)
     thin = Bags(csr, bags.offsets)
     out = InstanceTransformer(MaxAbsScaler()).fit_transform(thin)
     assert sparse.issparse(out.instances)
