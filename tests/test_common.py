@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from milearn.utils import all_estimators
@@ -23,8 +24,8 @@ SETTINGS: dict[str, list[dict]] = {
     ],
     "SingleInstance": [
         {},
-        {"estimator": LogisticRegression()},
-        {"estimator": LogisticRegression(), "pooling": "mean"},
+        {"estimator": RidgeClassifier()},
+        {"estimator": DecisionTreeClassifier(random_state=0), "pooling": "mean"},
         {"estimator": Ridge()},
     ],
     "MISVC": [

@@ -38,7 +38,11 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
     instances[rng.random(instances.shape) < 0.2] = 0.0
     y = rng.permutation(np.arange(n_bags) % (3 if task == "multiclass" else 2))
     told = offsets[:-1] + rng.integers(0, sizes)
-    instances[told[y > 0], y[y > 0] - 1] += 3.0
+    if task == "multiclass":
+        # Every class has its own sign: one that is all noise has no unique solution.
+        instances[told, y] += 3.0
+    else:
+        instances[told[y == 1], 0] += 3.0
     bags = Bags(instances, offsets)
     if task == "regression":
         return bags, segment_max(instances @ np.array([1.0, 0.5, -0.5]), offsets)

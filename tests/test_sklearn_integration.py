@@ -1,0 +1,592 @@
+"""Tools of scikit-learn that take bags as they are, and those that cannot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.feature_selection import RFE, SequentialFeatureSelector
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    LeaveOneGroupOut,
+    RandomizedSearchCV,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    TunedThresholdClassifierCV,
+    cross_val_predict,
+    cross_val_score,
+    cross_validate,
+    learning_curve,
+    permutation_test_score,
+    train_test_split,
+    validation_curve,
+)
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
+from sklearn.svm import SVC
+from sklearn.utils import resample, shuffle
+
+from milearn import Bags
+from milearn._bags import _ADVICE
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.svm import MISVC
+from tests.toys import LeastSquaresBags, two_level_bags
+
+CLASSIFIERS = {
+    "toy": (LeastSquaresBags(), "alpha"),
+    "MISVC": (MISVC(kernel="linear"), "C"),
+    "MISVC, RBF, instance slack": (MISVC(gamma=0.5, slack="instance"), "C"),
+}
+
+
+@pytest.fixture(params=CLASSIFIERS)
+def named(request):
+    return CLASSIFIERS[request.param]
+
+
+@pytest.fixture
+def classifier(named):
+    return clone(named[0])
+
+
+@pytest.fixture
+def grid(named):
+    return {named[1]: [0.1, 1.0]}
+
+
+@pytest.fixture(params=["dense", "sparse", "graphs"])
+def data(request):
+    bags, y = two_level_bags(n_bags=40)
+    if request.param == "sparse":
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    if request.param == "graphs":
+        graph = sparse.eye_array(len(bags)), sparse.eye_array(bags.n_instances)
+        bags = Bags(bags.instances, bags.offsets, bag_graph=graph[0], instance_graph=graph[1])
+    return bags, y
+
+
+@pytest.fixture
+def bags():
+    return two_level_bags(n_bags=40)[0]
+
+
+@pytest.fixture
+def y():
+    return two_level_bags(n_bags=40)[1]
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Bags and labels in a read-only memory map."""
+    joblib.dump(two_level_bags(n_bags=40), tmp_path / "data")
+    return joblib.load(tmp_path / "data", mmap_mode="r")
+
+
+# -- splitting and scoring -----------------------------------------------------------------------
+
+
+def test_train_test_split(data, classifier):
+    bags, y = data
+    train, test, y_train, y_test = train_test_split(bags, y, stratify=y, random_state=0)
+    assert isinstance(train, Bags)
+    assert isinstance(test, Bags)
+    assert (len(train), len(test)) == (30, 10)
+    assert train.n_instances + test.n_instances == bags.n_instances
+    if bags.bag_graph is not None:
+        assert train.bag_graph.shape == (30, 30)
+        assert test.instance_graph.shape == (test.n_instances,) * 2
+    assert classifier.fit(train, y_train).predict(test).shape == y_test.shape
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        None,
+        StratifiedKFold(3, shuffle=True, random_state=0),
+        RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0),
+        ShuffleSplit(3, random_state=0),
+    ],
+    ids=str,
+)
+def test_cross_validate(data, classifier, cv):
+    bags, y = data
+    found = cross_validate(
+        classifier, bags, y, cv=cv, scoring=["accuracy", "roc_auc"], return_train_score=True
+    )
+    assert found["test_roc_auc"].mean() > 0.6
+    assert np.isfinite(found["train_accuracy"]).all()
+
+
+def test_cross_val_predict(data, classifier):
+    bags, y = data
+    predicted = cross_val_predict(classifier, bags, y, cv=4)
+    scores = cross_val_predict(classifier, bags, y, cv=4, method="decision_function")
+    assert predicted.shape == scores.shape == (40,)
+    assert ((scores > 0) == predicted).all()
+
+
+def test_cross_validation_by_hand_is_the_same(bags, y, classifier):
+    scores = cross_val_score(classifier, bags, y, cv=StratifiedKFold(4))
+    for score, (train, test) in zip(scores, StratifiedKFold(4).split(bags, y), strict=True):
+        assert score == clone(classifier).fit(bags[train], y[train]).score(bags[test], y[test])
+
+
+def test_learning_and_validation_curves(bags, y, classifier, grid):
+    sizes, train, test = learning_curve(
+        classifier, bags, y, train_sizes=[0.5, 1.0], cv=3, shuffle=True, random_state=0
+    )
+    assert sizes.tolist() == [13, 26]
+    assert train.shape == test.shape == (2, 3)
+    ((name, values),) = grid.items()
+    train, test = validation_curve(classifier, bags, y, param_name=name, param_range=values, cv=3)
+    assert test.shape == (2, 3)
+
+
+def test_permutation_test(bags, y, classifier):
+    score, permuted, _ = permutation_test_score(
+        classifier, bags, y, n_permutations=10, cv=3, random_state=0
+    )
+    assert score > permuted.mean()
+
+
+def test_shuffle_and_resample(bags, y):
+    moved, labels = shuffle(bags, y, random_state=0)
+    order = shuffle(np.arange(40), random_state=0)
+    assert joblib.hash(moved) == joblib.hash(bags[order])
+    assert (labels == y[order]).all()
+    assert len(resample(bags, n_samples=7, random_state=0)) == 7
+
+
+# -- searches, in worker processes and on memory maps --------------------------------------------
+
+
+def _search(kind, classifier, grid, **options):
+    if kind == "grid":
+        return GridSearchCV(classifier, grid, cv=3, **options)
+    return HalvingGridSearchCV(
+        classifier, grid, cv=2, factor=2, min_resources=20, random_state=0, **options
+    )
+
+
+@pytest.mark.parametrize("kind", ["grid", "halving"])
+def test_searches_with_two_workers(data, classifier, grid, kind):
+    bags, y = data
+    alone = _search(kind, classifier, grid).fit(bags, y)
+    # max_nbytes=1: joblib writes even these few bags into a file that workers map.
+    with parallel_config(backend="loky", n_jobs=2, max_nbytes=1):
+        both = _search(kind, classifier, grid).fit(bags, y)
+    assert both.best_params_ == alone.best_params_
+    np.testing.assert_allclose(
+        both.cv_results_["mean_test_score"], alone.cv_results_["mean_test_score"]
+    )
+    np.testing.assert_allclose(both.decision_function(bags), alone.decision_function(bags))
+
+
+@pytest.mark.parametrize("kind", ["grid", "halving"])
+def test_searches_on_memory_mapped_data(mapped, bags, y, classifier, grid, kind):
+    assert not mapped[0].instances.flags.writeable
+    search = _search(kind, classifier, grid, n_jobs=2).fit(*mapped)
+    alone = _search(kind, classifier, grid).fit(bags, y)
+    assert search.best_params_ == alone.best_params_
+    np.testing.assert_allclose(search.decision_function(mapped[0]), alone.decision_function(bags))
+
+
+def _lies_in_a_file(bags):
+    base = bags.instances
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return base is not None
+
+
+def test_large_bags_reach_workers_as_memory_maps():
+    # Above a megabyte joblib does so on its own.
+    bags = Bags(np.zeros((30_000, 8)), np.arange(0, 30_001, 1000))
+    assert not _lies_in_a_file(bags)
+    found = joblib.Parallel(n_jobs=2)(joblib.delayed(_lies_in_a_file)(bags) for _ in range(2))
+    assert found == [True, True]
+
+
+def test_random_search_in_a_pipeline(bags, y, named):
+    classifier, name = named
+    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), clone(classifier))
+    search = RandomizedSearchCV(
+        pipeline,
+        {f"{pipeline.steps[-1][0]}__{name}": [0.1, 1.0, 10.0]},
+        n_iter=2,
+        cv=3,
+        random_state=0,
+        scoring="roc_auc",
+    )
+    assert search.fit(bags, y).best_score_ > 0.6
+
+
+# -- pipelines -----------------------------------------------------------------------------------
+
+
+class Counting(InstanceTransformer):
+    """Writes a line into a file at every fit."""
+
+    def __init__(self, transformer=None, log=None):
+        super().__init__(transformer)
+        self.log = log
+
+    def fit(self, X, y=None, **params):
+        with Path(self.log).open("a") as stream:
+            stream.write("fit\n")
+        return super().fit(X, y, **params)
+
+    def fit_transform(self, X, y=None, **params):
+        return self.fit(X, y, **params).transform(X)
+
+
+def _fits(log):
+    return len(log.read_text().splitlines())
+
+
+def test_pipeline_memory_hits_on_equal_bags(data, classifier, tmp_path):
+    bags, y = data
+    log = tmp_path / "log"
+    steps = Counting(MaxAbsScaler(), log=str(log)), classifier
+    pipeline = make_pipeline(*steps, memory=str(tmp_path / "cache"))
+    first = pipeline.fit(bags, y).decision_function(bags)
+    assert _fits(log) == 1
+    # Everything that SciPy and the container remember of use must leave the key alone.
+    _ = bags.bag_index, list(bags), bags[[1, 0]]
+    if sparse.issparse(bags.instances):
+        assert bags.instances.has_canonical_format
+        assert bags.instances.has_sorted_indices
+    second = clone(pipeline).fit(bags, y).decision_function(bags)
+    assert _fits(log) == 1
+    np.testing.assert_array_equal(first, second)
+    joblib.dump(bags, tmp_path / "bags")
+    for again in (
+        joblib.load(tmp_path / "bags"),
+        joblib.load(tmp_path / "bags", mmap_mode="r"),
+        Bags.concatenate([bags[:9], bags[9:]]),
+    ):
+        clone(pipeline).fit(again, y)
+    assert _fits(log) == 1
+    clone(pipeline).fit(bags[:39], y[:39])
+    assert _fits(log) == 2
+
+
+def test_search_with_memory_fits_each_fold_once(bags, y, classifier, grid, tmp_path):
+    log = tmp_path / "log"
+    pipeline = make_pipeline(
+        Counting(MaxAbsScaler(), log=str(log)), classifier, memory=str(tmp_path / "cache")
+    )
+    (name,) = grid
+    space = {f"{pipeline.steps[-1][0]}__{name}": [0.1, 1.0, 10.0]}
+    GridSearchCV(pipeline, space, cv=3, refit=False).fit(bags, y)
+    assert _fits(log) == 3
+
+
+def test_feature_union_puts_features_side_by_side(data, classifier):
+    bags, y = data
+    union = FeatureUnion(
+        [
+            ("scaled", InstanceTransformer(MaxAbsScaler())),
+            ("as it is", FunctionTransformer()),
+        ]
+    )
+    joined = union.fit_transform(bags)
+    assert isinstance(joined, Bags)
+    assert joined.shape == (40, 6)
+    assert sparse.issparse(joined.instances) == sparse.issparse(bags.instances)
+    np.testing.assert_array_equal(joined.offsets, bags.offsets)
+    assert (joined.bag_graph is None) == (bags.bag_graph is None)
+    assert make_pipeline(union, classifier).fit(bags, y).score(bags, y) > 0.6
+
+
+def test_feature_union_of_one_row_a_bag(bags, y):
+    union = FeatureUnion(
+        [("extremes", BagStatistics()), ("means", BagStatistics(statistics=("mean",)))]
+    )
+    assert union.fit_transform(bags).shape == (40, 9)
+    assert make_pipeline(union, SVC()).fit(bags, y).score(bags, y) > 0.6
+
+
+def test_feature_union_refuses_a_mixture(bags):
+    union = FeatureUnion([("bags", FunctionTransformer()), ("rows", BagStatistics())])
+    with pytest.raises(TypeError, match=r"^Bags cannot stand beside .*: let every transformer"):
+        union.fit_transform(bags)
+
+
+def test_column_transformer(data, classifier):
+    bags, y = data
+    columns = ColumnTransformer(
+        [
+            ("scaled", InstanceTransformer(MaxAbsScaler()), [0, 2]),
+            ("as it is", FunctionTransformer(), [1]),
+        ]
+    )
+    joined = columns.fit_transform(bags)
+    assert isinstance(joined, Bags)
+    assert joined.shape == (40, 3)
+    np.testing.assert_array_equal(joined.offsets, bags.offsets)
+    dense = bags.instances.toarray() if sparse.issparse(bags.instances) else bags.instances
+    last = joined.instances[:, [2]]
+    last = last.toarray() if sparse.issparse(last) else last
+    np.testing.assert_array_equal(last, dense[:, [1]])
+    assert make_pipeline(columns, classifier).fit(bags, y).score(bags, y) > 0.6
+
+
+@pytest.mark.parametrize("remainder", ["drop", "passthrough"])
+@pytest.mark.parametrize("chosen", [[0], slice(0, 1), np.array([True, False, False])], ids=str)
+def test_column_transformer_selects(bags, chosen, remainder):
+    columns = ColumnTransformer(
+        [("scaled", InstanceTransformer(MaxAbsScaler()), chosen)], remainder=remainder
+    )
+    assert columns.fit_transform(bags).shape == (40, 1 if remainder == "drop" else 3)
+    assert columns.transform(bags[:5]).shape[0] == 5
+
+
+# -- meta-estimators -----------------------------------------------------------------------------
+
+
+def test_one_vs_rest(classifier):
+    bags, y = two_level_bags(n_bags=60, n_classes=3, shift=4.0)
+    meta = OneVsRestClassifier(classifier).fit(bags, y)
+    assert meta.decision_function(bags).shape == (60, 3)
+    assert meta.score(bags, y) > 0.6
+
+
+@pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
+def test_calibration(data, classifier, method):
+    bags, y = data
+    calibrated = CalibratedClassifierCV(classifier, method=method, cv=3).fit(bags, y)
+    probabilities = calibrated.predict_proba(bags)
+    assert probabilities.shape == (40, 2)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert roc_auc_score(y, probabilities[:, 1]) > 0.7
+
+
+def test_voting(data, classifier):
+    bags, y = data
+    floor = make_pipeline(BagStatistics(), RidgeClassifier())
+    vote = VotingClassifier([("mil", classifier), ("floor", floor)]).fit(bags, y)
+    assert vote.score(bags, y) > 0.6
+    assert vote.transform(bags).shape == (40, 2)
+
+
+def test_stacking(data, classifier):
+    bags, y = data
+    floor = make_pipeline(BagStatistics(), RidgeClassifier())
+    stack = StackingClassifier(
+        [("mil", classifier), ("floor", floor)], final_estimator=RidgeClassifier(), cv=3
+    ).fit(bags, y)
+    assert stack.score(bags, y) > 0.6
+    assert stack.transform(bags).shape == (40, 2)
+
+
+@pytest.mark.parametrize("cv", [3, 0.5])
+def test_tuned_threshold(data, classifier, cv):
+    bags, y = data
+    tuned = TunedThresholdClassifierCV(
+        classifier,
+        scoring="balanced_accuracy",
+        response_method="decision_function",
+        cv=cv,
+        random_state=0,
+    ).fit(bags, y)
+    assert np.isfinite(tuned.best_threshold_)
+    assert tuned.score(bags, y) > 0.6
+
+
+def test_fixed_threshold(bags, y, classifier):
+    never = FixedThresholdClassifier(classifier, threshold=1e9).fit(bags, y)
+    assert (never.predict(bags) == 0).all()
+
+
+def test_dummy(bags, y):
+    assert DummyClassifier().fit(bags, y).predict(bags).shape == (40,)
+
+
+def test_instances_stay_reachable_through_a_pipeline(bags, y, classifier):
+    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), classifier).fit(bags, y)
+    scaled = pipeline[:-1].transform(bags)
+    scores = pipeline[-1].instance_decision_function(scaled)
+    np.testing.assert_array_equal(
+        scores[pipeline[-1].witness(scaled)], pipeline.decision_function(bags)
+    )
+
+
+# -- set_output, clone, display ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("choice", ["default", "pandas"])
+def test_set_output(bags, y, classifier, choice):
+    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), classifier)
+    expected = clone(pipeline).fit(bags, y).decision_function(bags)
+    pipeline.set_output(transform=choice).fit(bags, y)
+    np.testing.assert_array_equal(pipeline.decision_function(bags), expected)
+    with config_context(transform_output=choice):
+        again = clone(pipeline).fit(bags, y)
+        np.testing.assert_array_equal(again.decision_function(bags), expected)
+
+
+def test_set_output_names_the_statistics(bags):
+    frame = BagStatistics().set_output(transform="pandas").fit_transform(bags)
+    assert frame.shape == (40, 6)
+    assert len(set(frame.columns)) == 6
+
+
+def test_clone_takes_parameters_only(bags, y, named):
+    classifier, name = named
+    fitted = clone(classifier).set_params(**{name: 0.5}).fit(bags, y)
+    again = clone(fitted)
+    assert again.get_params()[name] == 0.5
+    assert not [attribute for attribute in vars(again) if attribute.endswith("_")]
+
+
+def test_html(bags, y, classifier):
+    search = GridSearchCV(make_pipeline(InstanceTransformer(StandardScaler()), classifier), {})
+    for estimator in (search, clone(search).fit(bags, y)):
+        html = estimator._repr_html_()
+        assert type(classifier).__name__ in html
+        assert "StandardScaler" in html
+
+
+# -- metadata ------------------------------------------------------------------------------------
+
+
+def test_routed_sample_weight(bags, y, classifier):
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, size=40)
+    cv = StratifiedKFold(3)
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(roc_auc_score, response_method="decision_function")
+        scorer = scorer.set_score_request(sample_weight=True)
+        requesting = clone(classifier).set_fit_request(sample_weight=True)
+        params = {"sample_weight": weight}
+        found = cross_validate(requesting, bags, y, cv=cv, scoring=scorer, params=params)
+        search = GridSearchCV(requesting, {}, cv=cv, scoring=scorer).fit(bags, y, **params)
+    expected = []
+    for train, test in cv.split(bags, y):
+        fitted = clone(classifier).fit(bags[train], y[train], sample_weight=weight[train])
+        scores = fitted.decision_function(bags[test])
+        expected.append(roc_auc_score(y[test], scores, sample_weight=weight[test]))
+    np.testing.assert_allclose(found["test_score"], expected)
+    np.testing.assert_allclose(search.best_score_, np.mean(expected))
+    refitted = clone(classifier).fit(bags, y, sample_weight=weight)
+    np.testing.assert_array_equal(search.decision_function(bags), refitted.decision_function(bags))
+
+
+def test_routed_sample_weight_through_a_pipeline(bags, y, classifier):
+    weight = np.random.default_rng(0).uniform(0.1, 3.0, size=40)
+    with config_context(enable_metadata_routing=True):
+        requesting = clone(classifier).set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(FunctionTransformer(), requesting)
+        routed = pipeline.fit(bags, y, sample_weight=weight).decision_function(bags)
+    direct = clone(classifier).fit(bags, y, sample_weight=weight).decision_function(bags)
+    np.testing.assert_array_equal(routed, direct)
+
+
+def test_sample_weight_by_name_without_routing(bags, y, classifier):
+    pipeline = make_pipeline(InstanceTransformer(MaxAbsScaler()), classifier)
+    weight = np.linspace(0.1, 2.0, 40)
+    name = pipeline.steps[-1][0]
+    weighted = pipeline.fit(bags, y, **{f"{name}__sample_weight": weight}).decision_function(bags)
+    plain = clone(pipeline).fit(bags, y).decision_function(bags)
+    assert np.abs(weighted - plain).max() > 1e-6
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_groups(bags, y, classifier, routing):
+    groups = np.arange(40) // 4
+    seen = []
+
+    class Watching(GroupKFold):
+        def split(self, X, y=None, groups=None):
+            for train, test in super().split(X, y, groups):
+                seen.append((set(groups[train]), set(groups[test])))
+                yield train, test
+
+    with config_context(enable_metadata_routing=routing):
+        options = {"params": {"groups": groups}} if routing else {"groups": groups}
+        found = cross_validate(classifier, bags, y, cv=Watching(5), **options)
+        search = GridSearchCV(classifier, {}, cv=Watching(5)).fit(bags, y, groups=groups)
+    assert len(found["test_score"]) == 5
+    assert search.n_splits_ == 5
+    assert len(seen) == 10
+    assert not any(train & test for train, test in seen)
+
+
+def test_leave_one_group_out(bags, y, classifier):
+    groups = np.arange(40) // 20
+    splits = list(LeaveOneGroupOut().split(bags, y, groups))
+    assert [len(test) for _, test in splits] == [20, 20]
+    assert all(
+        classifier.fit(bags[train], y[train]).score(bags[test], y[test]) >= 0
+        for train, test in splits
+    )
+
+
+# -- what cannot take bags -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda each, X, y: BaggingClassifier(each, n_estimators=2).fit(X, y),
+        lambda each, X, y: AdaBoostClassifier(each, n_estimators=2).fit(X, y),
+        lambda each, X, y: OneVsOneClassifier(each).fit(X, y),
+        lambda each, X, y: RFE(each).fit(X, y),
+        lambda each, X, y: SequentialFeatureSelector(each, n_features_to_select=1).fit(X, y),
+        lambda each, X, y: SelfTrainingClassifier(each).fit(X, y),
+        lambda each, X, y: permutation_importance(clone(each).fit(X, y), X, y),
+        lambda each, X, y: SVC().fit(X, y),
+        lambda each, X, y: RandomForestClassifier(n_estimators=2).fit(X, y),
+        lambda each, X, y: StandardScaler().fit(X),
+    ],
+    ids=[
+        "BaggingClassifier",
+        "AdaBoostClassifier",
+        "OneVsOneClassifier",
+        "RFE",
+        "SequentialFeatureSelector",
+        "SelfTrainingClassifier",
+        "permutation_importance",
+        "SVC",
+        "RandomForestClassifier",
+        "StandardScaler",
+    ],
+)
+def test_refused_with_advice(bags, y, classifier, use):
+    with pytest.raises(TypeError, match=f"^{re.escape(_ADVICE)}$"):
+        use(classifier, bags, y)
+
+
+def test_the_advice_works(bags, y):
+    for advised in (
+        make_pipeline(BagStatistics(), BaggingClassifier(SVC(), n_estimators=3, random_state=0)),
+        make_pipeline(BagStatistics(), RandomForestClassifier(n_estimators=5, random_state=0)),
+        make_pipeline(InstanceTransformer(StandardScaler()), LeastSquaresBags()),
+    ):
+        assert advised.fit(bags, y).score(bags, y) > 0.6
