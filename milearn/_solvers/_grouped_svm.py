@@ -250,6 +250,11 @@ class _Dual:
         self.sign = sign[chosen]
         self.rows, self.mixture = patterns.expand(chosen)
         signed = gram.inner(self.rows, self.mixture)
+        # The equality makes the origin of the feature space arbitrary; in the middle of the
+        # patterns no digits are lost to an offset that they share.
+        middle = signed.mean(axis=0)
+        signed -= middle
+        signed -= (middle - middle.mean())[:, None]
         signed *= self.sign
         signed *= self.sign[:, None]
         self.signed = signed

@@ -30,6 +30,9 @@ from ._grouped_svm import Patterns, SVMSolution, optimal_intercept, solve_groupe
 __all__ = ["HardMaxResult", "solve_instance_labels", "solve_witnesses"]
 
 
+_FLAT = 1e-9
+
+
 @dataclass
 class HardMaxResult:
     """A local minimum of one of the two problems.
@@ -124,10 +127,15 @@ def solve_witnesses(
             sides, costs = layout.group_signs, layout.group_weights
         intercept = optimal_intercept(values, sides, costs)
         hinge = np.maximum(0.0, 1.0 - sides * (values + intercept))
+        objective = 0.5 * solution.norm2 + float(costs @ hinge)
+        ranking = solution.scores
+        if solution.norm2 <= _FLAT * objective:
+            # At w = 0 all instances tie; rounding may not choose the witnesses.
+            ranking = _mean_difference(gram, offsets, signs, weights)
         return _Point(
-            objective=0.5 * solution.norm2 + float(costs @ hinge),
+            objective=objective,
             gap=solution.gap,
-            linearisation=segment_argmax(solution.scores, offsets)[positive],
+            linearisation=segment_argmax(ranking, offsets)[positive],
             intercept=intercept,
             solution=solution,
         )
@@ -137,6 +145,16 @@ def solve_witnesses(
         step, first, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
     )
     return _result(run, n_solves, n_backend)
+
+
+def _mean_difference(
+    gram: Any, offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Scores under the difference of the weighted means of positive and negative bags."""
+    side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
+    sizes = np.diff(offsets)
+    coef = np.repeat(signs * weights / (side * sizes), sizes)
+    return gram.scores(np.arange(int(offsets[-1])), coef)
 
 
 class _WitnessLayout:
