@@ -70,14 +70,22 @@ class KernelGram:
         self.kernel = kernel
         self.n = instances.shape[0]
         self.capacity = min(self.n, int(cache_bytes // (8 * max(self.n, 1))))
+        self._forget()
+
+    def _forget(self) -> None:
         self._slot = np.full(self.n, -1, dtype=np.intp)
         self._rows = np.empty((0, self.n))
         self._used = 0
 
     def __getstate__(self) -> dict[str, Any]:
-        state = self.__dict__.copy()
-        state.update(_slot=np.full(self.n, -1, dtype=np.intp), _rows=np.empty((0, self.n)), _used=0)
-        return state
+        # Not even empty: joblib hands large arrays to workers as read-only memory maps.
+        dropped = ("_slot", "_rows", "_used")
+        return {name: value for name, value in self.__dict__.items() if name not in dropped}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if "_slot" not in state:
+            self._forget()
 
     def inner(self, rows: np.ndarray, mixture: Any = None) -> np.ndarray:
         """Inner products among the patterns, shape (n_patterns, n_patterns)."""
