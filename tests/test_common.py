@@ -75,8 +75,6 @@ def test_settings_have_a_default(name):
 
 
 def test_tables_name_estimators_that_exist():
-    # Estimators that are not there yet are no mistake, names that never will be are.
-    planned = {"MISVC", "InstanceMISVC"}
-    known = {name for name, _ in all_estimators()} | planned
+    known = {name for name, _ in all_estimators()}
     assert set(SETTINGS) <= known
     assert set(EXPECTED_FAILURES) <= known

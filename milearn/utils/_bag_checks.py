@@ -43,6 +43,9 @@ from ._check_tools import (
 
 __all__ = ["CHECKS", "ONCE"]
 
+# Bytes above which joblib maps an array into a file: all but the very smallest.
+_TINY = 1
+
 
 # -- order ---------------------------------------------------------------------------------------
 
@@ -182,7 +185,7 @@ def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
 def check_parallel_workers(estimator: Any, problem: Problem) -> None:
     """Fits in worker processes, on memory maps, are the same as here."""
     expected = outputs_of(fitted_on(estimator, problem.X, problem.y), problem.X)
-    found = joblib.Parallel(n_jobs=2, max_nbytes=1)(
+    found = joblib.Parallel(n_jobs=2, max_nbytes=_TINY)(
         joblib.delayed(_fit_and_output)(estimator, problem.X, problem.y) for _ in range(2)
     )
     for outputs in found:
@@ -210,11 +213,14 @@ def check_pickle(estimator: Any, problem: Problem) -> None:
 
 
 def check_n_jobs(estimator: Any, problem: Problem) -> None:
-    """``n_jobs`` changes nothing but the time."""
+    """``n_jobs`` changes nothing but the time, also where workers get memory maps."""
     if "n_jobs" not in estimator.get_params():
         return
-    one, two = (fitted_on(estimator, problem.X, problem.y, n_jobs=n_jobs) for n_jobs in (1, 2))
-    assert_close(outputs_of(one, problem.X), outputs_of(two, problem.X), SAME, "n_jobs=2")
+    expected = outputs_of(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
+    # The same limit as in check_parallel_workers: joblib then keeps its worker processes.
+    with joblib.parallel_config(max_nbytes=_TINY):
+        two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
+        assert_close(expected, outputs_of(two, problem.X), SAME, "n_jobs=2")
 
 
 def check_fit_again(estimator: Any, problem: Problem) -> None:
