@@ -82,15 +82,18 @@ def _embedded(name: str) -> tuple[Bags, np.ndarray]:
     from milearn.datasets import load_digit_bags, make_bags
 
     kind, _, size = name.partition("-")
-    n_bags = 24 if size == "tiny" else 120
+    n_bags = 24 if size == "tiny" else 100
     if kind == "digits":
         bunch = load_digit_bags(n_bags=n_bags, random_state=0)
         return bunch.data, bunch.target
-    return make_bags(n_bags=n_bags, random_state=0)
+    # Clusters that mean nothing stand as far out as the one that makes a bag positive.
+    return make_bags(
+        n_bags=n_bags, bag_size=(3, 8), n_distractors=3, concept_distance=3.0, random_state=0
+    )
 
 
 def describe(data: DataSet) -> str:
-    """``digits: 120 bags (60 positive), 900 instances, 64 features``."""
+    """``digits: 100 bags (50 positive), 680 instances, 64 features``."""
     n_bags, n_features = data.bags.shape
     return (
         f"{data.name}: {n_bags} bags ({int(data.y.sum())} positive), "
