@@ -25,7 +25,7 @@ from ..base import (
     validate_labels,
     validate_sample_weight,
 )
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions
+from ..utils._sklearn import CallbackSupport, FitTask, Interval, StrOptions
 
 __all__ = ["HardMaxSVC"]
 
@@ -103,7 +103,8 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
             signs = np.where(codes == task, 1.0, -1.0)
             starts = self._starts(bags, used, signs, rng)
             runs += [(number, signs, start) for start in starts]
-        results = self._run(runs, gram, offsets, self.C * costs, bags, labels)
+        progress = self._start_task(len(runs), X=bags, y=labels, sample_weight=sample_weight)
+        results = self._run(runs, gram, offsets, self.C * costs, progress)
         best = [
             min(
                 (result for run, result in zip(runs, results, strict=True) if run[0] == number),
@@ -116,6 +117,7 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         self.gamma_ = gamma
         self._store(best, gram, bags, rows)
         self._warn(best)
+        progress.end()
         return self
 
     def _gram(self, instances: Any, gamma: float) -> Any:
@@ -143,10 +145,8 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         gram: Any,
         offsets: np.ndarray,
         weights: np.ndarray,
-        bags: Bags,
-        labels: np.ndarray,
+        progress: FitTask,
     ) -> list[HardMaxResult]:
-        task = self._start_task(len(runs), X=bags, y=labels)
         if len(runs) > 1 and self.n_jobs not in (None, 1):
             # Each worker fills a cache of kernel rows of its own.
             results = Parallel(n_jobs=self.n_jobs)(
@@ -156,11 +156,10 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         else:
             results = []
             for number, (_, signs, start) in enumerate(runs):
-                part = task.part("run", max_steps=self.max_iter)
+                part = progress.part("run", max_steps=self.max_iter)
                 report = self._reporter(part, number, len(runs))
                 results.append(self._solve(gram, offsets, signs, weights, start, report))
                 part.end()
-        task.end()
         return results
 
     def _reporter(self, part: Any, number: int, n_runs: int) -> Any:

@@ -322,6 +322,51 @@ def check_error_labels(estimator: Any, problem: Problem) -> None:
             refuses_fit(estimator, X, y, ValueError, pattern, what, pos_label="no label")
 
 
+# -- callbacks -----------------------------------------------------------------------------------
+
+
+class _Watcher:
+    """A callback that notes which tasks begin and end, and what it can predict at the end."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.events: list[str] = []
+        self.outputs: Outputs | None = None
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        self.events.append("setup")
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        self.events.append("begin")
+
+    def on_fit_task_end(
+        self, estimator: Any, context: Any, *, fitted_estimator: Any = None
+    ) -> None:
+        self.events.append("end")
+        if context.parent is None and fitted_estimator is not None:
+            self.outputs = outputs_of(fitted_estimator, self.X)
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        self.events.append("teardown")
+
+
+def check_callbacks(estimator: Any, problem: Problem) -> None:
+    """Callbacks see every task begin and end, and at last the fitted estimator."""
+    if not hasattr(estimator, "set_callbacks"):
+        return
+    watcher = _Watcher(problem.X)
+    watched = fresh(estimator).set_callbacks(watcher)
+    watched = watched.fit(problem.X) if problem.y is None else watched.fit(problem.X, problem.y)
+    events = watcher.events
+    assert events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}"
+    assert events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}"
+    counts = events.count("begin"), events.count("end")
+    assert counts[0] == counts[1], f"{counts[0]} tasks began and {counts[1]} ended"
+    assert watcher.outputs is not None, "the end of the fit gave callbacks no fitted estimator"
+    unwatched = fitted_on(estimator, problem.X, problem.y)
+    assert_close(outputs_of(unwatched, problem.X), watcher.outputs, SAME, "with callbacks")
+
+
 # -- labels, weights, transformers ---------------------------------------------------------------
 
 
@@ -369,13 +414,10 @@ def check_sample_weight(estimator: Any, problem: Problem) -> None:
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
         return
     X, y = problem.X, problem.y
-    known = estimator.get_params()
-    # A width taken from the data follows the bags that are there, not their weights.
-    fixed = {"gamma": 0.5} if known.get("gamma") in ("scale", "auto") else {}
     for low, high in ((1, 4), (0, 3)):
         weight = np.random.default_rng(4).integers(low, high, size=len(X))
         repeated = np.repeat(np.arange(len(X)), weight)
-        weighted, copied = fresh(estimator, **fixed), fresh(estimator, **fixed)
+        weighted, copied = fresh(estimator), fresh(estimator)
         if y is None:
             weighted.fit(X, sample_weight=weight)
             copied.fit(X[repeated])
@@ -532,6 +574,7 @@ CHECKS: dict[Callable[[Any, Problem], None], tuple[str, ...]] = {
     check_n_jobs: ("dense",),
     check_fit_again: _PLAIN,
     check_clone: ("dense",),
+    check_callbacks: ("dense",),
     check_error_labels: ("dense",),
     check_string_labels: ("dense",),
     check_pos_label: ("dense",),

@@ -13,6 +13,7 @@ from milearn._segments import segment_argmax, segment_max, segment_mean
 from milearn.base import as_bags, validate_bags, validate_labels
 from milearn.utils._bag_checks import CHECKS, ONCE
 from milearn.utils._check_data import KINDS, PROBLEMS, TASKS
+from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn.utils.estimator_checks import (
     bag_checks,
     check_bag_estimator,
@@ -103,6 +104,12 @@ SOUND = [LeastSquaresBags(), HighestInstance(), MeanClusters(), Doubled()]
 @parametrize_with_bag_checks(SOUND)
 def test_sound_estimators_pass(estimator, check):
     check(estimator)
+
+
+def test_callbacks_that_are_sound_pass():
+    for check in bag_checks(Watched()):
+        if check.name == "check_callbacks":
+            check(Watched())
 
 
 def test_sound_estimators_pass_in_one_call():
@@ -350,6 +357,30 @@ class OtherError(LeastSquaresBags):
         return super().fit(X, y, sample_weight)
 
 
+class EndsTooEarly(CallbackSupport, LeastSquaresBags):
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        self._start_task(X=X, y=y).end()
+        return super().fit(X, y, sample_weight)
+
+
+class NeverEnds(CallbackSupport, LeastSquaresBags):
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        self._start_task(X=X, y=y)
+        return super().fit(X, y, sample_weight)
+
+
+class Watched(CallbackSupport, LeastSquaresBags):
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        task = self._start_task(2, X=X, y=y)
+        task.step()
+        super().fit(X, y, sample_weight)
+        task.end()
+        return self
+
+
 class UnstableSplit(MeanClusters):
     """Clusters by position, and no seed to blame."""
 
@@ -363,6 +394,8 @@ class UnstableSplit(MeanClusters):
 
 
 BROKEN = [
+    ("check_callbacks", EndsTooEarly()),
+    ("check_callbacks", NeverEnds()),
     ("check_order_of_instances", FirstInstanceDecides()),
     ("check_order_of_instances", FitsOnFirstInstance()),
     ("check_order_of_bags", RanksBags()),
@@ -425,6 +458,8 @@ def untouched_problems():
 )
 @pytest.mark.usefixtures("untouched_problems")
 def test_a_broken_estimator_fails(name, estimator):
+    if name == "check_callbacks" and not HAS_CALLBACKS:
+        pytest.skip("scikit-learn 1.9 has callbacks")
     failed = []
     for check in bag_checks(estimator):
         if check.name == name:
