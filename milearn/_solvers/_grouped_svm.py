@@ -30,12 +30,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from .._segments import segment_index, segment_mean, segment_min
-from ._qp import ActiveSet, QPProblem, QPResult, refine_qp, solve_qp
+from ._qp import ActiveSet, QPProblem, QPResult, refine_qp, sharpen_qp, solve_qp
 
 __all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
 
 _LOOSEST = 1e-7
-_TIGHTEST = 1e-12
+_TIGHTEST = 1e-11
+_EXACT = 1e-10
 _MOST_ROUNDS = 500
 _FIRST = 100
 _FAR = 1.2
@@ -221,17 +222,24 @@ def solve_grouped_svm(
     precision, n_solves, n_backend = _LOOSEST, 0, 0
     while True:
         dual = _Dual(gram, patterns, sign, group, np.flatnonzero(working.status >= 0))
-        values, called = dual.solve(working, precision, qp_solver)
+        values, result = dual.solve(working, precision, qp_solver)
         n_solves += 1
-        n_backend += called
+        n_backend += result.solver != "active-set"
         solution = _certify(gram, patterns, dual, values, working)
         solution.n_solves, solution.n_backend = n_solves, n_backend
-        working.margins = sign * (patterns.scores(solution.scores) + solution.intercept)
-        if solution.gap <= tol * solution.objective or n_solves >= _MOST_ROUNDS:
+        # Under the multiplier, which is the intercept of the working set: the one that is best for
+        # all patterns would hide a violator by moving the margin onto it.
+        scores = patterns.scores(solution.scores)
+        working.margins = sign * (scores - scores[dual.chosen].mean() + result.y[0])
+        # The gap is of second order in w: an inexact solution is made as good as it gets.
+        exact = result.residual <= _EXACT or precision <= _TIGHTEST
+        closed = solution.gap <= tol * solution.objective
+        if (closed and exact) or n_solves >= _MOST_ROUNDS:
             # What is far beyond its margin would only make the next problem larger.
-            working.status[(working.status == 0) & (working.margins > _FAR)] = -1
+            far = (working.status == 0) & (working.margins > _FAR)
+            working.status[far] = -1
             return solution
-        added = _violators(patterns, group, working)
+        added = np.zeros(0, dtype=np.intp) if closed else _violators(patterns, group, working)
         working.status[added] = 1
         if len(added) == 0:
             if precision <= _TIGHTEST:
@@ -284,8 +292,12 @@ class _Dual:
 
     def solve(
         self, working: WorkingSet, precision: float, qp_solver: str | None
-    ) -> tuple[np.ndarray, bool]:
-        """Dual variables, and whether a backend was called; notes in ``working`` how they stand."""
+    ) -> tuple[np.ndarray, QPResult]:
+        """Dual variables in the units of the weights, and the result in the problem's own.
+
+        Its multiplier of the equality is the intercept for scores counted from the mean of the
+        working set. How the patterns stand is noted in ``working``.
+        """
         guess = self._guess(working)
         result = None
         if len(self.shared) == 0 and qp_solver is None and not working.stiff:
@@ -298,7 +310,7 @@ class _Dual:
         )
         working.tight[self.shared] = result.active.tight
         working.warm = True
-        return np.maximum(result.x, 0.0) * self.scale, result.solver != "active-set"
+        return np.maximum(result.x, 0.0) * self.scale, result
 
     def _guess(self, working: WorkingSet) -> ActiveSet | None:
         if not working.warm:
@@ -335,8 +347,7 @@ class _Dual:
         rough = self.qp.measured(
             values, machine.intercept_, None, self._bound_multipliers(values, machine), "libsvm"
         )
-        sharp = refine_qp(self.qp, rough.active, "libsvm")
-        return sharp if sharp is not None and sharp.residual < rough.residual else rough
+        return sharpen_qp(self.qp, rough)
 
     def _bound_multipliers(self, values: np.ndarray, machine: SVC) -> np.ndarray:
         gradient = self.qp.P @ values + self.qp.q + self.sign * machine.intercept_[0]

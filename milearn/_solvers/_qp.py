@@ -14,7 +14,7 @@ of its own, so its answer counts only when its residuals are the smaller ones.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = [
     "QPResult",
     "check_qp_solver",
     "refine_qp",
+    "sharpen_qp",
     "solve_qp",
 ]
 
@@ -49,14 +50,23 @@ _PRECISION = {
 }
 _FURTHER: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000}}
 
+# A solution that the backend does not vouch for is used up to this residual; the duality gap of
+# the caller's own problem then tells what it is worth.
+_UNUSABLE = 1e-3
+
 
 @dataclass
 class ActiveSet:
-    """Which bounds and inequalities are taken to hold with equality."""
+    """Which bounds and inequalities are taken to hold with equality.
+
+    Where that leaves the free variables undetermined (a kernel of low rank), the solution nearest
+    to ``x`` is taken, or to zero when there is no ``x``.
+    """
 
     lower: np.ndarray
     upper: np.ndarray
     tight: np.ndarray
+    x: np.ndarray | None = None
 
     def distance(self, other: ActiveSet) -> int:
         """In how many constraints two sets differ."""
@@ -149,17 +159,31 @@ def solve_qp(
         # Backends tell their state by warnings of their own; the residuals say it below.
         warnings.simplefilter("ignore")
         solution = qpsolvers.solve_problem(problem.stated(), solver=solver, **options)
-    if solution.x is None or not np.isfinite(solution.x).all():
+    result = None
+    if solution.x is not None and np.isfinite(solution.x).all():
+        result = problem.measured(
+            solution.x, _vector(solution.y), _vector(solution.z), _vector(solution.z_box), solver
+        )
+    if result is None or (not solution.found and not result.residual <= _UNUSABLE):
         raise SolverError(
             f"The quadratic program of {len(problem.q)} variables was not solved by {solver} "
             f"(status: {_status(solution)}): scale the features, lower C, or choose another "
             "qp_solver."
         )
-    result = problem.measured(
-        solution.x, _vector(solution.y), _vector(solution.z), _vector(solution.z_box), solver
-    )
-    polished = refine_qp(problem, result.active, solver)
-    return polished if polished is not None and polished.residual < result.residual else result
+    return sharpen_qp(problem, result)
+
+
+def sharpen_qp(problem: QPProblem, result: QPResult) -> QPResult:
+    """The solution after the active set iteration from it, or as it was when that is better.
+
+    Undetermined variables are first taken as small as possible, which treats equal ones equally;
+    where that oversteps bounds they stay near the given solution.
+    """
+    for x in (None, result.x):
+        sharp = refine_qp(problem, replace(result.active, x=x), result.solver)
+        if sharp is not None and sharp.residual < result.residual:
+            return sharp
+    return result
 
 
 class QPProblem:
@@ -260,6 +284,7 @@ def refine_qp(
             lower=(guess.lower & (z_box < 0)) | (x < problem.lb),
             upper=(guess.upper & (z_box > 0)) | (x > problem.ub),
             tight=(guess.tight & (z > 0)) | (~guess.tight & (slack < 0)),
+            x=None if guess.x is None else np.clip(x, problem.lb, problem.ub),
         )
         changes.append(judged.distance(guess))
         if changes[-1] == 0:
@@ -286,6 +311,7 @@ def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, .
     system[:n_free, :n_free] = problem.P[free[:, None], free]
     system[n_free:, :n_free] = E[:, free]
     system[:n_free, n_free:] = system[n_free:, :n_free].T
+    x[free] = 0.0 if active.x is None else active.x[free]
     target = np.concatenate([-(problem.q + problem.P @ x)[free], e - E @ x])
     # A singular block (a kernel of low rank) is made regular and the error refined away.
     shift = 1e-11 * max(float(np.abs(np.diagonal(problem.P)).max()), 1e-300)
@@ -302,7 +328,7 @@ def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, .
         unknown += lu_solve(factors, target - system @ unknown, check_finite=False)
     if not np.isfinite(unknown).all():
         return None
-    x[free] = unknown[:n_free]
+    x[free] += unknown[:n_free]
     y = unknown[n_free : n_free + len(problem.b)]
     z = np.zeros(len(problem.h))
     z[active.tight] = unknown[n_free + len(problem.b) :]
