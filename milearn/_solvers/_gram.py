@@ -5,8 +5,8 @@ questions, the inner products among some patterns and the scores that a combinat
 gives to all; :class:`KernelGram` keeps each kernel row that it ever computed, until its share of
 memory is used up.
 
-A pattern is an instance, or with ``mixture`` (a sparse matrix of shape (n_patterns, n_rows)) a
-combination of the given rows.
+A pattern is an instance, or the mean of the instances ``rows[starts[t]:starts[t + 1]]``; ``starts``
+is None when each row is a pattern.
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from scipy.linalg import LinAlgError, cholesky, eigh
+
+from .._segments import segment_mean
+
+Rows = tuple[np.ndarray, np.ndarray | None]
 
 __all__ = ["KernelGram", "LinearGram", "clipped_gram"]
 
@@ -30,13 +34,19 @@ class LinearGram:
         self.instances = instances
         self.n = instances.shape[0]
 
-    def inner(self, rows: np.ndarray, mixture: Any = None) -> np.ndarray:
-        """Inner products among the patterns, shape (n_patterns, n_patterns)."""
-        vectors = self.instances[rows]
-        if mixture is not None:
-            vectors = mixture @ vectors
-        product = vectors @ vectors.T
+    def inner(self, left: Rows, right: Rows) -> np.ndarray:
+        """Inner products between patterns, shape (n_left, n_right)."""
+        vectors = [self._vectors(*side) for side in (left, right)]
+        product = vectors[0] @ vectors[1].T
         return product.toarray() if sparse.issparse(product) else product
+
+    def _vectors(self, rows: np.ndarray, starts: np.ndarray | None) -> Any:
+        if starts is None:
+            return self.instances[rows]
+        sizes = np.diff(starts)
+        shares = (np.repeat(1.0 / sizes, sizes), np.arange(len(rows)), starts)
+        mixture = sparse.csr_array(shares, shape=(len(sizes), len(rows)))
+        return mixture @ self.instances[rows]
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the weight vector sum_r coef_r x_r, shape (n,)."""
@@ -87,14 +97,16 @@ class KernelGram:
         if "_slot" not in state:
             self._forget()
 
-    def inner(self, rows: np.ndarray, mixture: Any = None) -> np.ndarray:
-        """Inner products among the patterns, shape (n_patterns, n_patterns)."""
-        if self._hold(rows):
-            product = self._rows[np.ix_(self._slot[rows], rows)]
+    def inner(self, left: Rows, right: Rows) -> np.ndarray:
+        """Inner products between patterns, shape (n_left, n_right)."""
+        if self._hold(left[0]):
+            product = self._rows[np.ix_(self._slot[left[0]], right[0])]
         else:
-            product = self.kernel(self.instances[rows], self.instances[rows])
-        if mixture is not None:
-            product = mixture @ (mixture @ product).T
+            product = self.kernel(self.instances[left[0]], self.instances[right[0]])
+        if left[1] is not None:
+            product = segment_mean(product, left[1])
+        if right[1] is not None:
+            product = segment_mean(product.T, right[1]).T
         return product
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
@@ -126,10 +138,9 @@ class KernelGram:
         needed = self._used + len(missing)
         if needed > self.capacity:
             return False
-        if needed > len(self._rows):
-            grown = np.empty((min(self.capacity, max(needed, 2 * len(self._rows))), self.n))
-            grown[: self._used] = self._rows[: self._used]
-            self._rows = grown
+        if len(self._rows) == 0:
+            # Address space only: memory is taken row by row as rows are written.
+            self._rows = np.empty((self.capacity, self.n))
         step = max(1, _BLOCK_BYTES // (8 * self.n))
         for start in range(0, len(missing), step):
             part = missing[start : start + step]
@@ -185,7 +196,9 @@ def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
             f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise cache_size, or use the linear, rbf "
             "or polynomial kernel with coef0 >= 0."
         )
-    matrix = gram.inner(np.arange(gram.n))
+    everything = (np.arange(gram.n), None)
+    matrix = gram.inner(everything, everything)
+    matrix = 0.5 * (matrix + matrix.T)
     try:
         jitter = 1e-10 * max(float(np.abs(np.diagonal(matrix)).max()), 1e-300)
         cholesky(matrix + jitter * np.eye(gram.n), check_finite=False)

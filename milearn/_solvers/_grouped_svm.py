@@ -25,11 +25,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from .._segments import segment_index, segment_mean, segment_min
+from .._segments import gather_rows, segment_index, segment_mean, segment_min
 from ._qp import ActiveSet, QPProblem, QPResult, refine_qp, sharpen_qp, solve_qp
 
 __all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
@@ -76,18 +75,20 @@ class Patterns:
         values = instance_scores[self.rows]
         return values if self.row_offsets is None else segment_mean(values, self.row_offsets)
 
-    def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, Any]:
-        """Instance rows of the chosen patterns and their mixture (None for single instances)."""
+    def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Instance rows of the chosen patterns, and where each starts (None: one row each)."""
         if self.row_offsets is None:
             return self.rows[chosen], None
-        sizes = np.diff(self.row_offsets)[chosen]
-        ends = np.cumsum(sizes)
-        index = np.arange(ends[-1]) + np.repeat(self.row_offsets[:-1][chosen] - ends + sizes, sizes)
-        mixture = sparse.csr_array(
-            (np.repeat(1.0 / sizes, sizes), np.arange(ends[-1]), np.concatenate([[0], ends])),
-            shape=(len(chosen), int(ends[-1])),
-        )
-        return self.rows[index], mixture
+        index, starts = gather_rows(self.row_offsets, chosen)
+        return self.rows[index], starts
+
+
+def _spread(values: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+    """Coefficients of patterns as coefficients of their instance rows."""
+    if starts is None:
+        return values
+    sizes = np.diff(starts)
+    return np.repeat(values / sizes, sizes)
 
 
 @dataclass
@@ -219,9 +220,10 @@ def solve_grouped_svm(
         working = WorkingSet.of_seeds(seeds, sign, len(patterns.signs))
     else:
         working = start.under(sign)
+    products = _InnerProducts(gram, patterns)
     precision, n_solves, n_backend = _LOOSEST, 0, 0
     while True:
-        dual = _Dual(gram, patterns, sign, group, np.flatnonzero(working.status >= 0))
+        dual = _Dual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
         values, result = dual.solve(working, precision, qp_solver)
         n_solves += 1
         n_backend += result.solver != "active-set"
@@ -248,16 +250,44 @@ def solve_grouped_svm(
             working.warm = False
 
 
+class _InnerProducts:
+    """Inner products among a working set that grows, each computed once."""
+
+    def __init__(self, gram: Any, patterns: Patterns) -> None:
+        self.gram = gram
+        self.patterns = patterns
+        self.chosen = np.zeros(0, dtype=np.intp)
+        self.matrix = np.zeros((0, 0))
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        """A fresh copy of the matrix for ``chosen``, which holds all that was chosen before."""
+        known = np.isin(chosen, self.chosen, assume_unique=True)
+        kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
+        matrix = np.empty((len(chosen), len(chosen)))
+        matrix[kept[:, None], kept] = self.matrix
+        if len(fresh):
+            expand = self.patterns.expand
+            cross = self.gram.inner(expand(chosen[fresh]), expand(chosen))
+            matrix[fresh] = cross
+            matrix[:, fresh] = cross.T
+        self.chosen, self.matrix = chosen, matrix
+        return matrix.copy()
+
+
 class _Dual:
     """The dual problem over the working set, in units of the largest weight."""
 
     def __init__(
-        self, gram: Any, patterns: Patterns, sign: np.ndarray, group: np.ndarray, chosen: np.ndarray
+        self,
+        products: _InnerProducts,
+        patterns: Patterns,
+        sign: np.ndarray,
+        group: np.ndarray,
+        chosen: np.ndarray,
     ) -> None:
         self.chosen = chosen
         self.sign = sign[chosen]
-        self.rows, self.mixture = patterns.expand(chosen)
-        signed = gram.inner(self.rows, self.mixture)
+        signed = products.among(chosen)
         # The equality makes the origin of the feature space arbitrary; in the middle of the
         # patterns no digits are lost to an offset that they share.
         middle = signed.mean(axis=0)
@@ -365,8 +395,9 @@ def _certify(
 ) -> SVMSolution:
     """Primal and dual value of the whole problem at the dual variables of the working set."""
     signed = dual.sign * values
-    coef = signed if dual.mixture is None else dual.mixture.T @ signed
-    scores = gram.scores(dual.rows, coef)
+    rows, starts = patterns.expand(dual.chosen)
+    coef = _spread(signed, starts)
+    scores = gram.scores(rows, coef)
     norm2 = float(values @ (dual.signed @ values))
     margins = np.repeat(patterns.signs, np.diff(patterns.group_offsets)) * patterns.scores(scores)
     worst = patterns.signs * segment_min(margins, patterns.group_offsets)
@@ -374,7 +405,7 @@ def _certify(
     hinge = np.maximum(0.0, 1.0 - patterns.signs * (worst + intercept))
     objective = 0.5 * norm2 + float(patterns.weights @ hinge)
     return SVMSolution(
-        rows=dual.rows,
+        rows=rows,
         coef=coef,
         scores=scores,
         intercept=intercept,
@@ -388,9 +419,8 @@ def _certify(
 def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
     """One pattern a group to begin with: the hardest for the difference of the class means."""
     positive = np.flatnonzero(sign > 0)
-    rows, mixture = patterns.expand(positive)
-    share = np.full(len(positive), 1.0 / len(positive))
-    coef = share if mixture is None else mixture.T @ share
+    rows, starts = patterns.expand(positive)
+    coef = _spread(np.full(len(positive), 1.0 / len(positive)), starts)
     margins = sign * patterns.scores(gram.scores(rows, coef))
     lowest = segment_min(margins, patterns.group_offsets)
     if len(lowest) == len(margins):

@@ -17,33 +17,37 @@ def instances():
     return np.random.default_rng(0).normal(size=(40, 5))
 
 
-@pytest.fixture
-def mixture():
-    return sparse.csr_array(np.array([[0.5, 0.5, 0, 0], [0, 0, 0.25, 0.75]]))
+# Two patterns: the mean of the first three rows, and the fourth row.
+STARTS = np.array([0, 3, 4])
+MIXTURE = np.array([[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]])
+
+
+def check_inner(gram, matrix, rows):
+    block = matrix[np.ix_(rows, rows)]
+    assert gram.inner((rows, None), (rows, None)) == pytest.approx(block)
+    assert gram.inner((rows[:2], None), (rows, None)) == pytest.approx(block[:2])
+    assert gram.inner((rows, STARTS), (rows, STARTS)) == pytest.approx(MIXTURE @ block @ MIXTURE.T)
+    assert gram.inner((rows, None), (rows, STARTS)) == pytest.approx(block @ MIXTURE.T)
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
 @pytest.mark.parametrize("cache_rows", [0, 10, 40])
-def test_kernel_gram_equals_the_whole_matrix(instances, mixture, cache_rows, as_sparse):
+def test_kernel_gram_equals_the_whole_matrix(instances, cache_rows, as_sparse):
     matrix = rbf_kernel(instances)
     given = sparse.csr_array(instances) if as_sparse else instances
     gram = KernelGram(given, rbf_kernel, cache_rows * 8 * 40)
     for rows in (np.array([3, 1, 7, 3]), np.array([30, 2, 8, 9]), np.arange(36, 40)):
         coef = np.array([1.0, -2.0, 0.0, 3.0])
-        assert gram.inner(rows) == pytest.approx(matrix[np.ix_(rows, rows)])
-        mixed = mixture @ matrix[np.ix_(rows, rows)] @ mixture.T
-        assert gram.inner(rows, mixture) == pytest.approx(mixed)
+        check_inner(gram, matrix, rows)
         assert gram.scores(rows, coef) == pytest.approx(coef @ matrix[rows])
 
 
 @pytest.mark.parametrize("as_sparse", [False, True])
-def test_linear_gram_equals_the_whole_matrix(instances, mixture, as_sparse):
+def test_linear_gram_equals_the_whole_matrix(instances, as_sparse):
     matrix = instances @ instances.T
     gram = LinearGram(sparse.csr_array(instances) if as_sparse else instances)
     rows, coef = np.array([3, 1, 7, 3]), np.array([1.0, -2.0, 0.0, 3.0])
-    assert gram.inner(rows) == pytest.approx(matrix[np.ix_(rows, rows)])
-    mixed = mixture @ matrix[np.ix_(rows, rows)] @ mixture.T
-    assert gram.inner(rows, mixture) == pytest.approx(mixed)
+    check_inner(gram, matrix, rows)
     assert gram.scores(rows, coef) == pytest.approx(coef @ matrix[rows])
 
 
@@ -55,8 +59,8 @@ def test_each_row_is_computed_once(instances):
         return rbf_kernel(left, right)
 
     gram = KernelGram(instances, kernel, 10**6)
-    gram.inner(np.array([1, 2, 3]))
-    gram.inner(np.array([2, 3, 4]))
+    for rows in (np.array([1, 2, 3]), np.array([2, 3, 4])):
+        gram.inner((rows, None), (rows, None))
     gram.scores(np.array([4, 1]), np.ones(2))
     assert sum(counted) == 4
 
@@ -70,11 +74,12 @@ def test_the_cache_keeps_within_its_share(instances):
 
 def test_pickle_leaves_the_cache_behind(instances):
     gram = KernelGram(instances, rbf_kernel, 10**6)
-    gram.inner(np.arange(40))
+    everything = (np.arange(40), None)
+    gram.inner(everything, everything)
     copy = pickle.loads(pickle.dumps(gram))
     assert copy._rows.nbytes == 0
-    rows = np.array([0, 5])
-    assert copy.inner(rows) == pytest.approx(gram.inner(rows))
+    some = (np.array([0, 5]), None)
+    assert copy.inner(some, some) == pytest.approx(gram.inner(some, some))
 
 
 def test_a_semidefinite_matrix_is_left_as_it_is(instances):
@@ -94,7 +99,8 @@ def test_an_indefinite_matrix_loses_its_negative_part(instances):
     nearest = (vectors * np.maximum(values, 0)) @ vectors.T
     gram, share = clipped_gram(KernelGram(instances, kernel, 10**6))
     assert share == pytest.approx(values[0] / np.abs(values).max())
-    assert gram.inner(np.arange(40)) == pytest.approx(nearest, abs=1e-9)
+    everything = (np.arange(40), None)
+    assert gram.inner(everything, everything) == pytest.approx(nearest, abs=1e-9)
     # The expansion reproduces the clipped scores through the kernel as it is.
     rows, coef = np.array([1, 8]), np.array([1.0, -0.5])
     index, weights = gram.expansion(rows, coef)
