@@ -51,9 +51,16 @@ def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
 def test_quick_survives_ctrl_c_with_workers(tmp_path):
-    command = [sys.executable, "-m", "benchmarks", "quick", "--out", str(tmp_path), "--jobs", "2"]
+    # A shell's background job ignores SIGINT and so do its children: the handler is put back.
+    start = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('benchmarks', run_name='__main__', alter_sys=True)"
+    )
     process = subprocess.Popen(
-        [*command, "--datasets", "digits"],
+        [
+            *(sys.executable, "-c", start, "quick", "--datasets", "digits"),
+            *("--jobs", "2", "--out", str(tmp_path)),
+        ],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
