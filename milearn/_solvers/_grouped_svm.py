@@ -21,7 +21,7 @@ does in a tenth of a second.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ _MOST_ROUNDS = 500
 _FIRST = 100
 _FAR = 1.2
 _WORST = 2
+_PRUNED_ROUNDS = 10
+_NEAR = 0.05
 
 
 @dataclass
@@ -107,6 +109,10 @@ class WorkingSet:
         Whether all of it comes from a solution.
     stiff : bool
         Whether libsvm has run into its limit of steps.
+    changed : int
+        Patterns added or turned since that solution.
+    precision : float
+        At which dual problems were last found exact.
     """
 
     status: np.ndarray
@@ -115,6 +121,8 @@ class WorkingSet:
     margins: np.ndarray
     warm: bool = False
     stiff: bool = False
+    changed: int = 0
+    precision: float = _LOOSEST
 
     @classmethod
     def of_seeds(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
@@ -132,7 +140,15 @@ class WorkingSet:
         turned = self.sign != sign
         margins = np.where(turned, -self.margins, self.margins)
         status = np.where(turned, np.where(margins > 1.0, 0, 2), self.status).astype(np.int8)
-        return WorkingSet(status, self.tight.copy(), sign, margins, self.warm, self.stiff)
+        changed = int((turned & (self.status >= 0)).sum())
+        return replace(
+            self,
+            status=status,
+            tight=self.tight.copy(),
+            sign=sign,
+            margins=margins,
+            changed=changed,
+        )
 
 
 @dataclass
@@ -221,7 +237,8 @@ def solve_grouped_svm(
     else:
         working = start.under(sign)
     products = _InnerProducts(gram, patterns)
-    precision, n_solves, n_backend = _LOOSEST, 0, 0
+    n_solves, n_backend = 0, 0
+    precision = max(working.precision, _LOOSEST * 1e-2)
     while True:
         dual = _Dual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
         values, result = dual.solve(working, precision, qp_solver)
@@ -236,13 +253,17 @@ def solve_grouped_svm(
         # The gap is of second order in w: an inexact solution is made as good as it gets.
         exact = result.residual <= _EXACT or precision <= _TIGHTEST
         closed = solution.gap <= tol * solution.objective
-        if (closed and exact) or n_solves >= _MOST_ROUNDS:
+        done = (closed and exact) or n_solves >= _MOST_ROUNDS
+        if done or n_solves < _PRUNED_ROUNDS:
             # What is far beyond its margin would only make the next problem larger.
             far = (working.status == 0) & (working.margins > _FAR)
             working.status[far] = -1
+        if done:
+            working.precision = precision
             return solution
         added = np.zeros(0, dtype=np.intp) if closed else _violators(patterns, group, working)
         working.status[added] = 1
+        working.changed = len(added)
         if len(added) == 0:
             if precision <= _TIGHTEST:
                 return solution
@@ -251,7 +272,7 @@ def solve_grouped_svm(
 
 
 class _InnerProducts:
-    """Inner products among a working set that grows, each computed once."""
+    """Inner products among a working set; what it shares with the one before is kept."""
 
     def __init__(self, gram: Any, patterns: Patterns) -> None:
         self.gram = gram
@@ -260,18 +281,19 @@ class _InnerProducts:
         self.matrix = np.zeros((0, 0))
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
-        """A fresh copy of the matrix for ``chosen``, which holds all that was chosen before."""
+        """The matrix for ``chosen`` (ascending); not to be written to."""
         known = np.isin(chosen, self.chosen, assume_unique=True)
         kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
+        before = np.searchsorted(self.chosen, chosen[kept])
         matrix = np.empty((len(chosen), len(chosen)))
-        matrix[kept[:, None], kept] = self.matrix
+        matrix[kept[:, None], kept] = self.matrix[before[:, None], before]
         if len(fresh):
             expand = self.patterns.expand
             cross = self.gram.inner(expand(chosen[fresh]), expand(chosen))
             matrix[fresh] = cross
             matrix[:, fresh] = cross.T
         self.chosen, self.matrix = chosen, matrix
-        return matrix.copy()
+        return matrix
 
 
 class _Dual:
@@ -287,14 +309,13 @@ class _Dual:
     ) -> None:
         self.chosen = chosen
         self.sign = sign[chosen]
-        signed = products.among(chosen)
+        plain = products.among(chosen)
         # The equality makes the origin of the feature space arbitrary; in the middle of the
         # patterns no digits are lost to an offset that they share.
-        middle = signed.mean(axis=0)
-        signed -= middle
+        middle = plain.mean(axis=0)
+        signed = plain - middle
         signed -= (middle - middle.mean())[:, None]
-        signed *= self.sign
-        signed *= self.sign[:, None]
+        signed *= self.sign[:, None] * self.sign
         self.signed = signed
         self.scale = float(patterns.weights.max())
         bounds = patterns.weights / self.scale
@@ -331,7 +352,9 @@ class _Dual:
         guess = self._guess(working)
         result = None
         if len(self.shared) == 0 and qp_solver is None and not working.stiff:
-            result = self._solve_alone(guess, precision)
+            # libsvm is quick enough not to try a start from which much has changed.
+            near = working.changed <= max(20, _NEAR * len(self.chosen))
+            result = self._solve_alone(guess if near else None, precision)
             working.stiff = result is None
         if result is None:
             result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import qpsolvers
-from scipy.linalg import LinAlgError, LinAlgWarning, lu_factor, lu_solve
+from scipy.linalg.lapack import dgetrf, dgetrs
 
 from ..exceptions import SolverError
 
@@ -317,15 +317,13 @@ def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, .
     shift = 1e-11 * max(float(np.abs(np.diagonal(problem.P)).max()), 1e-300)
     regular = system.copy(order="F")
     regular.flat[:: n_free + m + 1] += np.r_[np.full(n_free, shift), np.full(m, -shift)]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", LinAlgWarning)
-            factors = lu_factor(regular, overwrite_a=True, check_finite=False)
-    except (LinAlgError, LinAlgWarning):
+    # Straight from LAPACK: systems are small and many, and the wrappers would cost as much.
+    factors, pivots, info = dgetrf(regular, overwrite_a=True)
+    if info != 0:
         return None
-    unknown = lu_solve(factors, target, check_finite=False)
+    unknown = dgetrs(factors, pivots, target)[0]
     for _ in range(2):
-        unknown += lu_solve(factors, target - system @ unknown, check_finite=False)
+        unknown += dgetrs(factors, pivots, target - system @ unknown)[0]
     if not np.isfinite(unknown).all():
         return None
     x[free] += unknown[:n_free]
