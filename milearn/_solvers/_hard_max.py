@@ -30,7 +30,9 @@ from ._grouped_svm import Patterns, SVMSolution, optimal_intercept, solve_groupe
 __all__ = ["HardMaxResult", "solve_instance_labels", "solve_witnesses"]
 
 
-_FLAT = 1e-9
+_TIE = 1e-9
+_BLOCK_BYTES = 64 * 2**20
+_NO_WITNESSES = np.zeros(0, dtype=np.intp)
 
 
 @dataclass
@@ -105,6 +107,7 @@ def solve_witnesses(
     """
     positive = signs > 0
     layout = _WitnessLayout(offsets, signs, weights, slack)
+    highest = _Witnesses(gram, offsets, signs, weights)
     n_solves = n_backend = 0
 
     def step(witnesses: np.ndarray, before: _Point | None, inner_tol: float) -> _Point:
@@ -127,34 +130,63 @@ def solve_witnesses(
             sides, costs = layout.group_signs, layout.group_weights
         intercept = optimal_intercept(values, sides, costs)
         hinge = np.maximum(0.0, 1.0 - sides * (values + intercept))
-        objective = 0.5 * solution.norm2 + float(costs @ hinge)
-        ranking = solution.scores
-        if solution.norm2 <= _FLAT * objective:
-            # At w = 0 all instances tie; rounding may not choose the witnesses.
-            ranking = _mean_difference(gram, offsets, signs, weights)
         return _Point(
-            objective=objective,
+            objective=0.5 * solution.norm2 + float(costs @ hinge),
             gap=solution.gap,
-            linearisation=segment_argmax(ranking, offsets)[positive],
+            linearisation=highest.of(solution.scores),
             intercept=intercept,
             solution=solution,
         )
 
-    first = np.zeros(0, dtype=np.intp) if start is None else start
+    first = _NO_WITNESSES if start is None else start
     run = cccp(
         step, first, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
     )
     return _result(run, n_solves, n_backend)
 
 
-def _mean_difference(
-    gram: Any, offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray
-) -> np.ndarray:
-    """Scores under the difference of the weighted means of positive and negative bags."""
-    side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
-    sizes = np.diff(offsets)
-    coef = np.repeat(signs * weights / (side * sizes), sizes)
-    return gram.scores(np.arange(int(offsets[-1])), coef)
+class _Witnesses:
+    """The highest instance of each positive bag; what rounding cannot tell apart goes by means.
+
+    Instances tie exactly where w vanishes on all that distinguishes them, as it does at w = 0.
+    Any of them linearises the maximum. So that order and arithmetic do not choose, the instance is
+    taken that is highest under the difference of the weighted means of positive and negative bags.
+    """
+
+    def __init__(
+        self, gram: Any, offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray
+    ) -> None:
+        self.gram = gram
+        self.bags = np.flatnonzero(signs > 0)
+        self.rows, self.offsets = gather_rows(offsets, self.bags)
+        side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
+        sizes = np.diff(offsets)
+        self.means = np.repeat(signs * weights / (side * sizes), sizes)
+        self._second = np.full(len(self.rows), np.nan)
+
+    def of(self, scores: np.ndarray) -> np.ndarray:
+        """Row of the witness of each positive bag, shape (n_positive,)."""
+        mine = scores[self.rows]
+        top = segment_max(mine, self.offsets)
+        near = _TIE * max(1.0, float(np.abs(mine).max()))
+        tied = mine >= np.repeat(top - near, np.diff(self.offsets))
+        several = np.repeat(
+            segment_sum(tied.astype(np.intp), self.offsets) > 1, np.diff(self.offsets)
+        )
+        ranking = np.where(tied, 0.0, -np.inf)
+        asked = np.flatnonzero(tied & several)
+        if len(asked):
+            ranking[asked] = self._mean_difference(asked)
+        return self.rows[segment_argmax(ranking, self.offsets)]
+
+    def _mean_difference(self, asked: np.ndarray) -> np.ndarray:
+        unknown = asked[np.isnan(self._second[asked])]
+        step = max(1, _BLOCK_BYTES // (8 * self.gram.n))
+        everything = (np.arange(self.gram.n), None)
+        for start in range(0, len(unknown), step):
+            part = unknown[start : start + step]
+            self._second[part] = self.gram.inner((self.rows[part], None), everything) @ self.means
+        return self._second[asked]
 
 
 class _WitnessLayout:
@@ -200,7 +232,12 @@ def solve_instance_labels(
     qp_solver: str | None = None,
     on_iteration: Callable[[int, float], bool] | None = None,
 ) -> HardMaxResult:
-    """mi-SVM; ``start`` are the first labels of all instances, by default those of their bags."""
+    """mi-SVM.
+
+    ``start`` are the first labels of all instances. None takes those that the machine between the
+    means of the positive bags and the negative instances gives: with all instances of positive
+    bags positive, w = 0 can be a fixed point.
+    """
     n = int(offsets[-1])
     bag = segment_index(offsets)
     costs = weights[bag]
@@ -229,7 +266,11 @@ def solve_instance_labels(
             solution=solution,
         )
 
-    first = signs[bag] if start is None else start
+    first = start
+    if first is None:
+        means = _WitnessLayout(offsets, signs, weights, "instance").patterns(_NO_WITNESSES)
+        machine = solve_grouped_svm(gram, means, tol=0.1 * tol, qp_solver=qp_solver)
+        first = best_labels(machine.scores + machine.intercept, offsets, signs)
     run = cccp(
         step, first, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
     )

@@ -186,11 +186,8 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         self.intercept_ = turn * np.array([result.intercept for result in best])
         if self.kernel == "linear":
             self.coef_ = np.asarray((self.support_vectors_.T @ self.dual_coef_.T).T)
-        scores = (
-            turn * np.stack([result.scores for result in best], axis=1)
-            if len(rows) == bags.n_instances
-            else self._instance_scores(bags).reshape(bags.n_instances, -1)
-        )
+        # From the attributes, not from the solver: ties are then broken as in witness().
+        scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
         witnesses = segment_argmax(turn * scores, bags.offsets)
 
         def values(name: str) -> Any:

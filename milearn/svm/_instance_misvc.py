@@ -48,8 +48,9 @@ class InstanceMISVC(HardMaxSVC):
         instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    init : {"bag", "random"}, default="bag"
-        First labels of the instances of positive bags: all positive, or drawn.
+    init : {"mean", "bag", "random"}, default="mean"
+        First labels of the instances of positive bags: by the machine that separates the means of
+        positive bags from negative instances; all positive, as published; or drawn.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -114,8 +115,9 @@ class InstanceMISVC(HardMaxSVC):
 
     Notes
     -----
-    [1]_ states the mixed-integer problem and alternates as above. A bag of many instances weighs
-    more than a bag of few, on both sides.
+    [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. Where
+    positive instances are rare that start can be a fixed point with w = 0; the default start is
+    that of MI-SVM. A bag of many instances weighs more than a bag of few, on both sides.
 
     References
     ----------
@@ -134,7 +136,7 @@ class InstanceMISVC(HardMaxSVC):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **HardMaxSVC._parameter_constraints,
-        "init": [StrOptions({"bag", "random"})],
+        "init": [StrOptions({"mean", "bag", "random"})],
     }
 
     def __init__(
@@ -145,7 +147,7 @@ class InstanceMISVC(HardMaxSVC):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
-        init: str = "bag",
+        init: str = "mean",
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -228,5 +230,8 @@ class InstanceMISVC(HardMaxSVC):
             labels[np.repeat(signs < 0, sizes)] = -1.0
             return labels
 
-        starts = [None if self.init == "bag" else drawn()]
+        if self.init == "random":
+            starts: list[np.ndarray | None] = [drawn()]
+        else:
+            starts = [None if self.init == "mean" else np.repeat(signs, sizes)]
         return starts + [drawn() for _ in range(self.n_init - 1)]

@@ -1,0 +1,113 @@
+"""InstanceMISVC: latent labels against enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn._solvers._hard_max import best_labels
+from milearn.datasets import make_bags, make_false_frequency
+from milearn.svm import InstanceMISVC
+
+
+def small_bags(seed):
+    rng = np.random.default_rng(seed)
+    sizes = np.array([2, 3, 2, 1, 2, 3])
+    bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.r_[0, np.cumsum(sizes)])
+    return bags, np.array([1, 1, 1, 0, 0, 0])
+
+
+def optimum(bags, y, C):
+    """The least value over all labels of instances that the bags allow."""
+    n_positive = int(bags.sizes[y == 1].sum())
+    best = np.inf
+    for labels in itertools.product([-1.0, 1.0], repeat=n_positive):
+        full = np.r_[labels, -np.ones(bags.n_instances - n_positive)]
+        tops = np.maximum.reduceat(full, bags.offsets[:-1])
+        if (tops[y == 1] < 0).any():
+            continue
+        w, b = cp.Variable(bags.shape[1]), cp.Variable()
+        hinge = cp.pos(1 - cp.multiply(full, bags.instances @ w + b))
+        cost = 0.5 * cp.sum_squares(w) + C * cp.sum(hinge)
+        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_best_of_many_starts_is_the_optimum(seed):
+    bags, y = small_bags(seed)
+    model = InstanceMISVC(C=2.0, kernel="linear", n_init=40, random_state=0).fit(bags, y)
+    assert model.objective_ == pytest.approx(optimum(bags, y, 2.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_objective_is_the_stated_one_and_never_rises(C, kernel):
+    bags, y = make_bags(n_bags=30, concept_distance=2.0, random_state=1)
+    model = InstanceMISVC(C=C, kernel=kernel).fit(bags, y)
+    gram = bags.instances @ bags.instances.T
+    if kernel == "rbf":
+        gram = rbf_kernel(bags.instances, gamma=model.gamma_)
+    dual = np.zeros(bags.n_instances)
+    dual[model.support_] = model.dual_coef_[0]
+    scores = gram @ dual + model.intercept_[0]
+    labels = best_labels(scores, bags.offsets, np.where(y == 1, 1.0, -1.0))
+    value = 0.5 * dual @ gram @ dual + C * np.maximum(0, 1 - labels * scores).sum()
+    assert model.objective_ == pytest.approx(value, rel=1e-8)
+    assert model.converged_
+    assert (np.diff(model.objective_history_) <= 0).all()
+
+
+def test_best_labels_against_every_choice():
+    rng = np.random.default_rng(0)
+    offsets, signs = np.array([0, 3, 5, 7]), np.array([1.0, 1.0, -1.0])
+    for _ in range(50):
+        scores = rng.normal(size=7) - 0.5
+        labels = best_labels(scores, offsets, signs)
+        losses = []
+        for choice in itertools.product([-1.0, 1.0], repeat=5):
+            full = np.r_[choice, -1.0, -1.0]
+            if max(full[:3]) > 0 and max(full[3:5]) > 0:
+                losses.append(np.maximum(0, 1 - full * scores).sum())
+        assert np.maximum(0, 1 - labels * scores).sum() == pytest.approx(min(losses))
+
+
+def test_singletons_are_the_svm():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 3))
+    y = (X[:, 0] + rng.normal(size=50) > 0).astype(int)
+    model = InstanceMISVC(C=0.5, gamma=0.3).fit(X, y)
+    reference = SVC(C=0.5, gamma=0.3, tol=1e-8).fit(X, y)
+    # One positive label at least is forced, which here is every label of a positive row.
+    assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=1e-4)
+
+
+def test_instances_are_found():
+    bags, y, truth = make_bags(n_bags=80, random_state=0, return_instance_labels=True)
+    model = InstanceMISVC(C=1.0).fit(bags, y)
+    assert np.mean(model.predict_instances(bags) == truth) > 0.9
+
+
+def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
+    bags, y = small_bags(5)
+    model = InstanceMISVC(init="random", random_state=0, kernel="linear")
+    starts = model._starts(
+        bags, np.arange(6), np.where(y == 1, 1.0, -1.0), np.random.RandomState(1)
+    )
+    tops = np.maximum.reduceat(starts[0], bags.offsets[:-1])
+    assert np.array_equal(tops > 0, y == 1)
+    assert model.fit(bags, y).converged_
+
+
+def test_the_published_start_can_be_stuck_and_the_default_is_not():
+    # With all instances of positive bags positive the machine is w = 0, and stays there.
+    bags, y, _, _ = make_false_frequency(40, random_state=0)
+    published = InstanceMISVC(kernel="linear", init="bag").fit(bags, y)
+    default = InstanceMISVC(kernel="linear").fit(bags, y)
+    assert default.objective_ < 0.5 * published.objective_

@@ -1,0 +1,346 @@
+"""MISVC: the objective it states, its optimum by enumeration, and what a user asks of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn._segments import segment_argmax, segment_max
+from milearn.datasets import load_digit_bags, make_bags
+from milearn.preprocessing import InstanceTransformer
+from milearn.svm import MISVC
+
+SLACKS = ["bag", "instance"]
+
+
+def small_bags(seed, n_bags=7, d=3):
+    """Few small bags without structure: many local minima."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=n_bags)
+    bags = Bags(rng.normal(size=(sizes.sum(), d)), np.r_[0, np.cumsum(sizes)])
+    return bags, (np.arange(n_bags) < 3).astype(int)
+
+
+def objective(model, bags, y, weights=None):
+    """The problem of the docstring, from fitted attributes and data alone."""
+    gram = bags.instances @ bags.instances.T
+    if model.kernel == "rbf":
+        gram = rbf_kernel(bags.instances, gamma=model.gamma_)
+    dual = np.zeros(bags.n_instances)
+    dual[model.support_] = model.dual_coef_[0]
+    scores = gram @ dual + model.intercept_[0]
+    weights = np.ones(len(bags)) if weights is None else weights
+    sign = np.where(y == 1, 1.0, -1.0)
+    hinge = np.maximum(0, 1 - sign * segment_max(scores, bags.offsets))
+    if model.slack == "instance":
+        per_instance = np.add.reduceat(np.maximum(0, 1 + scores), bags.offsets[:-1])
+        hinge = np.where(y == 1, hinge, per_instance)
+    return 0.5 * dual @ gram @ dual + model.C * weights @ hinge
+
+
+def optimum(bags, y, C, slack):
+    """The least value over all choices of witnesses, each a convex program."""
+    blocks = list(bags)
+    choices = itertools.product(
+        *(range(len(b)) for b, label in zip(blocks, y, strict=True) if label)
+    )
+    best = np.inf
+    negatives = [block for block, label in zip(blocks, y, strict=True) if not label]
+    for choice in choices:
+        positives = (block for block, label in zip(blocks, y, strict=True) if label)
+        w, b = cp.Variable(bags.shape[1]), cp.Variable()
+        cost = 0.5 * cp.sum_squares(w)
+        for row, block in zip(choice, positives, strict=True):
+            cost += C * cp.pos(1 - (block[row] @ w + b))
+        for block in negatives:
+            hinge = cp.pos(1 + block @ w + b)
+            cost += C * (cp.max(hinge) if slack == "bag" else cp.sum(hinge))
+        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
+    return best
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("seed", range(3))
+def test_best_of_twenty_starts_is_the_optimum(seed, slack):
+    bags, y = small_bags(seed)
+    model = MISVC(C=2.0, kernel="linear", slack=slack, n_init=20, random_state=0).fit(bags, y)
+    assert model.objective_ == pytest.approx(optimum(bags, y, 2.0, slack), rel=1e-6)
+
+
+@pytest.mark.parametrize("init", ["mean", "random"])
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("seed", range(8))
+def test_result_is_a_fixed_point(seed, slack, init):
+    bags, y = small_bags(seed, n_bags=10)
+    model = MISVC(C=1.0, kernel="linear", slack=slack, init=init, random_state=seed).fit(bags, y)
+    assert model.converged_
+    again = MISVC(C=1.0, kernel="linear", slack=slack, init=model.witnesses_).fit(bags, y)
+    assert again.objective_ == pytest.approx(model.objective_, rel=1e-6)
+    assert again.objective_history_[0] == pytest.approx(model.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_objective_is_the_stated_one_and_never_rises(C, slack, kernel):
+    bags, y = make_bags(n_bags=40, witness_rate=0.2, concept_distance=2.0, random_state=1)
+    model = MISVC(C=C, slack=slack, kernel=kernel).fit(bags, y)
+    assert model.objective_ == pytest.approx(objective(model, bags, y), rel=1e-8)
+    assert model.objective_history_[-1] == model.objective_
+    assert len(model.objective_history_) == model.n_iter_
+    assert (np.diff(model.objective_history_) <= 0).all()
+    assert abs(model.gap_) <= 1e-6 * model.objective_
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("slack", SLACKS)
+def test_history_never_rises_on_real_data(data_dir, slack, kernel):
+    with np.load(data_dir / "musk1.npz") as file:
+        instances = file["instances"].astype(np.float64) / 100.0
+        bags, y = Bags(instances, file["bag_offsets"]), file["y"]
+    for C in (0.1, 10.0):
+        model = MISVC(C=C, slack=slack, kernel=kernel).fit(bags, y)
+        assert model.converged_
+        assert (np.diff(model.objective_history_) <= 0).all()
+        assert model.objective_ == pytest.approx(objective(model, bags, y), rel=1e-7)
+
+
+def test_singletons_are_the_svm():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    y = np.where(X[:, 0] + rng.normal(size=60) > 0, "b", "a")
+    for slack in SLACKS:
+        model = MISVC(C=0.7, slack=slack, gamma=0.2).fit(X, y)
+        reference = SVC(C=0.7, gamma=0.2, tol=1e-8).fit(X, y)
+        assert model.decision_function(X) == pytest.approx(reference.decision_function(X), abs=1e-4)
+
+
+def test_linear_attributes_agree():
+    bags, y = make_bags(n_bags=30, random_state=0)
+    model = MISVC(kernel="linear").fit(bags, y)
+    expected = bags.instances @ model.coef_[0] + model.intercept_[0]
+    assert model.instance_decision_function(bags) == pytest.approx(expected)
+    assert model.dual_coef_ @ model.support_vectors_ == pytest.approx(model.coef_)
+    assert bags.instances[model.support_] == pytest.approx(model.support_vectors_)
+    assert not hasattr(MISVC().fit(bags, y), "coef_")
+
+
+def test_witnesses_are_the_highest_instances():
+    bags, y = make_bags(n_bags=30, random_state=0)
+    model = MISVC().fit(bags, y)
+    scores = model.instance_decision_function(bags)
+    assert np.array_equal(model.witnesses_, segment_argmax(scores, bags.offsets))
+    assert np.array_equal(model.witness(bags), model.witnesses_)
+    assert model.decision_function(bags) == pytest.approx(scores[model.witnesses_])
+
+
+def test_instances_are_found():
+    bags, y, truth = make_bags(n_bags=80, random_state=0, return_instance_labels=True)
+    model = MISVC(C=10.0, kernel="linear").fit(bags, y)
+    found = model.predict_instances(bags)
+    assert np.mean(found == truth) > 0.9
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+        {"kernel": laplacian_kernel},
+        {"kernel": "rbf", "cache_size": 0.01},
+        {"kernel": "rbf", "gamma": "auto"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_kernels(params, as_sparse):
+    bags, y = make_bags(n_bags=40, n_features=5, random_state=0)
+    dense = MISVC(C=10.0, **params).fit(bags, y)
+    if as_sparse and callable(params["kernel"]):
+        pytest.skip("scikit-learn's laplacian kernel handles CSR by other arithmetic")
+    if as_sparse:
+        given = bags.with_instances(sparse.csr_array(bags.instances))
+        other = MISVC(C=10.0, **params).fit(given, y)
+        assert other.decision_function(given) == pytest.approx(
+            dense.decision_function(bags), abs=1e-6
+        )
+    assert dense.score(bags, y) > 0.7
+
+
+def test_an_indefinite_kernel_warns_and_stays_consistent():
+    bags, y = make_bags(n_bags=30, n_features=4, random_state=0)
+    model = MISVC(kernel="sigmoid", gamma=0.5, coef0=-0.5)
+    with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
+        model.fit(bags, y)
+    # The objective under the clipped matrix, from the scores on the training instances.
+    gram_scores = model.instance_decision_function(bags)
+    sign = np.where(y == 1, 1.0, -1.0)
+    hinge = np.maximum(0, 1 - sign * segment_max(gram_scores, bags.offsets))
+    dual = np.zeros(bags.n_instances)
+    dual[model.support_] = model.dual_coef_[0]
+    norm2 = dual @ (gram_scores - model.intercept_[0])
+    assert model.objective_ == pytest.approx(0.5 * norm2 + hinge.sum(), rel=1e-6)
+
+
+def test_one_versus_rest_is_one_fit_a_class():
+    bags, _ = make_bags(n_bags=30, random_state=0)
+    y = np.arange(30) % 3
+    model = MISVC(gamma=0.1).fit(bags, y)
+    scores = model.decision_function(bags)
+    assert scores.shape == (30, 3)
+    assert model.witnesses_.shape == (30, 3)
+    for label in range(3):
+        single = MISVC(gamma=0.1).fit(bags, y == label)
+        assert scores[:, label] == pytest.approx(single.decision_function(bags), abs=1e-7)
+        assert model.objective_[label] == pytest.approx(single.objective_)
+    assert np.array_equal(model.predict(bags), np.argmax(scores, axis=1))
+
+
+def test_pos_label_turns_the_problem_and_the_sign():
+    bags, y = make_bags(n_bags=30, random_state=0)
+    names = np.where(y == 1, "musk", "non-musk")
+    assert sorted(set(names))[1] == "non-musk"
+    plain = MISVC().fit(bags, y)
+    named = MISVC(pos_label="musk").fit(bags, names)
+    assert named.decision_function(bags) == pytest.approx(-plain.decision_function(bags))
+    assert np.array_equal(named.predict(bags) == "musk", plain.predict(bags) == 1)
+    assert np.array_equal(named.witnesses_, plain.witnesses_)
+    scores = named.instance_decision_function(bags)
+    assert named.decision_function(bags) == pytest.approx(
+        np.minimum.reduceat(scores, bags.offsets[:-1])
+    )
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_weights_of_bags_and_classes(slack):
+    bags, y = make_bags(n_bags=24, concept_distance=2.0, random_state=3)
+    twice = np.r_[np.arange(24), np.arange(6)]
+    weight = np.where(np.arange(24) < 6, 2.0, 1.0)
+    repeated = MISVC(slack=slack, gamma=0.1).fit(bags[twice], y[twice])
+    weighted = MISVC(slack=slack, gamma=0.1).fit(bags, y, sample_weight=weight)
+    assert weighted.decision_function(bags) == pytest.approx(
+        repeated.decision_function(bags), rel=1e-7, abs=1e-7
+    )
+    by_class = MISVC(slack=slack, class_weight={1: 3.0}).fit(bags, y)
+    by_bag = MISVC(slack=slack, gamma=by_class.gamma_).fit(
+        bags, y, sample_weight=np.where(y == 1, 3.0, 1.0)
+    )
+    assert by_class.decision_function(bags) == pytest.approx(by_bag.decision_function(bags))
+    assert by_class.objective_ == pytest.approx(
+        objective(by_class, bags, y, np.where(y == 1, 3.0, 1.0))
+    )
+
+
+def test_balanced_weights_make_classes_equal():
+    bags, y = make_bags(n_bags=30, positive_fraction=0.2, random_state=0)
+    balanced = MISVC(class_weight="balanced").fit(bags, y)
+    share = {label: 30 / (2 * np.sum(y == label)) for label in (0, 1)}
+    explicit = MISVC(class_weight=share).fit(bags, y)
+    assert balanced.decision_function(bags) == pytest.approx(explicit.decision_function(bags))
+
+
+def test_max_iter_warns():
+    bags, y = make_bags(n_bags=40, concept_distance=1.0, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"stopped at max_iter=1 before it settled"):
+        model = MISVC(max_iter=1, C=10.0).fit(bags, y)
+    assert not model.converged_
+
+
+def test_qp_solvers_agree():
+    bags, y = make_bags(n_bags=20, concept_distance=2.0, random_state=0)
+    reference = MISVC().fit(bags, y)
+    other = MISVC(qp_solver="osqp").fit(bags, y)
+    assert other.objective_ == pytest.approx(reference.objective_, rel=1e-6)
+
+
+def test_more_starts_are_never_worse_and_n_jobs_does_not_matter():
+    bags, y = small_bags(4, n_bags=14)
+    one = MISVC(kernel="linear", C=5.0).fit(bags, y)
+    many = MISVC(kernel="linear", C=5.0, n_init=8, random_state=0).fit(bags, y)
+    parallel = MISVC(kernel="linear", C=5.0, n_init=8, random_state=0, n_jobs=2).fit(bags, y)
+    assert many.objective_ <= one.objective_
+    assert parallel.objective_ == many.objective_
+
+
+def test_verbose_prints_the_objective(capsys):
+    bags, y = make_bags(n_bags=20, random_state=0)
+    MISVC(verbose=True).fit(bags, y)
+    assert "[MISVC] run 1/1, iteration 1: objective" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("loss", ["l1", "l2", "epsilon_insensitive"])
+def test_losses_to_come_say_so(loss):
+    bags, y = make_bags(n_bags=10, random_state=0)
+    with pytest.raises(NotImplementedError, match=f"loss='{loss}' is not available in this"):
+        MISVC(loss=loss).fit(bags, y)
+
+
+def test_wrong_parameters_are_named():
+    bags, y = make_bags(n_bags=10, random_state=0)
+    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed"):
+        MISVC(qp_solver="nosuch").fit(bags, y)
+    with pytest.raises(ValueError, match="The 'C' parameter of MISVC must be"):
+        MISVC(C=0).fit(bags, y)
+    with pytest.raises(ValueError, match=r"init has shape \(3,\) and type int64: give 10 integers"):
+        MISVC(init=[0, 1, 2]).fit(bags, y)
+    outside = bags.offsets[:-1].copy()
+    outside[4] = 0
+    with pytest.raises(ValueError, match=r"init\[4\] = 0 is not a row of bag 4: its rows are"):
+        MISVC(init=outside).fit(bags, y)
+    with pytest.raises(ValueError, match="The kernel returned shape"):
+        MISVC(kernel=lambda left, right: np.ones((2, 2))).fit(bags, y)
+    with pytest.raises(ValueError, match="class_weight names 7, which is not a label in y"):
+        MISVC(class_weight={7: 1.0}).fit(bags, y)
+
+
+def test_a_failed_fit_leaves_the_estimator_unfitted():
+    bags, _ = make_bags(n_bags=10, random_state=0)
+    model = MISVC()
+    with pytest.raises(ValueError, match="y holds one class only"):
+        model.fit(bags, np.zeros(10))
+    with pytest.raises(NotFittedError):
+        model.predict(bags)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("seed", range(3))
+def test_order_and_arithmetic_do_not_choose_the_minimum(seed, slack):
+    # Pixels that are lit in one image only: the first w stands on them, and everything ties.
+    X, y = load_digit_bags(n_bags=70, random_state=seed, return_X_y=True)
+    X = InstanceTransformer(StandardScaler()).fit_transform(X)
+    rng = np.random.default_rng(seed)
+    inside = np.concatenate([a + rng.permutation(b - a) for a, b in itertools.pairwise(X.offsets)])
+    bags = rng.permutation(70)
+    settings = {"kernel": "linear", "slack": slack}
+    values = [
+        MISVC(**settings).fit(X, y).objective_,
+        MISVC(**settings, tol=1e-9).fit(X, y).objective_,
+        MISVC(**settings, qp_solver="piqp").fit(X, y).objective_,
+        MISVC(**settings).fit(X.with_instances(X.instances[inside]), y).objective_,
+        MISVC(**settings).fit(X[bags], y[bags]).objective_,
+    ]
+    assert values == pytest.approx([values[0]] * 5, rel=1e-6)
+
+
+def test_a_flat_start_does_not_leave_the_witnesses_to_rounding():
+    # With one positive instance hidden among many negative ones the mean start ends at w = 0,
+    # where every instance scores the same.
+    rng = np.random.default_rng(0)
+    sizes = np.full(20, 12)
+    y = np.arange(20) % 2
+    instances = rng.normal(size=(240, 3))
+    instances[::12][y == 1] += [6.0, 0, 0]
+    bags = Bags(instances, np.r_[0, np.cumsum(sizes)])
+    model = MISVC(kernel="linear", C=0.001).fit(bags, y)
+    order = np.concatenate([np.arange(11, -1, -1) + 12 * bag for bag in range(20)])
+    turned = MISVC(kernel="linear", C=0.001).fit(bags.with_instances(instances[order]), y)
+    assert turned.objective_ == pytest.approx(model.objective_, rel=1e-9)
+    assert turned.coef_ == pytest.approx(model.coef_, abs=1e-9)
