@@ -158,7 +158,7 @@ def test_instances_are_found():
         {"kernel": "rbf", "cache_size": 0.01},
         {"kernel": "rbf", "gamma": "auto"},
     ],
-    ids=str,
+    ids=["poly", "callable", "small cache", "auto gamma"],
 )
 @pytest.mark.parametrize("as_sparse", [False, True])
 def test_kernels(params, as_sparse):
