@@ -8,6 +8,25 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ._canonical import (
+    block_diagonal,
+    canonical_block,
+    canonical_graph,
+    canonical_matrix,
+    canonical_names,
+    canonical_offsets,
+    frame_column,
+    frame_names,
+    id_array,
+    is_full,
+    is_missing,
+    nbytes,
+    pack,
+    row_range,
+    same_label,
+    same_names,
+    unpack,
+)
 from ._segments import gather_rows, segment_index
 
 __all__ = ["Bags"]
@@ -86,14 +105,14 @@ class Bags:
         instance_graph: Any = None,
         feature_names: Any = None,
     ) -> None:
-        self.instances = _canonical_matrix(instances)
-        self.offsets = _canonical_offsets(offsets, self.instances.shape[0])
+        self.instances = canonical_matrix(instances)
+        self.offsets = canonical_offsets(offsets, self.instances.shape[0])
         n_bags = len(self.offsets) - 1
-        self.bag_graph = _canonical_graph(bag_graph, n_bags, "bag_graph", "bags")
-        self.instance_graph = _canonical_graph(
+        self.bag_graph = canonical_graph(bag_graph, n_bags, "bag_graph", "bags")
+        self.instance_graph = canonical_graph(
             instance_graph, self.instances.shape[0], "instance_graph", "instances"
         )
-        self.feature_names = _canonical_names(feature_names, self.instances.shape[1])
+        self.feature_names = canonical_names(feature_names, self.instances.shape[1])
         self._bag_index: np.ndarray | None = None
 
     # -- constructors ---------------------------------------------------------------------
@@ -126,8 +145,12 @@ class Bags:
         arrays = []
         columns: list[str] | None = None
         for position, block in enumerate(blocks):
-            arrays.append(_block(block, position))
-            names = _frame_names(block)
+            if isinstance(block, Bags):
+                raise TypeError(
+                    f"Bag {position} is itself Bags: join containers by Bags.concatenate."
+                )
+            arrays.append(canonical_block(block, position))
+            names = frame_names(block)
             if position == 0:
                 columns = names
             elif names is not None and names != columns:
@@ -190,12 +213,12 @@ class Bags:
         Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
         """
         if feature_names is None:
-            feature_names = _frame_names(instances)
-        matrix = _canonical_matrix(instances)
+            feature_names = frame_names(instances)
+        matrix = canonical_matrix(instances)
         positions: dict[Hashable, int] = {}
         codes = np.fromiter((positions.setdefault(key, len(positions)) for key in bag_ids), np.intp)
         for key, position in positions.items():
-            if _is_missing(key):
+            if is_missing(key):
                 row = int(np.flatnonzero(codes == position)[0])
                 raise ValueError(
                     f"bag_ids is missing ({key}) at row {row}: give every instance the identifier "
@@ -213,7 +236,7 @@ class Bags:
         bags = cls(matrix, offsets, feature_names=feature_names)
         if not return_ids:
             return bags
-        return bags, _id_array(list(positions))
+        return bags, id_array(list(positions))
 
     @classmethod
     def from_frame(
@@ -266,7 +289,7 @@ class Bags:
                 )
         if not chosen:
             raise ValueError("The frame has no feature columns: bags need at least one.")
-        values = np.column_stack([_frame_column(df, name) for name in chosen])
+        values = np.column_stack([frame_column(df, name) for name in chosen])
         keys = df[bag].to_list()
         named = all(isinstance(name, str) for name in chosen)
         bags, ids = cls.from_ids(
@@ -278,7 +301,7 @@ class Bags:
             firsts: dict[Hashable, int] = {}
             for row, key in enumerate(keys):
                 first = firsts.setdefault(key, row)
-                if not _same_label(labels[row], labels[first]):
+                if not same_label(labels[row], labels[first]):
                     raise ValueError(
                         f"Bag {key!r} has two labels ({labels[first]!s} and {labels[row]!s}): a "
                         "bag has one label."
@@ -292,8 +315,8 @@ class Bags:
     def singletons(cls, X: Any, *, feature_names: Any = None) -> Bags:
         """Every row of ``X`` as a bag of one instance."""
         if feature_names is None:
-            feature_names = _frame_names(X)
-        matrix = _canonical_matrix(X)
+            feature_names = frame_names(X)
+        matrix = canonical_matrix(X)
         return cls(matrix, np.arange(matrix.shape[0] + 1), feature_names=feature_names)
 
     @classmethod
@@ -323,13 +346,13 @@ class Bags:
             stacked = np.concatenate([part.instances for part in parts], axis=0)
         offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))])
         names = parts[0].feature_names
-        if not all(_same_names(names, part.feature_names) for part in parts):
+        if not all(same_names(names, part.feature_names) for part in parts):
             names = None
         return cls(
             stacked,
             offsets,
-            bag_graph=_block_diagonal([part.bag_graph for part in parts], [len(p) for p in parts]),
-            instance_graph=_block_diagonal(
+            bag_graph=block_diagonal([part.bag_graph for part in parts], [len(p) for p in parts]),
+            instance_graph=block_diagonal(
                 [part.instance_graph for part in parts], [part.n_instances for part in parts]
             ),
             feature_names=names,
@@ -345,8 +368,8 @@ class Bags:
             Names of the new features; the columns of a data frame when not given.
         """
         if feature_names is None:
-            feature_names = _frame_names(instances)
-        matrix = _canonical_matrix(instances)
+            feature_names = frame_names(instances)
+        matrix = canonical_matrix(instances)
         if matrix.shape[0] != self.n_instances:
             raise ValueError(
                 f"The new matrix has {matrix.shape[0]} rows for {self.n_instances} instances: "
@@ -393,7 +416,7 @@ class Bags:
     def nbytes(self) -> int:
         """Bytes of the instances, offsets and graphs."""
         parts = [self.instances, self.bag_graph, self.instance_graph]
-        return self.offsets.nbytes + sum(_nbytes(part) for part in parts if part is not None)
+        return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -424,8 +447,8 @@ class Bags:
             if len(key) != 2:
                 raise IndexError("Bags take one index for bags and one for features.")
             rows, columns = key
-            picked = self if rows is Ellipsis or _is_full(rows) else self[rows]
-            if columns is Ellipsis or _is_full(columns):
+            picked = self if rows is Ellipsis or is_full(rows) else self[rows]
+            if columns is Ellipsis or is_full(columns):
                 return picked
             if not isinstance(picked, Bags):
                 return picked[:, columns]
@@ -467,7 +490,7 @@ class Bags:
         return np.where(keys < 0, keys + len(self), keys)
 
     def _block(self, position: int) -> Any:
-        return _row_range(self.instances, self.offsets[position], self.offsets[position + 1])
+        return row_range(self.instances, self.offsets[position], self.offsets[position + 1])
 
     def _take_range(self, start: int, stop: int) -> Bags:
         if start == 0 and stop == len(self):
@@ -475,7 +498,7 @@ class Bags:
         first, last = self.offsets[start], self.offsets[stop]
         links = self.instance_graph
         return self._derived(
-            _row_range(self.instances, first, last),
+            row_range(self.instances, first, last),
             self.offsets[start : stop + 1] - first,
             None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
             None if links is None else links[first:last][:, first:last],
@@ -544,211 +567,23 @@ class Bags:
         # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
         # same bags would change with them.
         return {
-            "instances": _pack(self.instances),
+            "instances": pack(self.instances),
             "offsets": self.offsets,
-            "bag_graph": _pack(self.bag_graph),
-            "instance_graph": _pack(self.instance_graph),
+            "bag_graph": pack(self.bag_graph),
+            "instance_graph": pack(self.instance_graph),
             "feature_names": self.feature_names,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.instances = _unpack(state["instances"])
+        self.instances = unpack(state["instances"])
         self.offsets = np.asarray(state["offsets"])
-        self.bag_graph = _unpack(state["bag_graph"])
-        self.instance_graph = _unpack(state["instance_graph"])
+        self.bag_graph = unpack(state["bag_graph"])
+        self.instance_graph = unpack(state["instance_graph"])
         self.feature_names = state["feature_names"]
         self._bag_index = None
 
     def __sklearn_clone__(self) -> Bags:
         return self
-
-
-def _canonical_matrix(instances: Any) -> Any:
-    if sparse.issparse(instances):
-        return _canonical_csr(instances)
-    if isinstance(instances, (str, bytes)):
-        raise TypeError("instances is a string: pass a 2-D array of numbers.")
-    matrix = np.asarray(instances)
-    if matrix.ndim != 2:
-        raise ValueError(
-            f"instances has {matrix.ndim} dimension(s): pass a matrix with one row an instance."
-        )
-    return np.ascontiguousarray(_as_floats(matrix, "instances"))
-
-
-def _as_floats(values: np.ndarray, what: str) -> np.ndarray:
-    """float64 and float32 as they are, other numbers as float64; text and dates are refused."""
-    if values.dtype in (np.float64, np.float32):
-        return values
-    if np.iscomplexobj(values):
-        raise ValueError("Complex data not supported: instances must be real numbers.")
-    if values.dtype.kind not in "biufO":
-        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"{what} holds a value that is no number ({error}): encode it first."
-        ) from error
-
-
-def _canonical_csr(matrix: Any) -> sparse.csr_array:
-    if matrix.ndim != 2:
-        raise ValueError(f"A sparse matrix of 2 dimensions is needed, not of {matrix.ndim}.")
-    if np.iscomplexobj(matrix):
-        raise ValueError("Complex data not supported: instances must be real numbers.")
-    if matrix.format != "csr":
-        matrix = matrix.tocsr()
-    data = matrix.data
-    if data.dtype not in (np.float64, np.float32):
-        data = data.astype(np.float64)
-    csr = sparse.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
-    if not csr.has_canonical_format:
-        csr = csr.copy()
-        csr.sum_duplicates()
-    limit = np.iinfo(np.int32).max
-    if csr.indptr.dtype != np.int32 and max(csr.nnz, *csr.shape) <= limit:
-        csr = sparse.csr_array(
-            (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32)), shape=csr.shape
-        )
-    return csr
-
-
-def _canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
-    values = np.asarray(offsets)
-    if values.ndim != 1 or len(values) == 0 or values.dtype.kind not in "iu":
-        raise ValueError(
-            "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
-            "the number of instances."
-        )
-    values = np.ascontiguousarray(values, dtype=np.intp)
-    if values[0] != 0 or values[-1] != n_instances:
-        raise ValueError(
-            f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
-            f"they must run from 0 to {n_instances}."
-        )
-    steps = np.diff(values)
-    if (steps < 0).any():
-        position = int(np.flatnonzero(steps < 0)[0])
-        raise ValueError(
-            f"offsets decrease at bag {position} ({values[position]} to {values[position + 1]}): "
-            "they must increase."
-        )
-    if (steps == 0).any():
-        raise ValueError(_empty_bag(int(np.flatnonzero(steps == 0)[0])))
-    return values
-
-
-def _empty_bag(position: int) -> str:
-    return f"Bag {position} is empty: every bag needs at least one instance; remove it."
-
-
-def _canonical_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array | None:
-    if graph is None:
-        return None
-    matrix = graph if sparse.issparse(graph) else np.asarray(graph)
-    if matrix.ndim != 2 or matrix.shape != (n, n):
-        raise ValueError(
-            f"{name} has shape {matrix.shape} but there are {n} {what}: it must be ({n}, {n})."
-        )
-    return _canonical_csr(sparse.csr_array(matrix))
-
-
-def _canonical_names(names: Any, n_features: int) -> np.ndarray | None:
-    if names is None:
-        return None
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
-        raise TypeError("feature_names must be a sequence of strings.")
-    # Plain strings: joblib.hash tells them from NumPy's.
-    array = np.array([str(name) for name in names], dtype=object)
-    if len(array) != n_features:
-        raise ValueError(
-            f"feature_names has {len(array)} names for {n_features} features: give one name a "
-            "feature."
-        )
-    return array
-
-
-def _same_names(left: np.ndarray | None, right: np.ndarray | None) -> bool:
-    if left is None or right is None:
-        return left is right
-    return np.array_equal(left, right)
-
-
-def _frame_names(X: Any) -> list[str] | None:
-    """Column names of a data frame whose names are all strings, as scikit-learn takes them."""
-    columns = getattr(X, "columns", None)
-    if columns is None or not hasattr(X, "shape"):
-        return None
-    names = list(columns)
-    return names if all(isinstance(name, str) for name in names) else None
-
-
-def _block(block: Any, position: int) -> Any:
-    if isinstance(block, (str, bytes)):
-        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers.")
-    if isinstance(block, Bags):
-        raise TypeError(f"Bag {position} is itself Bags: join containers by Bags.concatenate.")
-    if not sparse.issparse(block):
-        try:
-            block = np.asarray(block)
-        except ValueError as error:
-            raise ValueError(
-                f"Bag {position} has rows of different lengths: every instance needs the same "
-                "features."
-            ) from error
-        if block.size == 0 and (block.ndim < 2 or block.shape[0] == 0):
-            raise ValueError(_empty_bag(position))
-    if block.ndim != 2:
-        raise ValueError(
-            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row an instance."
-        )
-    if block.shape[0] == 0:
-        raise ValueError(_empty_bag(position))
-    return block if sparse.issparse(block) else _as_floats(block, f"Bag {position}")
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    except (TypeError, ValueError):  # pandas.NA is neither equal nor unequal to itself
-        return True
-
-
-def _same_label(left: Any, right: Any) -> bool:
-    if _is_missing(left) or _is_missing(right):
-        return _is_missing(left) and _is_missing(right)
-    return bool(left == right)
-
-
-def _id_array(ids: list[Hashable]) -> np.ndarray:
-    """Identifiers as an array of their own type where that keeps each of them whole."""
-    if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
-        return np.array(ids)
-    if ids and all(isinstance(key, str) for key in ids):
-        return np.array(ids, dtype=str)
-    array = np.empty(len(ids), dtype=object)
-    array[:] = ids
-    return array
-
-
-def _frame_column(df: Any, name: Any) -> np.ndarray:
-    values = np.asarray(df[name])
-    if values.dtype == object:
-        values = np.array([np.nan if _is_missing(value) else value for value in values.tolist()])
-    return _as_floats(values, f"Column {name!r}")
-
-
-def _block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
-    if all(graph is None for graph in graphs):
-        return None
-    blocks = [
-        sparse.csr_array((size, size)) if graph is None else graph
-        for graph, size in zip(graphs, sizes, strict=True)
-    ]
-    return sparse.block_diag(blocks, format="csr")
 
 
 def _beside(parts: list[Any]) -> Bags:
@@ -768,42 +603,3 @@ def _beside(parts: list[Any]) -> Bags:
     names = [part.feature_names for part in parts]
     joined = None if any(name is None for name in names) else np.concatenate(names)
     return parts[0].with_instances(stacked, feature_names=joined)
-
-
-def _row_range(matrix: Any, first: int, last: int) -> Any:
-    """Rows ``first`` to ``last``; SciPy's own slice of a sparse matrix always copies."""
-    if not sparse.issparse(matrix):
-        return matrix[first:last]
-    low, high = matrix.indptr[first], matrix.indptr[last]
-    rows = matrix.indptr[first : last + 1] - low
-    return sparse.csr_array(
-        (matrix.data[low:high], matrix.indices[low:high], rows),
-        shape=(last - first, matrix.shape[1]),
-    )
-
-
-def _is_full(key: Any) -> bool:
-    return isinstance(key, slice) and key == slice(None)
-
-
-def _nbytes(matrix: Any) -> int:
-    if sparse.issparse(matrix):
-        return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
-    return matrix.nbytes
-
-
-def _pack(matrix: Any) -> Any:
-    if not sparse.issparse(matrix):
-        return matrix
-    return matrix.data, matrix.indices, matrix.indptr, matrix.shape
-
-
-def _unpack(packed: Any) -> Any:
-    # np.asarray: joblib.hash tells np.memmap from an array; the view still lies in the file.
-    if packed is None:
-        return None
-    if not isinstance(packed, tuple):
-        return np.asarray(packed)
-    data, indices, indptr, shape = packed
-    arrays = (np.asarray(data), np.asarray(indices), np.asarray(indptr))
-    return sparse.csr_array(arrays, shape=shape)

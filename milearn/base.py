@@ -13,7 +13,8 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from ._bags import Bags, _frame_names
+from ._bags import Bags
+from ._canonical import frame_names
 from ._segments import segment_argmax, segment_max
 
 __all__ = [
@@ -127,7 +128,7 @@ def validate_bags(
             ensure_min_samples=min_bags,
             order="C",
         )
-        return Bags.singletons(matrix, feature_names=_frame_names(X))
+        return Bags.singletons(matrix, feature_names=frame_names(X))
     name = type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:

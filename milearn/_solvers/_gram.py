@@ -22,9 +22,10 @@ from .._segments import segment_mean
 
 Rows = tuple[np.ndarray, np.ndarray | None]
 
-__all__ = ["KernelGram", "LinearGram", "clipped_gram"]
+__all__ = ["BLOCK_BYTES", "KernelGram", "LinearGram", "clipped_gram"]
 
-_BLOCK_BYTES = 64 * 2**20
+# Size of a block where a whole matrix would be too large.
+BLOCK_BYTES = 64 * 2**20
 
 
 class LinearGram:
@@ -119,7 +120,7 @@ class KernelGram:
             weights = np.bincount(self._slot[rows], weights=coef, minlength=self._used)
             return weights @ self._rows[: self._used]
         support = self.instances[rows]
-        step = max(1, _BLOCK_BYTES // (8 * max(len(rows), 1)))
+        step = max(1, BLOCK_BYTES // (8 * max(len(rows), 1)))
         blocks = [
             self.kernel(self.instances[start : start + step], support) @ coef
             for start in range(0, self.n, step)
@@ -141,7 +142,7 @@ class KernelGram:
         if len(self._rows) == 0:
             # Address space only: memory is taken row by row as rows are written.
             self._rows = np.empty((self.capacity, self.n))
-        step = max(1, _BLOCK_BYTES // (8 * self.n))
+        step = max(1, BLOCK_BYTES // (8 * self.n))
         for start in range(0, len(missing), step):
             part = missing[start : start + step]
             end = self._used + len(part)

@@ -25,13 +25,13 @@ import numpy as np
 
 from .._segments import gather_rows, segment_argmax, segment_index, segment_max, segment_sum
 from ._cccp import cccp
+from ._gram import BLOCK_BYTES
 from ._grouped_svm import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
 
 __all__ = ["HardMaxResult", "solve_instance_labels", "solve_witnesses"]
 
 
 _TIE = 1e-9
-_BLOCK_BYTES = 64 * 2**20
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 
 
@@ -181,7 +181,7 @@ class _Witnesses:
 
     def _mean_difference(self, asked: np.ndarray) -> np.ndarray:
         unknown = asked[np.isnan(self._second[asked])]
-        step = max(1, _BLOCK_BYTES // (8 * self.gram.n))
+        step = max(1, BLOCK_BYTES // (8 * self.gram.n))
         everything = (np.arange(self.gram.n), None)
         for start in range(0, len(unknown), step):
             part = unknown[start : start + step]

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._kernels import instance_kernel, resolve_gamma
 from .._segments import gather_rows, segment_argmax
-from .._solvers._gram import KernelGram, LinearGram, clipped_gram
+from .._solvers._gram import BLOCK_BYTES, KernelGram, LinearGram, clipped_gram
 from .._solvers._hard_max import HardMaxResult
 from .._solvers._qp import check_qp_solver
 from ..base import (
@@ -28,8 +28,6 @@ from ..base import (
 from ..utils._sklearn import CallbackSupport, FitTask, Interval, StrOptions
 
 __all__ = ["HardMaxSVC"]
-
-_BLOCK_BYTES = 64 * 2**20
 
 
 class HardMaxSVC(CallbackSupport, BagClassifier):
@@ -228,7 +226,7 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
             kernel, _ = instance_kernel(
                 self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0
             )
-            step = max(1, _BLOCK_BYTES // (8 * max(1, len(self.support_))))
+            step = max(1, BLOCK_BYTES // (8 * max(1, len(self.support_))))
             scores = np.concatenate(
                 [
                     kernel(bags.instances[first : first + step], self.support_vectors_)
