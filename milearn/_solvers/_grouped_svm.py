@@ -440,7 +440,7 @@ def _certify(
 
 
 def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
-    """One pattern a group to begin with: the hardest for the difference of the class means."""
+    """Patterns to begin with: the hardest for the mean of the positive ones, some of each group."""
     positive = np.flatnonzero(sign > 0)
     rows, starts = patterns.expand(positive)
     coef = _spread(np.full(len(positive), 1.0 / len(positive)), starts)
