@@ -6,7 +6,7 @@ gives to all; :class:`KernelGram` keeps each kernel row that it ever computed, u
 memory is used up.
 
 A pattern is an instance, or the mean of the instances ``rows[starts[t]:starts[t + 1]]``; ``starts``
-is None when each row is a pattern.
+is None when each row is a pattern. ``rank`` bounds the rank of the whole matrix.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LinearGram:
 
     def __init__(self, instances: Any) -> None:
         self.instances = instances
-        self.n = instances.shape[0]
+        self.n, self.rank = instances.shape
 
     def inner(self, left: Rows, right: Rows) -> np.ndarray:
         """Inner products between patterns, shape (n_left, n_right)."""
@@ -79,7 +79,7 @@ class KernelGram:
     ) -> None:
         self.instances = instances
         self.kernel = kernel
-        self.n = instances.shape[0]
+        self.n = self.rank = instances.shape[0]
         self.capacity = min(self.n, int(cache_bytes // (8 * max(self.n, 1))))
         self._forget()
 

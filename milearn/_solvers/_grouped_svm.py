@@ -254,19 +254,19 @@ def solve_grouped_svm(
         exact = result.residual <= _EXACT or precision <= _TIGHTEST
         closed = solution.gap <= tol * solution.objective
         done = (closed and exact) or n_solves >= _MOST_ROUNDS
-        if done or n_solves < _PRUNED_ROUNDS:
+        added = np.zeros(0, dtype=np.intp)
+        if not closed:
+            added = _violators(patterns, group, working)
+        if done or len(added) == 0 or n_solves < _PRUNED_ROUNDS:
             # What is far beyond its margin would only make the next problem larger.
             far = (working.status == 0) & (working.margins > _FAR)
             working.status[far] = -1
-        if done:
+        if done or (len(added) == 0 and precision <= _TIGHTEST):
             working.precision = precision
             return solution
-        added = np.zeros(0, dtype=np.intp) if closed else _violators(patterns, group, working)
         working.status[added] = 1
         working.changed = len(added)
         if len(added) == 0:
-            if precision <= _TIGHTEST:
-                return solution
             precision = max(precision * 1e-2, _TIGHTEST)
             working.warm = False
 
@@ -339,6 +339,7 @@ class _Dual:
             b=np.zeros(1),
             lb=np.zeros(len(chosen)),
             ub=self.upper,
+            rank=products.gram.rank,
         )
 
     def solve(
@@ -410,7 +411,7 @@ class _Dual:
 
 def _libsvm_steps(n: int) -> int:
     """As many steps, each of order n, as cost about what an interior point of order n^3 does."""
-    return max(20_000, n * n // 4)
+    return max(20_000, n * n // 16)
 
 
 def _certify(

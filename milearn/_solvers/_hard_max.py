@@ -239,8 +239,8 @@ def solve_instance_labels(
     bags positive, w = 0 can be a fixed point.
     """
     n = int(offsets[-1])
-    bag = segment_index(offsets)
-    costs = weights[bag]
+    costs = weights[segment_index(offsets)]
+    highest = _Witnesses(gram, offsets, signs, weights)
     n_solves = n_backend = 0
 
     def step(labels: np.ndarray, before: _Point | None, inner_tol: float) -> _Point:
@@ -254,14 +254,15 @@ def solve_instance_labels(
         )
         n_solves += solution.n_solves
         n_backend += solution.n_backend
+        witnesses = highest.of(solution.scores)
         scores = solution.scores + solution.intercept
-        relabelled = best_labels(scores, offsets, signs)
+        relabelled = best_labels(scores, offsets, signs, witnesses)
         intercept = optimal_intercept(solution.scores, relabelled, costs)
         hinge = np.maximum(0.0, 1.0 - relabelled * (solution.scores + intercept))
         return _Point(
             objective=0.5 * solution.norm2 + float(costs @ hinge),
             gap=solution.gap,
-            linearisation=best_labels(solution.scores + intercept, offsets, signs),
+            linearisation=best_labels(solution.scores + intercept, offsets, signs, witnesses),
             intercept=intercept,
             solution=solution,
         )
@@ -270,19 +271,25 @@ def solve_instance_labels(
     if first is None:
         means = _WitnessLayout(offsets, signs, weights, "instance").patterns(_NO_WITNESSES)
         machine = solve_grouped_svm(gram, means, tol=0.1 * tol, qp_solver=qp_solver)
-        first = best_labels(machine.scores + machine.intercept, offsets, signs)
+        scores = machine.scores + machine.intercept
+        first = best_labels(scores, offsets, signs, highest.of(machine.scores))
     run = cccp(
         step, first, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
     )
     return _result(run, n_solves, n_backend)
 
 
-def best_labels(scores: np.ndarray, offsets: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """The labels of least loss: the sign of the score, one positive at least in a positive bag."""
-    bag = segment_index(offsets)
-    labels = np.where((signs[bag] > 0) & (scores > 0), 1.0, -1.0)
-    barren = (signs > 0) & (segment_sum(labels, offsets) == -np.diff(offsets))
-    labels[segment_argmax(scores, offsets)[barren]] = 1.0
+def best_labels(
+    scores: np.ndarray, offsets: np.ndarray, signs: np.ndarray, witnesses: np.ndarray
+) -> np.ndarray:
+    """The labels of least loss: the sign of the score, one positive at least in a positive bag.
+
+    ``witnesses`` are the rows of the highest instances of the positive bags.
+    """
+    positive = signs > 0
+    labels = np.where(positive[segment_index(offsets)] & (scores > 0), 1.0, -1.0)
+    barren = segment_max(labels, offsets)[positive] < 0
+    labels[witnesses[barren]] = 1.0
     return labels
 
 

@@ -194,6 +194,9 @@ class QPProblem:
     P : ndarray of shape (n, n), symmetric positive semidefinite
     q : ndarray of shape (n,)
     G, h, A, b, lb, ub : the constraints, each optional
+    rank : int, default=None
+        A bound on the rank of P, where one is known. Far more free variables than that are not
+        determined by any set of active constraints, and the active set iteration is not tried.
     """
 
     def __init__(
@@ -207,8 +210,10 @@ class QPProblem:
         b: np.ndarray | None = None,
         lb: np.ndarray | None = None,
         ub: np.ndarray | None = None,
+        rank: int | None = None,
     ) -> None:
         n = len(q)
+        self.most_free = n if rank is None else max(200, rank + 50)
         self.P, self.q = _dense(P), q
         self.G = np.zeros((0, n)) if G is None else _dense(G)
         self.h = np.zeros(0) if h is None else h
@@ -299,7 +304,7 @@ def refine_qp(
 def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, ...] | None:
     free = np.flatnonzero(~(active.lower | active.upper))
     n_free = len(free)
-    if n_free == 0:
+    if n_free == 0 or n_free > problem.most_free:
         return None
     x = np.where(active.upper, problem.ub, np.where(active.lower, problem.lb, 0.0))
     E, e = problem.A, problem.b

@@ -11,6 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn._segments import segment_argmax
 from milearn._solvers._hard_max import best_labels
 from milearn.datasets import make_bags, make_false_frequency
 from milearn.svm import InstanceMISVC
@@ -57,7 +58,9 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel):
     dual = np.zeros(bags.n_instances)
     dual[model.support_] = model.dual_coef_[0]
     scores = gram @ dual + model.intercept_[0]
-    labels = best_labels(scores, bags.offsets, np.where(y == 1, 1.0, -1.0))
+    signs = np.where(y == 1, 1.0, -1.0)
+    witnesses = segment_argmax(scores, bags.offsets)[y == 1]
+    labels = best_labels(scores, bags.offsets, signs, witnesses)
     value = 0.5 * dual @ gram @ dual + C * np.maximum(0, 1 - labels * scores).sum()
     assert model.objective_ == pytest.approx(value, rel=1e-8)
     assert model.converged_
@@ -69,7 +72,7 @@ def test_best_labels_against_every_choice():
     offsets, signs = np.array([0, 3, 5, 7]), np.array([1.0, 1.0, -1.0])
     for _ in range(50):
         scores = rng.normal(size=7) - 0.5
-        labels = best_labels(scores, offsets, signs)
+        labels = best_labels(scores, offsets, signs, segment_argmax(scores, offsets)[:2])
         losses = []
         for choice in itertools.product([-1.0, 1.0], repeat=5):
             full = np.r_[choice, -1.0, -1.0]

@@ -46,11 +46,6 @@ def test_a_mean_of_the_bag_fails(make):
     assert auc(CHEAT, make(random_state=0)) < 0.8
 
 
-def test_linear_labels_of_all_instances_are_misled():
-    """Recorded, not promised: mi-SVM has to label the background, and a line does not do."""
-    assert auc(InstanceMISVC(kernel="linear"), make_false_frequency(random_state=0)) < 0.9
-
-
 def test_two_concepts_are_beyond_a_maximum():
     """Recorded, not promised: the score of one instance cannot say that two kinds are there."""
     value = auc(MISVC(kernel="linear", C=1.0), make_threshold_concepts(random_state=0))

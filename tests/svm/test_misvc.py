@@ -8,6 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 from sklearn.preprocessing import StandardScaler
@@ -17,7 +18,7 @@ from milearn import Bags
 from milearn._segments import segment_argmax, segment_max
 from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
-from milearn.svm import MISVC
+from milearn.svm import MISVC, InstanceMISVC
 
 SLACKS = ["bag", "instance"]
 
@@ -310,22 +311,30 @@ def test_a_failed_fit_leaves_the_estimator_unfitted():
         model.predict(bags)
 
 
-@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        MISVC(kernel="linear"),
+        MISVC(kernel="linear", slack="instance"),
+        InstanceMISVC(kernel="linear"),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("seed", range(3))
-def test_order_and_arithmetic_do_not_choose_the_minimum(seed, slack):
+def test_order_and_arithmetic_do_not_choose_the_minimum(seed, model):
     # Pixels that are lit in one image only: the first w stands on them, and everything ties.
     X, y = load_digit_bags(n_bags=70, random_state=seed, return_X_y=True)
     X = InstanceTransformer(StandardScaler()).fit_transform(X)
     rng = np.random.default_rng(seed)
     inside = np.concatenate([a + rng.permutation(b - a) for a, b in itertools.pairwise(X.offsets)])
     bags = rng.permutation(70)
-    settings = {"kernel": "linear", "slack": slack}
+    mixed = X.with_instances(X.instances[inside])
     values = [
-        MISVC(**settings).fit(X, y).objective_,
-        MISVC(**settings, tol=1e-9).fit(X, y).objective_,
-        MISVC(**settings, qp_solver="piqp").fit(X, y).objective_,
-        MISVC(**settings).fit(X.with_instances(X.instances[inside]), y).objective_,
-        MISVC(**settings).fit(X[bags], y[bags]).objective_,
+        clone(model).fit(X, y).objective_,
+        clone(model).set_params(tol=1e-9).fit(X, y).objective_,
+        clone(model).set_params(qp_solver="piqp").fit(X, y).objective_,
+        clone(model).fit(mixed, y).objective_,
+        clone(model).fit(X[bags], y[bags]).objective_,
     ]
     assert values == pytest.approx([values[0]] * 5, rel=1e-6)
 
