@@ -13,7 +13,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 # A command is a module with HELP, add_arguments(parser) and main(args) -> exit status.
-COMMANDS = ("quick", "speed", "nested")
+COMMANDS = ("quick", "speed", "nested", "paper", "scale")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -7,13 +7,10 @@ Prints one line of JSON.
 from __future__ import annotations
 
 import json
-import re
-import resource
 import sys
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 
+from ._memory import peak, reset_peak, resident
 from .data import load
 from .peers import PEERS, hinge_objective
 
@@ -58,19 +56,19 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         few = np.concatenate([np.flatnonzero(y == label)[:3] for label in (0, 1)])
         fit(bags[few], y[few])
         caught.clear()
-        _reset_peak()
-        before = _resident()
+        reset_peak()
+        before = resident()
         seconds = []
         while sum(seconds) < _ENOUGH_SECONDS and len(seconds) < _MOST_FITS:
             start = time.perf_counter()
             model = fit(bags, y)
             seconds.append(time.perf_counter() - start)
             if len(seconds) == 1:
-                peak = _peak() - before
+                most = peak() - before
     return {
         "seconds": min(seconds),
         "fits": len(seconds),
-        "peak_mb": max(0.0, peak) / 2**20,
+        "peak_mb": max(0.0, most) / 2**20,
         "objective": value(model, bags, y),
         "n_iter": _plain(getattr(model, "n_iter_", None)),
         "warnings": dict(Counter(item.category.__name__ for item in caught)),
@@ -104,40 +102,6 @@ def _job(method: str, kernel: str, gamma: float, C: float) -> tuple[Any, Any]:
 
 def _plain(value: Any) -> Any:
     return None if value is None else np.asarray(value).tolist()
-
-
-# -- memory ------------------------------------------------------------------------------------
-
-
-def _status(field: str) -> float | None:
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    found = re.search(rf"^{field}:\s+(\d+) kB", text, flags=re.MULTILINE)
-    return None if found is None else 1024.0 * int(found.group(1))
-
-
-def _reset_peak() -> None:
-    # Linux forgets the high-water mark on request; without it the loading of the data would
-    # count, and the mark that getrusage shows even survives from the parent through exec.
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def _peak() -> float:
-    peak = _status("VmHWM")
-    if peak is not None:
-        return peak
-    unit = 1 if sys.platform == "darwin" else 1024
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
-
-
-def _resident() -> float:
-    resident = _status("VmRSS")
-    return _peak() if resident is None else resident
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ import os
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to import a package for it
     import numpy as np
 
     from milearn import Bags
 
-__all__ = ["DataSet", "available", "describe", "find_data_dir", "load"]
+__all__ = ["DataSet", "available", "describe", "find_data_dir", "load", "load_file"]
 
 EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
 FILES = {name: f"{name}.npz" for name in ("musk1", "musk2", "elephant", "fox", "tiger")}
@@ -76,6 +76,27 @@ def load(name: str) -> DataSet:
 
     bunch = load_bags(folder / FILES[name])
     return DataSet(name, bunch.data, bunch.target.astype(int))
+
+
+def load_file(name: str) -> Any:
+    """A file of the data folder as :func:`milearn.datasets.load_bags` reads it.
+
+    For data that are no two-class sets: ``"lj_16_30_2"``, ``"trec9/tst1"``, ``"webkb"``.
+
+    Raises
+    ------
+    SystemExit
+        Where it is not there; the message says where to put it.
+    """
+    folder = find_data_dir()
+    if folder is None or not (folder / f"{name}.npz").is_file():
+        raise SystemExit(
+            f"{name} is not here: put {name}.npz (and musk1.npz, by which the folder is known) "
+            "into ~/milearn_data, or set MILEARN_DATA to their folder."
+        )
+    from milearn.datasets import load_bags
+
+    return load_bags(folder / f"{name}.npz")
 
 
 def _embedded(name: str) -> tuple[Bags, np.ndarray]:

@@ -1,0 +1,20 @@
+"""``paper``: published tables again: our figure beside the published one."""
+
+from __future__ import annotations
+
+import argparse
+
+from ._reports import add_report_options, collect, run_reports
+
+HELP = "published tables again: our figure beside the published one"
+
+# One module a paper.
+MODULES: tuple[str, ...] = ()
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_report_options(parser, collect("papers", MODULES))
+
+
+def main(args: argparse.Namespace) -> int:
+    return run_reports(args, collect("papers", MODULES))

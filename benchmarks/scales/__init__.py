@@ -1,0 +1,1 @@
+"""One module a method, each with its ``REPORTS``."""
