@@ -285,14 +285,18 @@ def refine_qp(
         # The unclipped step judges the guess; a bound that is overstepped becomes active, one
         # whose multiplier has the wrong sign is let go.
         slack = problem.h - problem.G @ x
+        # A variable that belongs on its bound comes out beside it by rounding: that is no reason
+        # to change sides, where the two sides only tell apart a degenerate multiplier.
+        slip = 1e-15 * float(np.abs(x).max())
         judged = ActiveSet(
-            lower=(guess.lower & (z_box < 0)) | (x < problem.lb),
-            upper=(guess.upper & (z_box > 0)) | (x > problem.ub),
+            lower=(guess.lower & (z_box < 0)) | (x < problem.lb - slip),
+            upper=(guess.upper & (z_box > 0)) | (x > problem.ub + slip),
             tight=(guess.tight & (z > 0)) | (~guess.tight & (slack < 0)),
             x=None if guess.x is None else np.clip(x, problem.lb, problem.ub),
         )
         changes.append(judged.distance(guess))
         if changes[-1] == 0:
+            x = np.clip(x, problem.lb, problem.ub)
             return problem.measured(x, y, z, z_box, solver)
         if len(changes) > 3 and changes[-1] > 0.6 * changes[-4]:
             # It wanders instead of closing in: a backend will be faster.
