@@ -13,7 +13,10 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 # A command is a module with HELP, add_arguments(parser) and main(args) -> exit status.
-COMMANDS = ("quick", "speed", "nested", "paper", "scale")
+COMMANDS = ("quick", "speed", "nested", "paper", "scale", "report")
+
+# Those that print one table of their own; what they print is kept for the report.
+KEPT = ("quick", "speed", "nested")
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -33,7 +36,12 @@ def build_parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
-    return args.main(args)
+    if args.command not in KEPT:
+        return args.main(args)
+    from ._output import kept_output
+
+    with kept_output(args.out / f"{args.command}.txt"):
+        return args.main(args)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from ._plots import plot_accuracies
 from ._protocol import Summary
@@ -12,7 +15,7 @@ from ._table import duration, format_table, percent
 from .data import describe, load
 from .methods import METHODS
 
-__all__ = ["add_common_options", "print_tables", "short_path", "write_plot"]
+__all__ = ["add_common_options", "kept_output", "print_tables", "short_path", "write_plot"]
 
 RESULTS = Path(__file__).resolve().parent / "results"
 
@@ -72,3 +75,38 @@ def short_path(path: Path) -> str:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
         return str(path)
+
+
+class _Both:
+    """A stream that writes to two."""
+
+    def __init__(self, *streams: Any) -> None:
+        self.streams = streams
+
+    def write(self, text: str) -> int:
+        for stream in self.streams:
+            stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        for stream in self.streams:
+            stream.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+
+@contextmanager
+def kept_output(path: Path) -> Iterator[None]:
+    """What is printed goes to the terminal and into a file, from which ``report`` makes its page.
+
+    The file takes its place at the end: a run that breaks off leaves the earlier one as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".part")
+    try:
+        with open(draft, "w", encoding="utf-8") as file, redirect_stdout(_Both(sys.stdout, file)):
+            yield
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from joblib import cpu_count
 
-from ._output import add_common_options
+from ._output import add_common_options, kept_output
 
 __all__ = ["Report", "add_report_options", "collect", "run_reports"]
 
@@ -80,7 +80,8 @@ def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:
     for name in wanted:
         report = reports[name]
         print(f"\n== {name}: {report.title}" + (" (fast: few repetitions)" if args.fast else ""))
-        status = report.run(args)
+        with kept_output(args.out / f"{name}.txt"):
+            status = report.run(args)
         if status == 130:
             return status
         worst = max(worst, status)
