@@ -21,6 +21,7 @@ __all__ = [
     "BagClassifier",
     "as_bags",
     "bag_weights",
+    "check_bags",
     "encode_classes",
     "validate_bags",
     "validate_labels",
@@ -69,6 +70,31 @@ def as_bags(X: Any) -> Bags | None:
     if sequence and any(_depth(block) == 2 or isinstance(block, (str, bytes)) for block in X):
         return Bags.from_list(X)
     return None
+
+
+def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
+    """Bags or a matrix as :class:`~milearn.Bags`, for functions that belong to no estimator.
+
+    What :func:`validate_bags` does but for what it notes on an estimator: rows of a matrix are bags
+    of one instance, other types of instances become the first of ``dtype``, and values that are
+    not finite are refused by the position of their bag.
+
+    Parameters
+    ----------
+    X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+    dtype : type or tuple of types, default=(float64, float32)
+    """
+    kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
+    bags = as_bags(X)
+    if bags is None:
+        matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
+        return Bags.singletons(matrix, feature_names=frame_names(X))
+    if bags.dtype not in kinds:
+        bags = bags.with_instances(
+            bags.instances.astype(kinds[0]), feature_names=bags.feature_names
+        )
+    _check_finite(bags, allow_nan=False)
+    return bags
 
 
 def _depth(block: Any) -> int:

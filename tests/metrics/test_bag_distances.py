@@ -1,0 +1,129 @@
+"""Distances between bags equal the definition, pair by pair."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import cdist, directed_hausdorff
+
+from milearn import Bags
+from milearn.metrics import _distances, bag_distances
+
+METRICS = ("min", "max", "mean")
+
+
+def random_bags(n_bags=30, n_features=4, largest=9, seed=0, centre=0.0):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, largest + 1, size=n_bags)
+    instances = centre + rng.normal(size=(sizes.sum(), n_features))
+    instances[rng.random(instances.shape) < 0.3] = 0.0
+    return Bags(instances, np.concatenate([[0], np.cumsum(sizes)]))
+
+
+def by_definition(A, B, metric):
+    pairs = cdist(A, B)
+    there, back = pairs.min(axis=1), pairs.min(axis=0)
+    if metric == "min":
+        return pairs.min()
+    if metric == "max":
+        return max(there.max(), back.max())
+    return (there.sum() + back.sum()) / (len(A) + len(B))
+
+
+def all_pairs(X, Y, metric):
+    return np.array([[by_definition(A, B, metric) for B in Y] for A in X])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("blocks", [(256, 1024), (7, 11), (1, 1), (4, 3)])
+def test_equals_the_definition(metric, blocks, monkeypatch):
+    monkeypatch.setattr(_distances, "_BLOCK_ROWS", blocks[0])
+    monkeypatch.setattr(_distances, "_BLOCK_COLUMNS", blocks[1])
+    X, Y = random_bags(), random_bags(17, seed=1)
+    np.testing.assert_allclose(
+        bag_distances(X, Y, metric=metric), all_pairs(X, Y, metric), rtol=1e-10
+    )
+    np.testing.assert_allclose(bag_distances(X, metric=metric), all_pairs(X, X, metric), rtol=1e-10)
+
+
+def test_max_is_the_distance_of_hausdorff():
+    X = random_bags(8)
+    for i, A in enumerate(X):
+        for j, B in enumerate(X):
+            expected = max(directed_hausdorff(A, B)[0], directed_hausdorff(B, A)[0])
+            assert bag_distances(X, metric="max")[i, j] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_one_large_bag_is_taken_in_parts(metric, monkeypatch):
+    monkeypatch.setattr(_distances, "_BLOCK_ROWS", 16)
+    monkeypatch.setattr(_distances, "_BLOCK_COLUMNS", 24)
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(size, 3)) for size in (2, 100, 1, 61, 5)]
+    np.testing.assert_allclose(
+        bag_distances(blocks, metric=metric), all_pairs(blocks, blocks, metric), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_symmetric_with_a_diagonal_of_zeros(metric):
+    X = random_bags(60, centre=1e3)
+    distances = bag_distances(X, metric=metric)
+    assert (distances == distances.T).all()
+    assert (np.diagonal(distances) == 0).all()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_bags_far_from_the_origin_and_near_to_each_other_keep_their_digits(metric, form):
+    rng = np.random.default_rng(0)
+    near = 1e4 + 1e-3 * rng.normal(size=(40, 3))
+    near[::7] = near[0]  # instances that coincide
+    near[3] = -1e4  # an outlier moves the mean away from the rest
+    X = Bags(form(near), np.arange(0, 41, 4))
+    expected = all_pairs(list(Bags(near, X.offsets)), list(Bags(near, X.offsets)), metric)
+    np.testing.assert_allclose(bag_distances(X, metric=metric), expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_kinds_of_input_agree(metric):
+    X = random_bags()
+    expected = bag_distances(X, metric=metric)
+    csr = X.with_instances(sparse.csr_array(X.instances))
+    np.testing.assert_allclose(bag_distances(csr, metric=metric), expected, rtol=1e-10)
+    np.testing.assert_allclose(bag_distances(X, csr, metric=metric), expected, rtol=1e-10)
+    np.testing.assert_array_equal(bag_distances(list(X), metric=metric), expected)
+    np.testing.assert_allclose(bag_distances(X, X, metric=metric), expected, rtol=1e-10)
+    np.testing.assert_allclose(bag_distances(X, metric=metric, n_jobs=2), expected, rtol=0)
+    single = X.with_instances(X.instances.astype(np.float32))
+    double = X.with_instances(single.instances.astype(np.float64))
+    np.testing.assert_allclose(
+        bag_distances(single, metric=metric), bag_distances(double, metric=metric), rtol=1e-12
+    )
+
+
+def test_features_that_are_constant_on_each_side_but_differ_count():
+    X, Y = np.array([[0.0, 1.0], [1.0, 1.0]]), np.array([[0.0, 4.0], [1.0, 4.0]])
+    np.testing.assert_allclose(bag_distances(X, Y), cdist(X, Y))
+    np.testing.assert_array_equal(bag_distances(np.ones((3, 2))), np.zeros((3, 3)))
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_rows_of_a_matrix_are_bags_of_one(metric):
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    np.testing.assert_allclose(bag_distances(X, metric=metric), cdist(X, X), rtol=1e-12)
+
+
+def test_what_is_refused():
+    X = random_bags(3)
+    with pytest.raises(ValueError, match=r"^metric='hausdorff' is unknown: choose one of"):
+        bag_distances(X, metric="hausdorff")
+    with pytest.raises(ValueError, match=r"^X has 4 features but Y has 2: bags of both"):
+        bag_distances(X, X[:, [0, 1]])
+    blocks = [np.array(block) for block in X]
+    blocks[1][0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"^Bag 1 contains NaN"):
+        bag_distances(blocks)
+    with pytest.raises(ValueError, match=r"^Bag 1 contains NaN"):
+        bag_distances(X, blocks)
