@@ -25,6 +25,7 @@ _COMMANDS = {
     "quick": "Every estimator on small data",
     "nested": "Repeated nested cross-validation",
     "speed": "Time and memory against floors and peers",
+    "backends": "Backends of the quadratic programs",
 }
 _RULE = re.compile(r"^-{2,}(  -+)*$")
 
