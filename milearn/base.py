@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from ._bags import Bags
-from ._canonical import frame_names
+from ._canonical import frame_names, is_missing
 from ._segments import segment_argmax, segment_max
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "bag_weights",
     "check_bags",
     "encode_classes",
+    "missing_labels",
     "validate_bags",
     "validate_labels",
     "validate_sample_weight",
@@ -288,6 +289,22 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
 
 
 # -- labels ------------------------------------------------------------------------------------
+
+
+def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
+    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``."""
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+    elif y.dtype == object:
+        missing = np.array([is_missing(label) for label in y], dtype=bool)
+    else:
+        missing = np.zeros(len(y), dtype=bool)
+    if unlabeled is not None:
+        missing |= np.array(
+            [not gone and label == unlabeled for label, gone in zip(y.tolist(), missing, strict=True)],
+            dtype=bool,
+        )
+    return missing
 
 
 def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np.ndarray, int]:

@@ -27,6 +27,7 @@ Oracle = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nda
 # A violation that rounding alone explains, as a share of the risk.
 _ROUNDING = 1e-13
 _QP_TOL = 1e-9
+_TIGHTEST_QP_TOL = 1e-13
 
 
 @dataclass
@@ -150,7 +151,13 @@ def cutting_plane(
         result.n_iter, result.n_cuts, result.history = n_iter, len(model), history
         asked_to_stop = on_iteration is not None and on_iteration(n_iter, result.objective)
         above = violations > np.maximum(tols, _ROUNDING * values)
-        if not above.any() or result.gap <= gap_tol * abs(result.objective):
+        within = result.gap <= gap_tol * abs(result.objective)
+        # A start without any risk is above no cut, but it is not what minimises the model.
+        more = bool(above.any()) or (n_iter == 1 and bool(w.any()))
+        # Where no cut is missing but the gap is too wide, the program was solved too loosely.
+        if not within and not more and gap_tol > 0:
+            more = model.tighten()
+        if within or not more:
             result.converged = True
             break
         if asked_to_stop or n_iter == max_iter:
@@ -184,6 +191,7 @@ class _Model:
         rows = np.zeros((0, dim)) if hard is None else np.vstack([hard, -hard])
         self.costs, self.n_free = costs, n_free
         self.drop_after, self.qp_solver = drop_after, qp_solver
+        self.qp_tol = _QP_TOL
         self.n_hard = self.size = n = len(rows)
         self._reserve(n + 16, dim)
         self.rows[:n] = rows
@@ -192,6 +200,13 @@ class _Model:
 
     def __len__(self) -> int:
         return self.size - self.n_hard
+
+    def tighten(self) -> bool:
+        """Solve the programs more precisely from now on; False where that is not possible."""
+        if self.qp_tol <= _TIGHTEST_QP_TOL:
+            return False
+        self.qp_tol = max(1e-2 * self.qp_tol, _TIGHTEST_QP_TOL)
+        return True
 
     def _reserve(self, room: int, dim: int) -> None:
         old = self.__dict__.copy()
@@ -236,6 +251,8 @@ class _Model:
     def minimise(self, near: np.ndarray, objective: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Minimiser of the model and its dual value; of several intercepts the nearest one."""
         n, p = self.size, self.n_hard
+        if n == p:  # no cuts yet: the norm alone
+            return np.zeros(self.rows.shape[1]), near, 0.0
         # In shares of the costs and units of the objective: a precision then means the same
         # for every C.
         unit = np.ones(n)
@@ -258,7 +275,7 @@ class _Model:
         old = self.shares[:n]
         idle = (old <= 0) & (np.arange(n) < n - 1)
         guess = ActiveSet(lower=idle, upper=np.zeros(n, bool), tight=members @ old > 1 - 1e-9)
-        solution = solve_qp(problem, tol=_QP_TOL, solver=self.qp_solver, start=guess)
+        solution = solve_qp(problem, tol=self.qp_tol, solver=self.qp_solver, start=guess)
         self.shares[:n] = np.maximum(solution.x, 0.0)
         weights = self.shares[:n] * unit
         w = -(weights @ self.rows[:n])

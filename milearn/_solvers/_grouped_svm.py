@@ -31,7 +31,7 @@ from sklearn.svm import SVC
 from .._segments import gather_rows, segment_index, segment_mean, segment_min
 from ._qp import ActiveSet, QPProblem, QPResult, refine_qp, sharpen_qp, solve_qp
 
-__all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
+__all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
 
 _LOOSEST = 1e-7
 _TIGHTEST = 1e-11
@@ -189,15 +189,22 @@ def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray
     The function is convex and piecewise linear. Where an interval minimises it, its middle is
     returned, which does not depend on order or repetition.
     """
-    breaks = signs - scores
-    order = np.argsort(breaks, kind="stable")
-    breaks, slope = breaks[order], np.cumsum(weights[order])
     # Left of all breaks the slope is minus the positive weight; each break adds its weight.
-    rise = weights[signs > 0].sum()
+    return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
+
+
+def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
+    """Where a convex, piecewise linear function of one variable is lowest.
+
+    Left of all ``breaks`` its slope is ``-fall``; at each break it grows by ``changes``, above
+    zero. The middle is returned where an interval minimises it.
+    """
+    order = np.argsort(breaks, kind="stable")
+    breaks, slope = breaks[order], np.cumsum(changes[order])
     rounding = 1e-12 * slope[-1]
-    first = int(np.searchsorted(slope, rise - rounding))
+    first = int(np.searchsorted(slope, fall - rounding))
     first = min(first, len(breaks) - 1)
-    if abs(slope[first] - rise) <= rounding and first + 1 < len(breaks):
+    if abs(slope[first] - fall) <= rounding and first + 1 < len(breaks):
         return float(0.5 * (breaks[first] + breaks[first + 1]))
     return float(breaks[first])
 

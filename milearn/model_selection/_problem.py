@@ -12,7 +12,7 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ..base import as_bags
+from ..base import as_bags, missing_labels
 
 __all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
 
@@ -122,9 +122,7 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
     X, y, groups = indexable(X, y, groups)
     sizes = _sizes(X)
     y = column_or_1d(np.asarray(y), warn=True)
-    missing = _missing(y)
-    if unlabeled is not None:
-        missing |= np.array([label == unlabeled for label in y.tolist()], dtype=bool)
+    missing = missing_labels(y, unlabeled)
     labelled = np.flatnonzero(~missing)
     if len(labelled) == 0:
         raise ValueError("y holds no label: every bag is unlabelled.")
@@ -174,25 +172,9 @@ def _sizes(X: Any) -> np.ndarray:
     return np.ones(n_rows, dtype=np.intp)
 
 
-def _missing(y: np.ndarray) -> np.ndarray:
-    if y.dtype.kind == "f":
-        return np.isnan(y)
-    if y.dtype != object:
-        return np.zeros(len(y), dtype=bool)
-    return np.array([_is_missing(label) for label in y], dtype=bool)
-
-
-def _is_missing(label: Any) -> bool:
-    try:
-        return label is None or bool(label != label)
-    except TypeError:
-        # pandas.NA is neither equal nor unequal to itself.
-        return True
-
-
 def _group_codes(groups: Any) -> np.ndarray:
     keys = column_or_1d(np.asarray(groups), warn=True)
-    missing = np.flatnonzero(_missing(keys))
+    missing = np.flatnonzero(missing_labels(keys))
     if len(missing):
         raise ValueError(f"groups is missing for bag {missing[0]}: give every bag its group.")
     codes: dict[Hashable, int] = {}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
+from milearn._solvers import _cutting_plane
 from milearn._solvers._cutting_plane import _Model, cutting_plane
+from milearn._solvers._qp import solve_qp
 
 
 class Risks:
@@ -214,3 +218,28 @@ def test_intercept_is_the_nearest_minimiser_of_the_model():
 def test_wrong_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         cutting_plane(Risks(0), 4, np.ones(2), **({"tols": 0.0, "n_free": 1} | options))
+
+
+def test_a_start_without_risk_is_not_taken_for_the_minimum():
+    # Far out on the right side every hinge is zero; the norm alone says that it is too far.
+    def hinge(w, b):
+        short = max(0.0, 1.0 - w[0])
+        return np.array([short]), np.array([[-float(short > 0), 0.0]]), np.zeros((1, 0))
+
+    start = np.array([5.0, 1.0]), np.zeros(0)
+    result = cutting_plane(hinge, 2, np.array([10.0]), tols=1e-9, start=start)
+    assert result.converged
+    assert result.objective == pytest.approx(0.5, rel=1e-7)
+    assert result.lower_bound == pytest.approx(0.5, rel=1e-7)
+
+
+def test_programs_are_solved_more_precisely_where_the_gap_asks_for_it(monkeypatch):
+    def rough(problem, *, tol, **options):
+        solution = solve_qp(problem, tol=tol, **options)
+        return dataclasses.replace(solution, x=(1.0 - 1e4 * tol) * solution.x)
+
+    monkeypatch.setattr(_cutting_plane, "solve_qp", rough)
+    risks = Risks(0, n_risks=1, dim=3)
+    result = cutting_plane(risks, 3, np.array([100.0]), tols=0.0, gap_tol=1e-8, n_free=1)
+    assert result.converged
+    assert result.gap <= 1e-8 * result.objective
