@@ -300,10 +300,8 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
     else:
         missing = np.zeros(len(y), dtype=bool)
     if unlabeled is not None:
-        missing |= np.array(
-            [not gone and label == unlabeled for label, gone in zip(y.tolist(), missing, strict=True)],
-            dtype=bool,
-        )
+        there = np.flatnonzero(~missing)
+        missing[there] = [label == unlabeled for label in y[there].tolist()]
     return missing
 
 
