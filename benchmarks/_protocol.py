@@ -64,8 +64,9 @@ class FoldTask:
     def settings(self) -> dict[str, Any]:
         """Everything that changes the result, for the record and for its key."""
         method = METHODS[self.method]
-        grid = method.grid(load(self.dataset).bags.shape[1], self.level)
-        pipeline = " ".join(repr(method.build()).split())
+        data = load(self.dataset)
+        grid = method.grid(data.bags.shape[1], self.level, data.text)
+        pipeline = " ".join(repr(method.build(data.text)).split())
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)[5:]},
             "pipeline": pipeline,
@@ -133,8 +134,8 @@ def _result(task: FoldTask) -> dict[str, Any]:
     train, test = list(outer.split(data.bags, data.y))[task.fold]
     method = METHODS[task.method]
     search = GridSearchCV(
-        method.build(),
-        method.grid(data.bags.shape[1], task.level),
+        method.build(data.text),
+        method.grid(data.bags.shape[1], task.level, data.text),
         cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
         scoring="accuracy",
         error_score="raise",

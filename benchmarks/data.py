@@ -16,7 +16,20 @@ if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to imp
 __all__ = ["DataSet", "available", "describe", "find_data_dir", "load", "load_file"]
 
 EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
-FILES = {name: f"{name}.npz" for name in ("musk1", "musk2", "elephant", "fox", "tiger")}
+FILES = {
+    name: f"{name}.npz"
+    for name in (
+        *("musk1", "musk2", "elephant", "fox", "tiger", "mutagenesis1"),
+        *(f"trec9/tst{number}" for number in (1, 2, 3, 7, 10)),
+        *(
+            f"newsgroups/{group}"
+            for group in (
+                *("alt_atheism", "comp_graphics", "rec_autos", "sci_med"),
+                "talk_politics_guns",
+            )
+        ),
+    )
+}
 
 
 def find_data_dir() -> Path | None:
@@ -42,6 +55,11 @@ class DataSet:
     name: str
     bags: Bags
     y: np.ndarray
+
+    @property
+    def text(self) -> bool:
+        """Whether the instances are texts: sparse rows, to be scaled to unit length."""
+        return hasattr(self.bags.instances, "indptr")
 
 
 def available(name: str) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
@@ -37,6 +37,9 @@ LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
     },
 }
 
+# Texts are scaled to rows of unit length: a linear kernel is then as large as an RBF kernel, and
+# the unit of gamma is one.
+
 
 @dataclass(frozen=True)
 class Method:
@@ -48,8 +51,8 @@ class Method:
         As it is typed after ``--methods``.
     title : str
         As it is printed.
-    build : callable
-        Makes the pipeline.
+    make : callable
+        ``make(text)`` makes the pipeline; ``text`` is True for sparse rows.
     step : str
         Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
     kernel : {"linear", "rbf"}
@@ -64,19 +67,23 @@ class Method:
 
     name: str
     title: str
-    build: Callable[[], Pipeline]
+    make: Callable[[bool], Pipeline]
     step: str
     kernel: str = "rbf"
     width: int = 1
     gamma: str | None = None
     floor: bool = False
 
-    def grid(self, n_features: int, level: str) -> dict[str, list[float]]:
+    def build(self, text: bool = False) -> Pipeline:
+        """The pipeline, with the scaling that suits the instances."""
+        return self.make(text)
+
+    def grid(self, n_features: int, level: str, text: bool = False) -> dict[str, list[float]]:
         """The grid for ``GridSearchCV``, the simplest candidates first: they win ties."""
         values = LEVELS[level]
-        grid = {f"{self.step}__C": list(values[self.kernel])}
+        grid = {f"{self.step}__C": list(values["rbf" if text else self.kernel])}
         if self.kernel == "rbf":
-            unit = 1.0 / (n_features * self.width)
+            unit = 1.0 if text else 1.0 / (n_features * self.width)
             name = self.gamma or f"{self.step}__gamma"
             grid[name] = [factor * unit for factor in values["gamma"]]
         return grid
@@ -111,12 +118,22 @@ def _pair_sums(left: Any, right: Any, rows: Bags, columns: Bags, gamma: float) -
     return np.add.reduceat(by_row, columns.offsets[:-1], axis=1)
 
 
-def _on_instances(estimator: Any) -> Callable[[], Pipeline]:
-    return lambda: make_pipeline(InstanceTransformer(StandardScaler()), estimator())
+def _scaler(text: bool) -> InstanceTransformer:
+    return InstanceTransformer(Normalizer() if text else StandardScaler())
 
 
-def _statistics(*names: str) -> Callable[[], Pipeline]:
-    return lambda: make_pipeline(BagStatistics(names), StandardScaler(), SVC())
+def _on_instances(*steps: Callable[[], Any]) -> Callable[[bool], Pipeline]:
+    return lambda text: make_pipeline(_scaler(text), *(step() for step in steps))
+
+
+def _statistics(*names: str) -> Callable[[bool], Pipeline]:
+    def make(text: bool) -> Pipeline:
+        # Statistics of texts stay sparse, so they are scaled like the texts themselves.
+        if text:
+            return make_pipeline(_scaler(text), BagStatistics(names), Normalizer(), SVC())
+        return make_pipeline(BagStatistics(names), StandardScaler(), SVC())
+
+    return make
 
 
 def _misvc(kernel: str, slack: str) -> Method:
@@ -154,9 +171,7 @@ METHODS: dict[str, Method] = {
         Method(
             "floor-setkernel",
             "floor: set kernel + SVC",
-            lambda: make_pipeline(
-                InstanceTransformer(StandardScaler()), SetKernel(), SVC(kernel="precomputed")
-            ),
+            _on_instances(SetKernel, lambda: SVC(kernel="precomputed")),
             "svc",
             gamma="setkernel__gamma",
             floor=True,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 
 from joblib import cpu_count
 
 from ._output import add_common_options, print_tables, short_path, write_plot
-from ._protocol import run, summarise, tasks_for
+from ._protocol import Summary, run, summarise, tasks_for
 from ._records import RecordFile
 from .data import load
 from .methods import LEVELS, select
@@ -26,12 +27,19 @@ METHODS = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_nested_options(parser, DATASETS, METHODS)
+
+
+def add_nested_options(
+    parser: argparse.ArgumentParser, datasets: Sequence[str], methods: Sequence[str]
+) -> None:
+    """The options of the protocol."""
     add_common_options(parser)
     parser.add_argument(
-        "--datasets", nargs="+", default=list(DATASETS), metavar="NAME", help="default: %(default)s"
+        "--datasets", nargs="+", default=list(datasets), metavar="NAME", help="default: %(default)s"
     )
     parser.add_argument(
-        "--methods", nargs="+", default=list(METHODS), metavar="NAME", help="default: %(default)s"
+        "--methods", nargs="+", default=list(methods), metavar="NAME", help="default: %(default)s"
     )
     parser.add_argument(
         "--repeats", type=int, default=10, metavar="N", help="cross-validations (default: 10)"
@@ -49,6 +57,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    return run_nested(args, "nested", "nested")[0]
+
+
+def run_nested(args: argparse.Namespace, command: str, plot: str) -> tuple[int, list[Summary]]:
+    """The protocol with the command's data sets and methods; exit status and summaries.
+
+    The records belong to the protocol, not to the command: what ``nested`` has run,
+    ``classical`` need not run again.
+    """
     start = time.perf_counter()
     for name in args.datasets:
         load(name)  # a data set that is not there should end the run now, not after an hour
@@ -63,7 +80,7 @@ def main(args: argparse.Namespace) -> int:
         level=args.grid,
     )
     with RecordFile(args.out / "nested.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=args.jobs, label="nested")
+        records, complete = run(tasks, file, jobs=args.jobs, label=command)
     summaries = summarise(tasks, records, over="repeat")
     print_tables(summaries)
     print(
@@ -72,9 +89,9 @@ def main(args: argparse.Namespace) -> int:
         "cross-validations' means; the floors ran on the same folds."
     )
     print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
-    title = f"python -m benchmarks nested, {args.repeats} x {args.folds}-fold"
-    write_plot(summaries, args.out / "nested.png", title=title, spread="sd over repetitions")
+    title = f"python -m benchmarks {command}, {args.repeats} x {args.folds}-fold"
+    write_plot(summaries, args.out / f"{plot}.png", title=title, spread="sd over repetitions")
     print(f"time:    {time.perf_counter() - start:.0f} s")
     if not complete:
-        return 130
-    return 1 if any(item.failed for item in summaries) else 0
+        return 130, summaries
+    return (1 if any(item.failed for item in summaries) else 0), summaries

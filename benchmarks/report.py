@@ -24,6 +24,7 @@ HELP = "one HTML page with the tables and plots of every command that was run"
 _COMMANDS = {
     "quick": "Every estimator on small data",
     "nested": "Repeated nested cross-validation",
+    "classical": "Every classifier on the classical sets",
     "speed": "Time and memory against floors and peers",
     "backends": "Backends of the quadratic programs",
 }
