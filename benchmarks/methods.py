@@ -130,7 +130,8 @@ def _statistics(*names: str) -> Callable[[bool], Pipeline]:
     def make(text: bool) -> Pipeline:
         # Statistics of texts stay sparse, so they are scaled like the texts themselves.
         if text:
-            return make_pipeline(_scaler(text), BagStatistics(names), Normalizer(), SVC())
+            rows = BagStatistics(names, sparse_output=True)
+            return make_pipeline(_scaler(text), rows, Normalizer(), SVC())
         return make_pipeline(BagStatistics(names), StandardScaler(), SVC())
 
     return make

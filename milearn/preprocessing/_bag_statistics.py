@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
+from .._canonical import canonical_csr
 from .._segments import gather_rows, segment_max, segment_min
 from ..base import validate_bags
 
@@ -117,10 +118,11 @@ class BagStatistics(TransformerMixin, BaseEstimator):
             stored = _Stored(bags)
             columns = [stored.statistic(name) for name in self.statistics_]
             rows = sparse.hstack(columns, format="csr", dtype=bags.dtype)
-            return rows if self.sparse_output else rows.toarray()
+            # With 32-bit indices where they suffice: libsvm takes no others.
+            return canonical_csr(rows) if self.sparse_output else rows.toarray()
         dense = [_dense_statistic(bags, name) for name in self.statistics_]
         rows = np.concatenate(dense, axis=1, dtype=bags.dtype, casting="same_kind")
-        return sparse.csr_array(rows) if self.sparse_output else rows
+        return canonical_csr(sparse.csr_array(rows)) if self.sparse_output else rows
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns, such as ``min_x0``, ``q0.25_x0`` and ``count``.

@@ -107,6 +107,14 @@ def test_sparse_output():
     assert kept.nnz == np.count_nonzero(naive(bags, ("min", "max")))
 
 
+def test_sparse_output_suits_libsvm():
+    bags = ragged(1, density=0.1)
+    y = np.arange(len(bags)) % 2
+    for kind in (bags, bags.with_instances(sparse.csr_array(bags.instances))):
+        pipeline = make_pipeline(BagStatistics(ALL, sparse_output=True), SVC(kernel="linear"))
+        assert pipeline.fit(kind, y).predict(kind).shape == (len(bags),)
+
+
 def test_wide_text_stays_small():
     # Dense, the instances would take 16 GB.
     rng = np.random.default_rng(0)
