@@ -35,6 +35,7 @@ SETTINGS: dict[str, list[dict]] = {
         {"kernel": "linear", "slack": "instance"},
     ],
     "InstanceMISVC": [{}, {"kernel": "linear"}],
+    "SDPMIL": [{}, {"kernel": "linear", "selection": "at_least_one"}, {"polish": True}],
 }
 
 # Checks that fail for a reason, by estimator; empty but for what scikit-learn's own counterpart

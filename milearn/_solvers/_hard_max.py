@@ -28,7 +28,7 @@ from ._cccp import cccp
 from ._gram import BLOCK_BYTES
 from ._grouped_svm import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
 
-__all__ = ["HardMaxResult", "solve_instance_labels", "solve_witnesses"]
+__all__ = ["HardMaxResult", "Witnesses", "solve_instance_labels", "solve_witnesses"]
 
 
 _TIE = 1e-9
@@ -107,7 +107,7 @@ def solve_witnesses(
     """
     positive = signs > 0
     layout = _WitnessLayout(offsets, signs, weights, slack)
-    highest = _Witnesses(gram, offsets, signs, weights)
+    highest = Witnesses(gram, offsets, signs, weights)
     n_solves = n_backend = 0
 
     def step(witnesses: np.ndarray, before: _Point | None, inner_tol: float) -> _Point:
@@ -145,18 +145,25 @@ def solve_witnesses(
     return _result(run, n_solves, n_backend)
 
 
-class _Witnesses:
+class Witnesses:
     """The highest instance of each positive bag; what rounding cannot tell apart goes by means.
 
     Instances tie exactly where w vanishes on all that distinguishes them, as it does at w = 0.
     Any of them linearises the maximum. So that order and arithmetic do not choose, the instance is
     taken that is highest under the difference of the weighted means of positive and negative bags.
+    ``tie`` is what scores may differ by, as a share of the largest.
     """
 
     def __init__(
-        self, gram: Any, offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray
+        self,
+        gram: Any,
+        offsets: np.ndarray,
+        signs: np.ndarray,
+        weights: np.ndarray,
+        tie: float = _TIE,
     ) -> None:
         self.gram = gram
+        self.tie = tie
         self.bags = np.flatnonzero(signs > 0)
         self.rows, self.offsets = gather_rows(offsets, self.bags)
         side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
@@ -168,7 +175,7 @@ class _Witnesses:
         """Row of the witness of each positive bag, shape (n_positive,)."""
         mine = scores[self.rows]
         top = segment_max(mine, self.offsets)
-        near = _TIE * max(1.0, float(np.abs(mine).max()))
+        near = self.tie * max(1.0, float(np.abs(mine).max()))
         tied = mine >= np.repeat(top - near, np.diff(self.offsets))
         several = np.repeat(
             segment_sum(tied.astype(np.intp), self.offsets) > 1, np.diff(self.offsets)
@@ -240,7 +247,7 @@ def solve_instance_labels(
     """
     n = int(offsets[-1])
     costs = weights[segment_index(offsets)]
-    highest = _Witnesses(gram, offsets, signs, weights)
+    highest = Witnesses(gram, offsets, signs, weights)
     n_solves = n_backend = 0
 
     def step(labels: np.ndarray, before: _Point | None, inner_tol: float) -> _Point:

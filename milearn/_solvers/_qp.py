@@ -25,6 +25,7 @@ from ..exceptions import SolverError
 
 __all__ = [
     "DEFAULT_QP_SOLVER",
+    "QP_PRECISION",
     "ActiveSet",
     "QPProblem",
     "QPResult",
@@ -37,7 +38,7 @@ __all__ = [
 DEFAULT_QP_SOLVER = "piqp"
 
 # How each backend spells its precision.
-_PRECISION = {
+QP_PRECISION = {
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
     "cvxopt": ("abstol", "reltol", "feastol"),
     "daqp": ("primal_tol", "dual_tol"),
@@ -154,7 +155,7 @@ def solve_qp(
         warm = refine_qp(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
             return warm
-    options = dict.fromkeys(_PRECISION.get(solver, ()), tol) | _FURTHER.get(solver, {})
+    options = dict.fromkeys(QP_PRECISION.get(solver, ()), tol) | _FURTHER.get(solver, {})
     with warnings.catch_warnings():
         # Backends tell their state by warnings of their own; the residuals say it below.
         warnings.simplefilter("ignore")

@@ -2,5 +2,6 @@
 
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
+from ._sdpmil import SDPMIL
 
-__all__ = ["MISVC", "InstanceMISVC"]
+__all__ = ["MISVC", "SDPMIL", "InstanceMISVC"]

@@ -1,0 +1,337 @@
+"""SDPMIL: the problem it states, by enumeration; rounding, polish, and what a user asks of it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.preprocessing import normalize
+
+from milearn import SDPMIL, Bags
+from milearn._segments import segment_argmax, segment_max, segment_sum
+from milearn._solvers import _selection
+from milearn.datasets import load_bags, make_bags
+from milearn.svm import MISVC
+from tests.selection_oracle import enumerated, random_bags
+
+
+def kernel_matrix(model, bags):
+    instances = bags.instances
+    if model.kernel == "linear":
+        return instances @ instances.T
+    return rbf_kernel(instances, gamma=model.gamma_)
+
+
+def stated(model, bags, y, weights=None):
+    """The first problem of the docstring, from fitted attributes and data alone."""
+    gram = kernel_matrix(model, bags)
+    dual = np.zeros(bags.n_instances)
+    dual[model.support_] = model.dual_coef_[0]
+    scores = gram @ dual + model.intercept_[0]
+    weights = np.ones(len(bags)) if weights is None else weights
+    of_selected = np.maximum(0, 1 - scores[model.selected_[y == 1]])
+    per_bag = segment_sum(np.maximum(0, 1 + scores), bags.offsets)[y == 0]
+    value = weights[y == 1] @ of_selected + weights[y == 0] @ per_bag
+    return 0.5 * dual @ gram @ dual + model.C * value
+
+
+def positive_slacks(model, bags, y):
+    scores = model.instance_decision_function(bags)
+    return np.maximum(0, 1 - scores)[y[bags.bag_index] == 1]
+
+
+@pytest.mark.parametrize("polish", [False, True])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
+def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
+    bags, y = make_bags(n_bags=40, witness_rate=0.2, concept_distance=2.0, random_state=1)
+    model = SDPMIL(C=C, kernel=kernel, polish=polish).fit(bags, y)
+    assert model.objective_ == pytest.approx(stated(model, bags, y), rel=1e-6)
+    assert model.objective_history_[-1] == model.objective_
+    assert len(model.objective_history_) == model.n_iter_
+    assert (np.diff(model.objective_history_) <= 0).all()
+    assert abs(model.gap_) <= 1e-6 * model.objective_
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_solution_lies_below_the_enumerated_optimum(seed, kernel):
+    bags, y = random_bags(seed)
+    rounded = SDPMIL(C=2.0, kernel=kernel).fit(bags, y)
+    polished = SDPMIL(C=2.0, kernel=kernel, polish=True).fit(bags, y)
+    best = enumerated(kernel_matrix(rounded, bags), bags, y, 2.0)
+    assert best * (1 - 1e-6) <= polished.objective_ <= rounded.objective_
+
+
+def test_the_selection_is_the_best_one_where_bags_are_clear():
+    found = 0
+    for seed in range(10):
+        bags, y = random_bags(seed, shift=4.0)
+        model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
+        best = enumerated(kernel_matrix(model, bags), bags, y, 1.0)
+        found += model.objective_ <= best * (1 + 1e-6)
+    assert found >= 9
+
+
+def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
+    held = 0
+    for seed in range(30):
+        bags, y = random_bags(seed, shift=1.0)
+        for bound in (2.0, 4.0):
+            for selection in ("one", "at_least_one"):
+                model = SDPMIL(C=1.0, kernel="linear", slack_bound=bound, selection=selection).fit(
+                    bags, y
+                )
+                if positive_slacks(model, bags, y).max() <= bound:
+                    held += 1
+                    assert model.relaxation_value_ <= model.objective_
+    assert held >= 30
+
+
+def test_the_bound_fails_where_they_do_not():
+    # An instance that must lie far on the other side: the relaxation pays for it, (3) does not.
+    instances = np.array([[4.0], [-40.0], [-4.0], [-5.0]])
+    bags, y = Bags(instances, np.array([0, 2, 3, 4])), np.array([1, 0, 0])
+    model = SDPMIL(C=10.0, kernel="linear").fit(bags, y)
+    assert positive_slacks(model, bags, y).max() > model.slack_bound
+    assert model.relaxation_value_ > model.objective_
+    assert SDPMIL(C=10.0, kernel="linear", slack_bound=20.0).fit(bags, y).relaxation_value_ < (
+        model.objective_
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_attributes_tell_what_was_selected(seed):
+    bags, y = random_bags(seed, n_positive=5, n_negative=5)
+    model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
+    assert model.eta_.shape == (bags.n_instances,)
+    assert segment_sum(model.eta_, bags.offsets)[y == 1] == pytest.approx(1.0)
+    assert (model.eta_[y[bags.bag_index] == 0] == 1.0).all()
+    assert (model.selected_[y == 0] == -1).all()
+    chosen = model.selected_[y == 1]
+    assert (bags.bag_index[chosen] == np.flatnonzero(y)).all()
+    scores = model.instance_decision_function(bags)
+    assert (model.witnesses_ == segment_argmax(scores, bags.offsets)).all()
+    assert model.decision_function(bags) == pytest.approx(segment_max(scores, bags.offsets))
+    assert (model.witness(bags) == model.witnesses_).all()
+    assert model.coef_ @ bags.instances.T + model.intercept_ == pytest.approx(scores[None])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_polish_ends_in_a_fixed_point_of_misvc(seed):
+    bags, y = random_bags(seed, n_positive=6, n_negative=6)
+    model = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
+    assert model.converged_
+    assert (model.selected_[y == 1] == model.witnesses_[y == 1]).all()
+    again = MISVC(C=1.0, kernel="linear", slack="instance", init=model.witnesses_).fit(bags, y)
+    assert again.objective_ == pytest.approx(model.objective_, rel=1e-6)
+
+
+def test_polish_starts_from_the_selection():
+    lower = 0
+    for seed in range(20):
+        bags, y = random_bags(seed, n_positive=6, n_negative=6)
+        rounded = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
+        start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])
+        descent = MISVC(C=1.0, kernel="linear", slack="instance", init=start).fit(bags, y)
+        polished = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
+        assert polished.objective_ == pytest.approx(descent.objective_, rel=1e-6)
+        assert polished.relaxation_value_ == rounded.relaxation_value_
+        assert polished.objective_history_[0] == rounded.objective_
+        lower += polished.objective_ < rounded.objective_ * (1 - 1e-6)
+    assert lower > 0
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("clarabel") is None, reason="clarabel is not installed"
+)
+@pytest.mark.parametrize("selection", ["one", "at_least_one"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_both_formulations_agree(kernel, selection):
+    bags, y = random_bags(0, n_positive=4, n_negative=4, shift=2.0)
+    options = {"kernel": kernel, "selection": selection}
+    qp = SDPMIL(**options).fit(bags, y)
+    sdp = SDPMIL(**options, formulation="sdp").fit(bags, y)
+    assert sdp.relaxation_value_ == pytest.approx(qp.relaxation_value_, rel=1e-5)
+    assert (sdp.selected_ == qp.selected_).all()
+    assert sdp.objective_ == pytest.approx(qp.objective_, rel=1e-6)
+
+
+def test_sdp_asks_for_clarabel_before_it_begins(monkeypatch):
+    bags, y = random_bags(0)
+    monkeypatch.setitem(sys.modules, "clarabel", None)
+    model = SDPMIL(formulation="sdp")
+    with pytest.raises(ImportError, match=r'pip install "milearn\[conic\]"'):
+        model.fit(bags, y)
+    with pytest.raises(NotFittedError):
+        model.predict(bags)
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("clarabel") is None, reason="clarabel is not installed"
+)
+def test_sdp_refuses_what_would_take_forever():
+    bags, y = make_bags(n_bags=120, random_state=0)
+    with pytest.raises(ValueError, match=r'refuses \d+ instances .* use formulation="qp"'):
+        SDPMIL(formulation="sdp").fit(bags, y)
+
+
+def test_classes_one_against_the_rest():
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(60, 4)), np.arange(0, 61, 2))
+    y = np.arange(30) % 3
+    bags.instances[::2][y == 1, 0] += 3
+    bags.instances[::2][y == 2, 1] += 3
+    model = SDPMIL(kernel="linear", polish=True).fit(bags, y)
+    parallel = SDPMIL(kernel="linear", polish=True, n_jobs=2).fit(bags, y)
+    assert model.eta_.shape == (60, 3)
+    assert model.selected_.shape == model.witnesses_.shape == (30, 3)
+    assert model.relaxation_value_.shape == model.objective_.shape == (3,)
+    assert (parallel.selected_ == model.selected_).all()
+    for column in range(3):
+        alone = SDPMIL(kernel="linear", polish=True).fit(bags, y == column)
+        assert model.objective_[column] == pytest.approx(alone.objective_)
+        assert model.relaxation_value_[column] == pytest.approx(alone.relaxation_value_)
+        assert (model.selected_[:, column] == alone.selected_).all()
+
+
+def test_pos_label_turns_the_problem():
+    bags, y = random_bags(3, n_positive=5, n_negative=5, shift=3.0)
+    names = np.where(y == 1, "musk", "non-musk")
+    model = SDPMIL(kernel="linear", pos_label="musk").fit(bags, names)
+    plain = SDPMIL(kernel="linear").fit(bags, y)
+    assert model.objective_ == pytest.approx(plain.objective_)
+    assert (model.selected_ == plain.selected_).all()
+    assert ((model.predict(bags) == "musk") == (plain.predict(bags) == 1)).all()
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_weights_are_costs_and_repetitions(kernel):
+    bags, y = random_bags(1, n_positive=6, n_negative=6, shift=1.0)
+    options = {"kernel": kernel, "gamma": 0.3, "polish": True}
+    weighted = SDPMIL(**options).fit(bags, y, sample_weight=np.where(y == 1, 2.0, 1.0))
+    by_class = SDPMIL(**options, class_weight={1: 2.0}).fit(bags, y)
+    index = np.r_[np.flatnonzero(y), np.arange(len(y))]
+    repeated = SDPMIL(**options).fit(bags[index], y[index])
+    for other in (by_class, repeated):
+        assert other.objective_ == pytest.approx(weighted.objective_, rel=1e-6)
+        assert other.relaxation_value_ == pytest.approx(weighted.relaxation_value_, rel=1e-6)
+        assert other.decision_function(bags) == pytest.approx(
+            weighted.decision_function(bags), abs=1e-6
+        )
+    assert weighted.objective_ == pytest.approx(
+        stated(weighted, bags, y, np.where(y == 1, 2.0, 1.0)), rel=1e-6
+    )
+
+
+def test_a_bag_of_weight_zero_is_not_there():
+    bags, y = random_bags(2, n_positive=5, n_negative=5)
+    weights = np.ones(10)
+    weights[[0, 7]] = 0.0
+    model = SDPMIL(kernel="linear").fit(bags, y, sample_weight=weights)
+    rest = np.flatnonzero(weights)
+    other = SDPMIL(kernel="linear").fit(bags[rest], y[rest])
+    assert model.objective_ == pytest.approx(other.objective_)
+    assert model.selected_[0] == -1
+    assert (model.eta_[np.isin(bags.bag_index, [0, 7])] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "precision"), [({"n_components": 80}, 1e-3), ({"qp_solver": "piqp"}, 1e-6)], ids=str
+)
+def test_ways_to_solve_the_relaxation_agree(options, precision):
+    bags, y = make_bags(n_bags=30, n_features=3, random_state=0)
+    plain = SDPMIL(gamma=0.05).fit(bags, y)
+    other = SDPMIL(gamma=0.05, **options).fit(bags, y)
+    assert bags.n_instances > 80
+    assert other.relaxation_value_ == pytest.approx(plain.relaxation_value_, rel=precision)
+    assert (other.selected_ == plain.selected_).all()
+    assert other.objective_ == pytest.approx(plain.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [30, 2000])
+def test_wide_sparse_bags_are_the_dense_ones(n_features):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(90, n_features)) * (rng.random((90, n_features)) < 0.1)
+    offsets, y = np.arange(0, 91, 3), np.arange(30) % 2
+    options = {"kernel": "linear", "polish": True}
+    one = SDPMIL(**options).fit(Bags(dense, offsets), y)
+    other = SDPMIL(**options).fit(Bags(sparse.csr_array(dense), offsets), y)
+    assert (one.selected_ == other.selected_).all()
+    assert other.relaxation_value_ == pytest.approx(one.relaxation_value_, rel=1e-8)
+    assert other.coef_ == pytest.approx(one.coef_, abs=1e-7)
+
+
+def test_trec9_goes_through_the_kernel(data_dir):
+    bunch = load_bags(data_dir / "trec9" / "tst1.npz")
+    some = np.r_[0:40, 200:240]
+    bags, y = bunch.data[some], bunch.target[some]
+    assert bags.shape[1] > 60_000
+    bags = bags.with_instances(normalize(bags.instances))
+    model = SDPMIL(kernel="linear", C=10.0).fit(bags, y)
+    assert model.score(bags, y) > 0.9
+    assert model.coef_.shape == (1, bags.shape[1])
+
+
+@pytest.mark.parametrize("name", ["musk1", "elephant"])
+def test_real_bags_are_told_apart(data_dir, name):
+    bunch = load_bags(data_dir / f"{name}.npz")
+    instances = bunch.data.instances
+    spread = instances.std(axis=0)
+    bags = bunch.data.with_instances((instances - instances.mean(axis=0)) / np.maximum(spread, 1))
+    train = np.arange(len(bags)) % 2 == 0
+    y = bunch.target
+    model = SDPMIL(kernel="linear", C=0.1, polish=True).fit(bags[train], y[train])
+    assert model.score(bags[~train], y[~train]) > 0.65
+    assert (np.diff(model.objective_history_) <= 0).all()
+
+
+def test_order_does_not_matter():
+    bags, y = make_bags(n_bags=40, concept_distance=1.5, random_state=3)
+    rng = np.random.default_rng(0)
+    order = rng.permutation(40)
+    for options in ({"kernel": "linear"}, {"polish": True}, {"n_components": 10}):
+        one, other = (
+            SDPMIL(**options).fit(bags, y),
+            SDPMIL(**options).fit(bags[order], y[order]),
+        )
+        assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
+
+
+def test_verbose_prints_the_objective(capsys):
+    bags, y = make_bags(n_bags=20, random_state=0)
+    SDPMIL(verbose=True, polish=True).fit(bags, y)
+    printed = capsys.readouterr().out
+    assert "[SDPMIL] run 1/1, iteration 1: objective" in printed
+    assert "[SDPMIL] run 1/1, iteration 2: objective" in printed
+
+
+def test_what_is_not_settled_or_not_exact_warns(monkeypatch):
+    bags, y = random_bags(7, n_positive=10, n_negative=10)
+    with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before it settled"):
+        SDPMIL(kernel="linear", max_iter=1, polish=True).fit(bags, y)
+    solve = _selection.solve_relaxation
+    monkeypatch.setattr(
+        _selection,
+        "solve_relaxation",
+        lambda *args, **options: replace(solve(*args, **options), primal_residual=0.01),
+    )
+    with pytest.warns(ConvergenceWarning, match=r"residuals of 1.0e-02 and .* raise tol"):
+        SDPMIL().fit(bags, y)
+
+
+def test_wrong_parameters_are_named():
+    bags, y = make_bags(n_bags=10, random_state=0)
+    for name, value in (("slack_bound", 0.0), ("selection", "two"), ("n_components", 0)):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of SDPMIL must be"):
+            SDPMIL(**{name: value}).fit(bags, y)
+    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed"):
+        SDPMIL(qp_solver="nosuch").fit(bags, y)
+    with pytest.raises(MemoryError, match="set n_components"):
+        SDPMIL(cache_size=1e-4).fit(bags, y)
