@@ -1,8 +1,9 @@
 """milearn: multiple-instance learning for scikit-learn."""
 
 from ._bags import Bags
+from .structured import MILSD
 from .svm import MISVC, SDPMIL, InstanceMISVC
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["MISVC", "SDPMIL", "Bags", "InstanceMISVC", "__version__"]
+__all__ = ["MILSD", "MISVC", "SDPMIL", "Bags", "InstanceMISVC", "__version__"]

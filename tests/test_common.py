@@ -36,6 +36,7 @@ SETTINGS: dict[str, list[dict]] = {
     ],
     "InstanceMISVC": [{}, {"kernel": "linear"}],
     "SDPMIL": [{}, {"kernel": "linear", "selection": "at_least_one"}, {"polish": True}],
+    "MILSD": [{}, {"graph": "knn"}],
 }
 
 # Checks that fail for a reason, by estimator; empty but for what scikit-learn's own counterpart

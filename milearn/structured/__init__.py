@@ -1,0 +1,7 @@
+"""Learning where bags, or their instances, are linked."""
+
+from ._graphs import homophily, link_graph
+from ._knn import knn_bag_graph
+from ._milsd import MILSD
+
+__all__ = ["MILSD", "homophily", "knn_bag_graph", "link_graph"]

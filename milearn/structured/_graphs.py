@@ -1,0 +1,192 @@
+"""Graphs on bags and on instances: made of links or of distances, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._canonical import canonical_graph
+from ..base import missing_labels
+
+__all__ = ["check_graph", "homophily", "link_graph"]
+
+_KINDS = ("direct", "cocitation", "coupling")
+
+
+def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse.csr_array:
+    r"""The graph that links between nodes make, in one of three readings.
+
+    With :math:`A_{pq} = 1` where p links to q, and its row and column sums as diagonal matrices
+    :math:`D_{out}` and :math:`D_{in}`,
+
+    ===============  ===================================  =========================================
+    ``kind``         weights                              two nodes are joined when
+    ===============  ===================================  =========================================
+    ``"direct"``     :math:`A`                            one links to the other (directed)
+    ``"cocitation"`` :math:`A^T D_{out}^{-1} A`           a third one links to both
+    ``"coupling"``   :math:`A D_{in}^{-1} A^T`            both link to a third one
+    ===============  ===================================  =========================================
+
+    A node that links to many joins them weakly in a co-citation graph, and one that many link to
+    joins those weakly in a coupling graph. Links of a node to itself, repeated links and the
+    diagonal are left out.
+
+    Parameters
+    ----------
+    links : array-like of shape (2, n_links), or sparse matrix of shape (n, n)
+        Sources in the first row, targets in the second; or an adjacency matrix, of which only
+        the pattern counts.
+    n : int, default=None
+        Number of nodes; needed unless ``links`` is a matrix.
+    kind : {"direct", "cocitation", "coupling"}, default="direct"
+
+    Returns
+    -------
+    csr_array of shape (n, n)
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, a missing ``n``, or a link to a node that is not there.
+
+    See Also
+    --------
+    homophily : Whether a graph joins nodes of one class.
+
+    Examples
+    --------
+    >>> from milearn.structured import link_graph
+    >>> links = [[0, 0, 3], [1, 2, 2]]  # 0 links to 1 and 2, 3 links to 2
+    >>> link_graph(links, 4, kind="cocitation").toarray()
+    array([[0. , 0. , 0. , 0. ],
+           [0. , 0. , 0.5, 0. ],
+           [0. , 0.5, 0. , 0. ],
+           [0. , 0. , 0. , 0. ]])
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"kind={kind!r} is unknown: use one of {', '.join(map(repr, _KINDS))}.")
+    rows, columns, n = _pairs(links, n)
+    keep = rows != columns
+    codes = np.unique(rows[keep] * n + columns[keep])
+    rows, columns = codes // max(n, 1), codes % max(n, 1)
+    A = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
+    if kind == "cocitation":
+        A.data /= np.repeat(np.diff(A.indptr), np.diff(A.indptr))
+        A = _without_diagonal(A.T @ _pattern(A))
+    elif kind == "coupling":
+        A.data /= np.bincount(A.indices, minlength=n)[A.indices]
+        A = _without_diagonal(A @ _pattern(A).T)
+    graph = canonical_graph(A, n, "links", "nodes")
+    assert graph is not None
+    return graph
+
+
+def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = None) -> float:
+    """Share of the links that join two nodes of the same class.
+
+    Smoothing along a graph can only help where this is well above what links drawn at random
+    would give, which is the sum of the squared shares of the classes: 0.5 for two classes of one
+    size.
+
+    Parameters
+    ----------
+    graph : array-like or sparse matrix of shape (n, n)
+        Weights that are not negative. Links of a node to itself do not count.
+    y : array-like of shape (n,)
+        Class of each node. Links to nodes without one (NaN, None) do not count. The nodes of an
+        instance graph are instances: pass ``y[bags.bag_index]``.
+    weighted : bool, default=False
+        Whether links count by their weight.
+    unlabeled : label, default=None
+        A value of ``y`` that marks nodes without a class, besides NaN and None.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; NaN where no link joins two nodes with a class.
+
+    Examples
+    --------
+    >>> from milearn.structured import homophily, link_graph
+    >>> graph = link_graph([[0, 1, 2], [1, 2, 3]], 4)
+    >>> round(homophily(graph, ["a", "a", "b", "b"]), 3)
+    0.667
+    """
+    labels = np.asarray(y)
+    if labels.ndim != 1:
+        raise ValueError(f"y has {labels.ndim} dimensions: give one class a node.")
+    graph = check_graph(graph, len(labels), "graph", "nodes with a class in y")
+    missing = missing_labels(labels, unlabeled)
+    codes = np.full(len(labels), -1, dtype=np.intp)
+    codes[~missing] = np.unique(np.array(labels[~missing].tolist()), return_inverse=True)[1]
+    links = sparse.coo_array(graph)
+    counted = (links.row != links.col) & (links.data > 0)
+    left, right = codes[links.row[counted]], codes[links.col[counted]]
+    told = (left >= 0) & (right >= 0)
+    if not told.any():
+        return float("nan")
+    weights = links.data[counted][told] if weighted else np.ones(int(told.sum()))
+    return float(weights @ (left == right)[told] / weights.sum())
+
+
+def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
+    """A graph with finite weights that are not negative, as CSR."""
+    links = canonical_graph(graph, n, name, what)
+    if links is None:
+        raise ValueError(f"{name} is None: give the weights of the links between the {what}.")
+    wrong = ~np.isfinite(links.data) | (links.data < 0)
+    if wrong.any():
+        entry = int(np.argmax(wrong))
+        row = int(np.searchsorted(links.indptr, entry, side="right")) - 1
+        raise ValueError(
+            f"{name} has the weight {links.data[entry]} between {row} and {links.indices[entry]}: "
+            "weights must be finite and not negative; use 0 for no link."
+        )
+    return links
+
+
+def _pairs(links: Any, n: int | None) -> tuple[np.ndarray, np.ndarray, int]:
+    if sparse.issparse(links):
+        if links.ndim != 2 or links.shape[0] != links.shape[1]:
+            raise ValueError(f"links has shape {links.shape}: an adjacency matrix is square.")
+        if n is not None and n != links.shape[0]:
+            raise ValueError(f"n={n} but links is a matrix of {links.shape[0]} nodes.")
+        found = sparse.coo_array(links)
+        there = found.data != 0
+        n = int(links.shape[0])
+        return found.row[there].astype(np.intp), found.col[there].astype(np.intp), n
+    pairs = np.asarray(links)
+    if pairs.size == 0:
+        pairs = pairs.reshape(2, 0).astype(np.intp)
+    if pairs.ndim != 2 or pairs.shape[0] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"links has shape {pairs.shape} and type {pairs.dtype}: give two rows of integers, "
+            "sources and targets, or a sparse adjacency matrix."
+        )
+    if n is None:
+        raise ValueError("n is missing: give the number of nodes.")
+    outside = (pairs < 0) | (pairs >= n)
+    if outside.any():
+        wrong = int(np.argmax(outside.any(axis=0)))
+        raise ValueError(
+            f"Link {wrong} goes from {pairs[0, wrong]} to {pairs[1, wrong]} but there are {n} "
+            f"nodes, 0 to {n - 1}."
+        )
+    pairs = pairs.astype(np.intp)
+    return pairs[0], pairs[1], int(n)
+
+
+def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
+    return sparse.csr_array(
+        (np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
+
+
+def _without_diagonal(matrix: Any) -> sparse.csr_array:
+    found = sparse.coo_array(matrix)
+    keep = found.row != found.col
+    return sparse.csr_array(
+        (found.data[keep], (found.row[keep], found.col[keep])), shape=found.shape
+    )

@@ -1,0 +1,504 @@
+"""MILSD: bags that are linked, or whose instances are."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import column_or_1d
+
+from .._bags import Bags
+from .._segments import gather_rows, segment_argmax
+from .._solvers._qp import check_qp_solver
+from .._solvers._smoothness import Edges, edges_of
+from .._solvers._structured import (
+    StructuredProblem,
+    StructuredResult,
+    linearised_bags,
+    solve_structured,
+)
+from ..base import (
+    BagClassifier,
+    bag_weights,
+    encode_classes,
+    missing_labels,
+    validate_bags,
+    validate_labels,
+)
+from ..utils._sklearn import (
+    CallbackSupport,
+    FitTask,
+    Interval,
+    StrOptions,
+    fit_context,
+    with_callbacks,
+)
+from ._graphs import check_graph
+from ._knn import knn_bag_graph
+
+__all__ = ["MILSD"]
+
+
+class MILSD(CallbackSupport, BagClassifier):
+    r"""Maximum margin over bags whose scores, or whose instances' scores, vary slowly along links.
+
+    With :math:`f(x) = w \cdot x + b` and the score of a bag :math:`f_i = \max_j f(x_{ij})`, the
+    problem is
+
+    .. math::
+
+        \min_{w, b} \; \tfrac12 \|w\|^2
+        + \frac{C}{n} \sum_{i \text{ labelled}} a_i [1 - y_i f_i]_+
+        + \frac{\mu}{|E|} \sum_{(p, q) \in E} w_{pq}
+          \left| \frac{f_p}{\sqrt{d_p}} - \frac{f_q}{\sqrt{d_q}} \right|,
+
+    where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag's class, and the
+    links :math:`E`, with weights :math:`w_{pq} \ge 0`, join bags (B-MILSD), instances with
+    :math:`f_p = f(x_p)` (I-MILSD), or both, with a sum for each (BI-MILSD). :math:`d` is the
+    degree. Bags without a label enter through their links alone.
+
+    The concave-convex procedure replaces the maximum over a positive bag, and in each difference
+    the maximum that is subtracted, by its highest instance; negative bags stay whole. What is left
+    is solved by cutting planes with one constraint set for each sum. The objective never rises;
+    the result is a local minimum.
+
+    Parameters
+    ----------
+    C : float, default=100.0
+        Cost of the mean hinge loss of the labelled bags. ``MISVC`` with a cost of ``C / n`` is
+        the same machine without a graph. Above zero.
+    mu : float, default=10.0
+        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
+    graph : {"auto", "bag", "instance", "both", "knn"} or callable, default="auto"
+        Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
+        named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. A callable
+        takes the :class:`~milearn.Bags` and returns a graph on the bags.
+    mu_instance : float, default=None
+        Cost of the mean difference along a link of the instance graph; ``mu`` when None.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept, which costs nothing. Without one b is 0.
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float, default=1e-3
+        Relative decrease of the objective at which to stop. The convex problems are solved to a
+        relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless
+        ``hinge_tol`` or ``graph_tol`` is given.
+    hinge_tol, graph_tol : float, default=None
+        Precision of the mean hinge loss and of the mean differences along links at which the
+        cutting planes stop, the two precisions of the paper. Where only one is given the other
+        is the same.
+    max_iter : int, default=100
+        Most steps of the concave-convex procedure.
+    max_cuts : int, default=5000
+        Most cutting planes of each kind in one step.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C by class.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+    unlabeled : label, default=None
+        A value of ``y`` that marks bags without a label, besides NaN and None.
+    qp_solver : str, default=None
+        Backend of qpsolvers for the dual problems, "piqp" when None.
+    random_state : int, RandomState instance or None, default=None
+        For random starts.
+    n_jobs : int, default=None
+        Workers for classes and starts.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+    transduction_ : ndarray of shape (n_bags,)
+        Predicted class of every bag of ``fit``, labelled or not.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each bag of ``fit``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above at the solution.
+    objective_history_ : ndarray, or list of ndarray
+        The value after each step; it never rises.
+    terms_ : ndarray of shape (3,) or (n_classes, 3)
+        Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
+        instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
+        ``mu_instance`` times these.
+    violations_ : ndarray of shape (3,) or (n_classes, 3)
+        By how much each term exceeded its slack when the last cutting planes stopped.
+    gap_ : float or ndarray of shape (n_classes,)
+        Distance of the last convex problem from its lower bound, in units of the objective.
+    n_iter_ : int or ndarray of shape (n_classes,)
+    converged_ : bool or ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the objective has not settled after ``max_iter`` steps, or the cutting planes miss
+        their precision within ``max_cuts``.
+
+    Raises
+    ------
+    ValueError
+        For a graph that is missing, has another shape or a negative weight, and for labelled bags
+        of one class only.
+    milearn.exceptions.SolverError
+        When a dual problem is not solved.
+
+    See Also
+    --------
+    milearn.svm.MISVC : The machine without a graph, with kernels.
+    link_graph : Graphs made of links.
+    homophily : Whether a graph joins bags of one class, without which it cannot help.
+    milearn.model_selection.transductive_cross_val_score : Cross-validation that keeps all bags.
+
+    Notes
+    -----
+    What differs from the paper [1]_: negative bags are not linearised (its eq. (2) does, and
+    loses the upper bound that makes the objective fall); the intercept is not penalised; a node
+    that links are directed to but that has none of its own takes their number as its degree,
+    where the paper would divide by zero. Links of a node to itself are left out before links and
+    degrees are counted. Both directions of an undirected link count as links, which leaves the
+    mean as it is. Only linear scores are offered, as in the paper's experiments.
+
+    The graph is that of the bags handed to ``fit``: cross-validation cuts it at the border of a
+    fold. Prediction does not look at links.
+
+    References
+    ----------
+    .. [1] D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple Instance Learning on
+       Structured Data. NIPS 24, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.structured import MILSD
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> linked = Bags(bags.instances, bags.offsets, bag_graph=y[:, None] == y)
+    >>> known = np.where(np.arange(40) % 4 == 0, y, np.nan)  # three labels in four are missing
+    >>> model = MILSD().fit(linked, known)
+    >>> model.transduction_.shape
+    (40,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "mu": [Interval(Real, 0.0, None, closed="left")],
+        "graph": [StrOptions({"auto", "bag", "instance", "both", "knn"}), callable],
+        "mu_instance": [Interval(Real, 0.0, None, closed="left"), None],
+        "fit_intercept": ["boolean"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "hinge_tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "graph_tol": [Interval(Real, 0.0, None, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_cuts": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "pos_label": "no_validation",
+        "unlabeled": "no_validation",
+        "qp_solver": [str, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C: float = 100.0,
+        mu: float = 10.0,
+        *,
+        graph: Any = "auto",
+        mu_instance: float | None = None,
+        fit_intercept: bool = True,
+        n_init: int = 1,
+        tol: float = 1e-3,
+        hinge_tol: float | None = None,
+        graph_tol: float | None = None,
+        max_iter: int = 100,
+        max_cuts: int = 5000,
+        class_weight: Any = None,
+        pos_label: Any = None,
+        unlabeled: Any = None,
+        qp_solver: str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.mu = mu
+        self.graph = graph
+        self.mu_instance = mu_instance
+        self.fit_intercept = fit_intercept
+        self.n_init = n_init
+        self.tol = tol
+        self.hinge_tol = hinge_tol
+        self.graph_tol = graph_tol
+        self.max_iter = max_iter
+        self.max_cuts = max_cuts
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.unlabeled = unlabeled
+        self.qp_solver = qp_solver
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> MILSD:
+        """Fit on bags, their graphs, and the labels of some of them.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            With ``bag_graph``, ``instance_graph`` or both. Rows of a plain matrix are bags of one
+            instance.
+        y : array-like of shape (n_bags,)
+            Missing values (NaN, None) and the value named by ``unlabeled`` mark bags without a
+            label.
+
+        Returns
+        -------
+        self
+        """
+        check_qp_solver(self.qp_solver)
+        bags = validate_bags(self, X, dtype=np.float64)
+        labels = validate_labels(self, y, bags)
+        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
+        if len(told) == 0:
+            raise ValueError("y holds no label: every bag is unlabelled.")
+        known = labels[told]
+        # Objects by their own type: None among them made the array one of objects.
+        known = np.array(known.tolist()) if known.dtype == object else known
+        classes, codes, positive = encode_classes(known, self.pos_label)
+        weights = bag_weights(self.class_weight, classes, codes, np.ones(len(told)))
+        if not weights.any():
+            raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
+        edges, links = self._edges(bags)
+        cut = _Part(bags, told, edges, links)
+
+        def problem(task: int) -> StructuredProblem:
+            signs, shares = np.zeros(len(cut.bags)), np.zeros(len(cut.bags))
+            signs[cut.told] = np.where(codes == task, 1.0, -1.0)
+            shares[cut.told] = weights / len(told)
+            mu_instance = self.mu if self.mu_instance is None else self.mu_instance
+            return StructuredProblem(
+                X=cut.instances,
+                offsets=cut.offsets,
+                signs=signs,
+                weights=shares,
+                costs=np.array([self.C, self.mu, mu_instance], dtype=float),
+                bag_edges=cut.edges,
+                instance_edges=cut.links,
+                fit_intercept=bool(self.fit_intercept),
+            )
+
+        tasks = [positive] if positive >= 0 else list(range(len(classes)))
+        rng = check_random_state(self.random_state)
+        runs = []
+        for number, task in enumerate(tasks):
+            stated = problem(task)
+            runs += [(number, stated, start) for start in self._starts(stated, rng)]
+        progress = self._start_task(len(runs), X=bags, y=labels)
+        results = self._run(runs, progress)
+        best = [
+            min(
+                (result for run, result in zip(runs, results, strict=True) if run[0] == number),
+                key=lambda result: result.objective,
+            )
+            for number in range(len(tasks))
+        ]
+        self.classes_ = classes
+        self._orientation = -1 if positive == 0 else 1
+        self._store(best, cut, bags)
+        self._warn(best)
+        progress.end()
+        return self
+
+    def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
+        """The edges that take part; none where their cost is zero."""
+        mu_instance = self.mu if self.mu_instance is None else self.mu_instance
+        of_bags: Any = bags.bag_graph
+        of_instances: Any = bags.instance_graph
+        if callable(self.graph) or self.graph == "knn":
+            make = self.graph if callable(self.graph) else knn_bag_graph
+            of_bags, of_instances = make(bags), None
+            if of_bags is None:
+                raise ValueError("graph is a callable that returned None: return a graph on bags.")
+        for name, choices in (("bag", ("bag", "both")), ("instance", ("instance", "both"))):
+            if self.graph in choices and getattr(bags, f"{name}_graph") is None:
+                raise ValueError(
+                    f"graph={self.graph!r} but the bags have no {name}_graph: pass "
+                    f"Bags(..., {name}_graph=...), or graph='auto' for what is there."
+                )
+        if self.graph == "bag":
+            of_instances = None
+        elif self.graph == "instance":
+            of_bags = None
+
+        def checked(graph: Any, cost: float, n: int, name: str, what: str) -> Edges:
+            if graph is not None:
+                # Checked even where it is not used: a cost of zero should not hide a mistake.
+                graph = check_graph(graph, n, name, what)
+            return edges_of(sparse.csr_array((n, n)) if graph is None or cost == 0 else graph)
+
+        return (
+            checked(of_bags, self.mu, len(bags), "bag_graph", "bags"),
+            checked(of_instances, mu_instance, bags.n_instances, "instance_graph", "instances"),
+        )
+
+    def _starts(self, problem: StructuredProblem, rng: Any) -> list[np.ndarray | None]:
+        starts: list[np.ndarray | None] = [None]
+        if self.n_init > 1:
+            bags = linearised_bags(problem)
+            first, sizes = problem.offsets[bags], np.diff(problem.offsets)[bags]
+            starts += [first + rng.randint(0, sizes) for _ in range(self.n_init - 1)]
+        return starts
+
+    def _solve(
+        self, problem: StructuredProblem, start: np.ndarray | None, report: Any
+    ) -> StructuredResult:
+        tols = None
+        if self.hinge_tol is not None or self.graph_tol is not None:
+            hinge = self.graph_tol if self.hinge_tol is None else self.hinge_tol
+            rough = self.hinge_tol if self.graph_tol is None else self.graph_tol
+            tols = np.array([hinge, rough, rough], dtype=float)
+        return solve_structured(
+            problem,
+            tol=self.tol,
+            tols=tols,
+            max_iter=self.max_iter,
+            max_cuts=self.max_cuts,
+            start=start,
+            qp_solver=self.qp_solver,
+            on_iteration=report,
+        )
+
+    def _run(
+        self,
+        runs: list[tuple[int, StructuredProblem, np.ndarray | None]],
+        progress: FitTask,
+    ) -> list[StructuredResult]:
+        if len(runs) > 1 and self.n_jobs not in (None, 1):
+            return Parallel(n_jobs=self.n_jobs)(
+                delayed(self._solve)(problem, start, None) for _, problem, start in runs
+            )
+        results = []
+        for number, (_, problem, start) in enumerate(runs):
+            part = progress.part("run", max_steps=self.max_iter)
+            results.append(self._solve(problem, start, self._reporter(part, number, len(runs))))
+            part.end()
+        return results
+
+    def _reporter(self, part: Any, number: int, n_runs: int) -> Callable[[int, float], bool]:
+        def report(iteration: int, objective: float) -> bool:
+            if self.verbose:
+                print(
+                    f"[MILSD] run {number + 1}/{n_runs}, step {iteration}: objective "
+                    f"{objective:.6g}"
+                )
+            return part.step()
+
+        return report
+
+    def _store(self, best: list[StructuredResult], cut: _Part, bags: Bags) -> None:
+        binary, turn = len(best) == 1, self._orientation
+        self.coef_ = np.zeros((len(best), bags.shape[1]))
+        self.coef_[:, cut.columns] = turn * np.stack([result.w for result in best])
+        self.intercept_ = turn * np.array([result.intercept for result in best])
+        scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
+        witnesses = segment_argmax(turn * scores, bags.offsets)
+
+        def values(name: str) -> Any:
+            found = [getattr(result, name) for result in best]
+            return found[0] if binary else np.array(found)
+
+        self.witnesses_ = witnesses[:, 0] if binary else witnesses
+        self.transduction_ = self._decide(self._bag_scores(bags))
+        self.objective_ = values("objective")
+        histories = [np.array(result.history) for result in best]
+        self.objective_history_ = histories[0] if binary else histories
+        self.terms_ = values("risks")
+        self.violations_ = values("violations")
+        self.gap_ = values("gap")
+        self.n_iter_ = values("n_iter")
+        self.converged_ = values("converged")
+
+    def _warn(self, best: list[StructuredResult]) -> None:
+        open_ended = sum(not result.converged for result in best)
+        if open_ended:
+            warnings.warn(
+                f"MILSD stopped at max_iter={self.max_iter} before it settled in {open_ended} of "
+                f"{len(best)} problem(s): raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        loose = [result for result in best if not result.settled]
+        if loose:
+            worst = max(result.gap / max(result.objective, 1e-300) for result in loose)
+            warnings.warn(
+                f"A convex step of MILSD stopped at max_cuts={self.max_cuts} with a relative gap "
+                f"of {worst:.1e}: raise max_cuts or the tolerances, or lower C and mu.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        scores = np.asarray(bags.instances @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.intercept_) == 1 else scores
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the bags that have a label.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+        y : array-like of shape (n_bags,)
+            Bags whose label is missing, as in ``fit``, do not count.
+        sample_weight : array-like of shape (n_bags,), default=None
+        """
+        labels = column_or_1d(y)
+        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
+        if len(told) == 0:
+            raise ValueError("y holds no label: there is nothing to score.")
+        # As plain values: a column with None in it is one of objects.
+        truth = np.array(labels[told].tolist())
+        weight = None if sample_weight is None else np.asarray(sample_weight)[told]
+        return float(accuracy_score(truth, self.predict(X)[told], sample_weight=weight))
+
+
+class _Part:
+    """The bags that take part: those with a label, and those with a link; and used features."""
+
+    def __init__(self, bags: Bags, told: np.ndarray, edges: Edges, links: Edges) -> None:
+        used = np.zeros(len(bags), dtype=bool)
+        used[told] = True
+        used[edges.nodes] = True
+        used[bags.bag_index[links.nodes]] = True
+        self.bags = np.flatnonzero(used)
+        rows, self.offsets = gather_rows(bags.offsets, self.bags)
+        number = np.cumsum(used) - 1
+        self.told = number[told]
+        self.edges = edges.renumbered(number, len(self.bags))
+        kept = np.zeros(bags.n_instances, dtype=bool)
+        kept[rows] = True
+        self.links = links.renumbered(np.cumsum(kept) - 1, len(rows))
+        instances = bags.instances if used.all() else bags.instances[rows]
+        self.columns: Any = slice(None)
+        if sparse.issparse(instances):
+            # Features that occur nowhere have weight zero: cuts get by without them.
+            self.columns = np.unique(instances.indices)
+            instances = instances[:, self.columns]
+        self.instances = instances

@@ -1,0 +1,192 @@
+"""Graphs of links and of distances, against loops; what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn.metrics import bag_distances
+from milearn.structured import homophily, knn_bag_graph, link_graph
+
+
+def naive_links(pairs, n, kind):
+    linked = {(int(p), int(q)) for p, q in pairs.T if p != q}
+    out = {p: [q for source, q in linked if source == p] for p in range(n)}
+    into = {q: [p for p, target in linked if target == q] for q in range(n)}
+    graph = np.zeros((n, n))
+    for p in range(n):
+        for q in range(n):
+            if p == q:
+                continue
+            if kind == "direct":
+                graph[p, q] = (p, q) in linked
+            elif kind == "cocitation":
+                graph[p, q] = sum(1 / len(out[r]) for r in range(n) if p in out[r] and q in out[r])
+            else:
+                graph[p, q] = sum(
+                    1 / len(into[r]) for r in range(n) if p in into[r] and q in into[r]
+                )
+    return graph
+
+
+@pytest.mark.parametrize("kind", ["direct", "cocitation", "coupling"])
+@pytest.mark.parametrize("seed", range(4))
+def test_link_graph_equals_loops(seed, kind):
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(0, 9, size=(2, 25))  # loops and repeated links among them
+    graph = link_graph(pairs, 9, kind=kind)
+    np.testing.assert_allclose(graph.toarray(), naive_links(pairs, 9, kind), atol=1e-14)
+    assert graph.diagonal().max() == 0
+    assert (graph.data > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["direct", "cocitation", "coupling"])
+def test_link_graph_of_a_matrix_counts_its_pattern_alone(kind):
+    pairs = np.array([[0, 0, 3, 2], [1, 2, 2, 2]])
+    matrix = sparse.coo_array(([2.0, 7.0, 0.5, 1.0], (pairs[0], pairs[1])), shape=(4, 4))
+    expected = link_graph(pairs, 4, kind=kind).toarray()
+    np.testing.assert_array_equal(link_graph(matrix, kind=kind).toarray(), expected)
+
+
+def test_link_graph_of_no_links():
+    assert link_graph([[], []], 3).nnz == 0
+    assert link_graph(np.zeros((2, 0), dtype=int), 3, kind="cocitation").shape == (3, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"links": [[0], [1]], "n": 2, "kind": "indirect"}, "kind='indirect' is unknown"),
+        ({"links": [[0], [1]]}, "n is missing"),
+        ({"links": [[0, 1], [1, 2]], "n": 2}, "Link 1 goes from 1 to 2 but there are 2 nodes"),
+        ({"links": [[-1], [1]], "n": 2}, "Link 0 goes from -1"),
+        ({"links": [[0.5], [1.0]], "n": 2}, "two rows of integers"),
+        ({"links": [[0, 1, 2]], "n": 3}, "two rows of integers"),
+        ({"links": sparse.csr_array((2, 3))}, "an adjacency matrix is square"),
+        ({"links": sparse.csr_array((2, 2)), "n": 3}, "n=3 but links is a matrix of 2"),
+    ],
+)
+def test_link_graph_refuses(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        link_graph(**arguments)
+
+
+def test_homophily_equals_a_loop():
+    rng = np.random.default_rng(0)
+    graph = rng.random((12, 12)) * (rng.random((12, 12)) < 0.4)
+    y = np.array([0, 1, 2, None] * 3, dtype=object)
+    same = total = same_weight = total_weight = 0.0
+    for p in range(12):
+        for q in range(12):
+            if p == q or graph[p, q] == 0 or y[p] is None or y[q] is None:
+                continue
+            total, total_weight = total + 1, total_weight + graph[p, q]
+            if y[p] == y[q]:
+                same, same_weight = same + 1, same_weight + graph[p, q]
+    assert homophily(graph, y) == pytest.approx(same / total, rel=1e-14)
+    assert homophily(graph, y, weighted=True) == pytest.approx(
+        same_weight / total_weight, rel=1e-14
+    )
+    marked = np.array([-1 if label is None else label for label in y])
+    assert homophily(graph, marked, unlabeled=-1) == homophily(graph, y)
+    floats = np.array([np.nan if label is None else label for label in y], dtype=float)
+    assert homophily(sparse.csr_array(graph), floats) == homophily(graph, y)
+
+
+def test_homophily_without_links_is_not_a_number():
+    assert np.isnan(homophily(np.zeros((3, 3)), [0, 1, 1]))
+    assert np.isnan(homophily(np.eye(3), [0, 1, 1]))
+    assert np.isnan(homophily(np.ones((2, 2)), [0.0, np.nan]))
+
+
+def test_homophily_refuses_what_is_no_graph():
+    with pytest.raises(ValueError, match=r"graph has the weight -1\.0 between 0 and 1"):
+        homophily([[0, -1.0], [0, 0]], [0, 1])
+    with pytest.raises(ValueError, match=r"graph has shape \(2, 2\) but there are 3 nodes"):
+        homophily(np.eye(2), [0, 1, 1])
+    with pytest.raises(ValueError, match="one class a node"):
+        homophily(np.eye(2), [[0, 1], [1, 0]])
+
+
+def some_bags(seed=0, n_bags=15):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=n_bags)
+    return Bags(rng.normal(size=(sizes.sum(), 2)), np.r_[0, np.cumsum(sizes)])
+
+
+@pytest.mark.parametrize("mutual", [False, True])
+@pytest.mark.parametrize("metric", ["min", "max", "mean"])
+def test_knn_graph_equals_a_loop(metric, mutual):
+    bags = some_bags()
+    distances = bag_distances(bags, metric=metric)
+    n = len(bags)
+    near = np.zeros((n, n), dtype=bool)
+    for p in range(n):
+        others = sorted((q for q in range(n) if q != p), key=lambda q, p=p: distances[p, q])
+        near[p, others[:3]] = True
+    expected = near & near.T if mutual else near | near.T
+    graph = knn_bag_graph(bags, n_neighbors=3, metric=metric, mutual=mutual)
+    np.testing.assert_array_equal(graph.toarray(), expected)
+    given = knn_bag_graph(distances, n_neighbors=3, metric="precomputed", mutual=mutual)
+    np.testing.assert_array_equal(given.toarray(), expected)
+    called = knn_bag_graph(bags, 3, metric=lambda b: bag_distances(b, metric=metric), mutual=mutual)
+    np.testing.assert_array_equal(called.toarray(), expected)
+
+
+def test_knn_graph_of_a_kernel_is_that_of_its_distances():
+    bags = some_bags(1)
+    means = np.array([block.mean(axis=0) for block in bags])
+    graph = knn_bag_graph(bags, 2, kernel=lambda b: np.array([m.mean(0) for m in b]) @ means.T)
+    single = knn_bag_graph(means, 2)
+    np.testing.assert_array_equal(graph.toarray(), single.toarray())
+
+
+def test_knn_graph_does_not_let_order_choose_between_equals():
+    corners = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    order = np.array([2, 0, 3, 1])
+    graph = knn_bag_graph(corners, 1).toarray()
+    assert (graph.sum(axis=1) == 2).all()  # each corner has two nearest ones
+    np.testing.assert_array_equal(
+        knn_bag_graph(corners[order], 1).toarray(), graph[np.ix_(order, order)]
+    )
+
+
+def test_knn_graph_of_few_bags():
+    assert knn_bag_graph([[[0.0]]]).shape == (1, 1)
+    assert knn_bag_graph([[[0.0]], [[1.0]], [[3.0]]], n_neighbors=9).nnz == 6
+
+
+def test_knn_graph_refuses():
+    bags = some_bags()
+    with pytest.raises(ValueError, match="n_neighbors=0 must be at least 1"):
+        knn_bag_graph(bags, 0)
+    with pytest.raises(TypeError, match="no whole number"):
+        knn_bag_graph(bags, 2.5)
+    with pytest.raises(ValueError, match=r"metric gives shape \(2, 2\) for 15 bags"):
+        knn_bag_graph(bags, metric=lambda b: np.eye(2))
+    with pytest.raises(ValueError, match="metric='far' is unknown"):
+        knn_bag_graph(bags, metric="far")
+    with pytest.raises(ValueError, match="not finite"):
+        knn_bag_graph(np.full((3, 3), np.nan), metric="precomputed")
+
+
+def test_given_distances_are_not_written_into():
+    distances = bag_distances(some_bags())
+    before = distances.copy()
+    knn_bag_graph(distances, metric="precomputed")
+    np.testing.assert_array_equal(distances, before)
+
+
+def test_webkb_co_citation_joins_pages_of_one_side(data_dir):
+    with np.load(data_dir / "webkb.npz") as file:
+        links, y, names = file["bag_links"], file["y"], file["class_names"].tolist()
+    sides = y == names.index("course")
+    direct = link_graph(links, len(y))
+    assert direct.nnz == 16027
+    rng = np.random.default_rng(0)
+    both = np.r_[np.flatnonzero(sides), rng.choice(np.flatnonzero(~sides), sides.sum(), False)]
+    cocited = link_graph(links, len(y), kind="cocitation")
+    assert homophily(cocited[both][:, both], sides[both]) > 0.9
+    assert homophily(direct[both][:, both], sides[both]) < 0.65

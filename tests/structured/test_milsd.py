@@ -1,0 +1,569 @@
+"""MILSD: the objective it states, its convex steps by cvxpy, and what a user asks of it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+from milearn import Bags
+from milearn._segments import segment_max
+from milearn._solvers._cutting_plane import cutting_plane
+from milearn._solvers._smoothness import edges_of
+from milearn._solvers._structured import (
+    StructuredProblem,
+    _Linearised,
+    linearised_bags,
+    solve_structured,
+)
+from milearn.datasets import make_bags
+from milearn.model_selection import StratifiedBagKFold
+from milearn.structured import MILSD
+from milearn.svm import MISVC
+
+GRAPHS = ["bag", "instance", "both"]
+NONE = np.zeros((0, 0))
+
+
+def random_graph(rng, n, *, directed, weighted, density=0.3):
+    """Links with isolated nodes, sinks and loops among them."""
+    graph = (rng.random((n, n)) < density).astype(float)
+    if weighted:
+        graph *= rng.uniform(0.2, 3.0, size=(n, n))
+    if not directed:
+        graph = np.maximum(graph, graph.T)
+    graph[:, 1] = graph[1, :] = 0.0  # isolated
+    graph[2, :] = 0.0  # links lead to it, none away
+    if not directed:
+        graph[:, 2] = 0.0
+    graph[3, 3] = 1.0
+    return graph
+
+
+def case(seed, *, graph="bag", directed=False, weighted=False, unlabelled=True):
+    """Few small bags, without structure, with graphs on bags and instances."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=12)
+    instances = rng.normal(size=(sizes.sum(), 3))
+    kind = {"directed": directed, "weighted": weighted}
+    bags = Bags(
+        instances,
+        np.r_[0, np.cumsum(sizes)],
+        bag_graph=random_graph(rng, 12, **kind) if graph in ("bag", "both") else None,
+        instance_graph=random_graph(rng, sizes.sum(), density=0.1, **kind)
+        if graph in ("instance", "both")
+        else None,
+    )
+    y = (np.arange(12) % 2).astype(float)
+    if unlabelled:
+        y[6:] = np.nan
+    return bags, y
+
+
+# -- the problem, written down once more, without cleverness --------------------------------------
+
+
+def naive_degrees(graph):
+    n = len(graph)
+    degrees = np.zeros(n)
+    for p in range(n):
+        out = sum(graph[p, q] for q in range(n) if q != p)
+        into = sum(graph[q, p] for q in range(n) if q != p)
+        degrees[p] = out if out > 0 else into
+    return degrees
+
+
+def naive_links(graph):
+    n = len(graph)
+    return [(p, q) for p in range(n) for q in range(n) if p != q and graph[p, q] > 0]
+
+
+def naive_roughness(graph, scores):
+    links, degrees = naive_links(graph), naive_degrees(graph)
+    total = 0.0
+    for p, q in links:
+        total += graph[p, q] * abs(scores[p] / degrees[p] ** 0.5 - scores[q] / degrees[q] ** 0.5)
+    return total / len(links) if links else 0.0
+
+
+def dense(graph):
+    return NONE if graph is None else graph.toarray()
+
+
+def naive_objective(model, bags, y, mu, mu_instance, class_weights=(1.0, 1.0)):
+    """J from fitted attributes and data alone."""
+    w, b = model.coef_[0], model.intercept_[0]
+    scores = bags.instances @ w + b
+    best = np.array(
+        [scores[i:j].max() for i, j in zip(bags.offsets, bags.offsets[1:], strict=False)]
+    )
+    hinges = [
+        class_weights[int(label)] * max(0.0, 1 - (1 if label == 1 else -1) * value)
+        for label, value in zip(y, best, strict=True)
+        if label == label
+    ]
+    return (
+        0.5 * w @ w
+        + model.C * np.mean(hinges)
+        + mu * naive_roughness(dense(bags.bag_graph), best)
+        + mu_instance * naive_roughness(dense(bags.instance_graph), scores)
+    )
+
+
+def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
+    """The least value of the convex problem at given witnesses (bag -> row; None: means)."""
+    w, b = cp.Variable(bags.shape[1]), cp.Variable()
+    blocks = list(bags)
+
+    def line(bag):
+        rows = blocks[bag].mean(axis=0) if witnesses is None else bags.instances[witnesses[bag]]
+        return rows @ w + b
+
+    def highest(bag):
+        return cp.max(blocks[bag] @ w + b)
+
+    told = [bag for bag, label in enumerate(y) if label == label]
+    cost = 0.5 * cp.sum_squares(w)
+    for bag in told:
+        hinge = cp.pos(1 - line(bag)) if y[bag] == 1 else cp.pos(1 + highest(bag))
+        cost += C * weights[int(y[bag])] * hinge / len(told)
+    graph = dense(bags.bag_graph)
+    links, degrees = naive_links(graph), naive_degrees(graph)
+    for p, q in links:
+        a, c = degrees[p] ** -0.5, degrees[q] ** -0.5
+        worst = cp.maximum(a * highest(p) - c * line(q), c * highest(q) - a * line(p))
+        cost += mu * graph[p, q] * worst / len(links)
+    graph = dense(bags.instance_graph)
+    links, degrees = naive_links(graph), naive_degrees(graph)
+    for p, q in links:
+        a, c = degrees[p] ** -0.5, degrees[q] ** -0.5
+        difference = a * (bags.instances[p] @ w + b) - c * (bags.instances[q] @ w + b)
+        cost += mu_instance * graph[p, q] * cp.abs(difference) / len(links)
+    stated = cp.Problem(cp.Minimize(cost))
+    return stated.solve(solver=cp.CLARABEL, tol_gap_rel=1e-11, tol_gap_abs=1e-11, tol_feas=1e-11)
+
+
+def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):
+    told = ~np.isnan(y)
+    empty = sparse.csr_array
+    return StructuredProblem(
+        X=bags.instances,
+        offsets=bags.offsets,
+        signs=np.where(told, np.where(y == 1, 1.0, -1.0), 0.0),
+        weights=np.where(y == 1, weights[1], weights[0]) / told.sum(),
+        costs=np.array([C, mu, mu_instance], dtype=float),
+        bag_edges=edges_of(empty((len(bags),) * 2) if bags.bag_graph is None else bags.bag_graph),
+        instance_edges=edges_of(
+            empty((bags.n_instances,) * 2) if bags.instance_graph is None else bags.instance_graph
+        ),
+        fit_intercept=True,
+    )
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize(
+    ("directed", "weighted", "unlabelled"),
+    [(False, False, True), (True, True, True), (False, True, False), (True, False, False)],
+)
+def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled, storage):
+    for seed in (int(directed),):
+        bags, y = case(
+            seed, graph=graph, directed=directed, weighted=weighted, unlabelled=unlabelled
+        )
+        weights = (1.0, 2.5) if weighted else (1.0, 1.0)
+        problem = structured(bags, y, 20.0, 3.0, 5.0, weights)
+        if storage == "csr":
+            problem = dataclasses.replace(problem, X=sparse.csr_array(problem.X))
+        rng = np.random.default_rng(seed)
+        drawn = bags.offsets[:-1] + rng.integers(0, bags.sizes)
+        for witnesses in (None, drawn):
+            given = np.zeros(0, int) if witnesses is None else drawn[linearised_bags(problem)]
+            found = cutting_plane(
+                _Linearised(problem).oracle(given),
+                3,
+                problem.costs,
+                tols=0.0,
+                gap_tol=1e-9,
+                n_free=1,
+            )
+            expected = naive_convex_step(problem, bags, y, witnesses, 20.0, 3.0, 5.0, weights)
+            assert found.objective == pytest.approx(expected, rel=1e-6)
+            assert found.lower_bound == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_slopes_are_those_of_differences(graph):
+    bags, y = case(3, graph=graph, directed=True, weighted=True)
+    problem = structured(bags, y, 1.0, 1.0, 1.0)
+    drawn = bags.offsets[:-1] + np.random.default_rng(0).integers(0, bags.sizes)
+    for given in (np.zeros(0, int), drawn[linearised_bags(problem)]):
+        oracle = _Linearised(problem).oracle(given)
+        w, b = np.array([0.4, -0.7, 0.2]), np.array([0.1])
+        _, slopes, free = oracle(w, b)
+        step = 1e-6
+        for k in range(3):
+            shift = step * np.eye(3)[k]
+            rise = (oracle(w + shift, b)[0] - oracle(w - shift, b)[0]) / (2 * step)
+            np.testing.assert_allclose(slopes[:, k], rise, atol=1e-8)
+        rise = (oracle(w, b + step)[0] - oracle(w, b - step)[0]) / (2 * step)
+        np.testing.assert_allclose(free[:, 0], rise, atol=1e-8)
+
+
+def test_convex_problem_touches_the_objective_and_lies_above_it():
+    bags, y = case(1, graph="both", weighted=True)
+    problem = structured(bags, y, 10.0, 2.0, 2.0)
+    linearised = _Linearised(problem)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        w, v = rng.normal(size=(2, 3))
+        oracle = linearised.oracle(linearised.witnesses(bags.instances @ w))
+        b = np.zeros(1)
+        np.testing.assert_allclose(oracle(w, b)[0], problem.risks(bags.instances @ w), rtol=1e-12)
+        assert (oracle(v, b)[0] >= problem.risks(bags.instances @ v) - 1e-12).all()
+
+
+# -- edges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_roughness_equals_a_loop(directed):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, 10, directed=directed, weighted=True)
+        edges = edges_of(sparse.csr_array(graph))
+        scores = rng.normal(size=10)
+        assert edges.roughness(scores) == pytest.approx(naive_roughness(graph, scores), rel=1e-12)
+        assert 1 not in edges.nodes
+
+
+def test_isolated_nodes_and_loops_change_nothing():
+    rng = np.random.default_rng(0)
+    graph = random_graph(rng, 8, directed=True, weighted=False)
+    more = np.zeros((11, 11))
+    more[:8, :8] = graph
+    more[9, 9] = 4.0
+    scores = rng.normal(size=11)
+    without, with_more = (edges_of(sparse.csr_array(each)) for each in (graph, more))
+    assert with_more.roughness(scores) == without.roughness(scores[:8])
+
+
+# -- the whole fit -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("C", [1.0, 30.0, 1000.0])
+def test_objective_is_the_stated_one_and_never_rises(C, graph):
+    for seed in range(3):
+        bags, y = case(seed, graph=graph, directed=seed == 1, weighted=seed == 2)
+        model = MILSD(C=C, mu=2.0, mu_instance=3.0, graph=graph, tol=1e-4, n_init=2).fit(bags, y)
+        assert model.objective_ == pytest.approx(
+            naive_objective(model, bags, y, 2.0, 3.0), rel=1e-8
+        )
+        assert (np.diff(model.objective_history_) <= 0).all()
+        assert model.objective_history_[-1] == model.objective_
+        assert len(model.objective_history_) == model.n_iter_
+        assert model.converged_
+        assert model.gap_ <= 1e-7 * model.objective_
+
+
+def test_terms_and_class_weights_make_up_the_objective():
+    bags, y = case(0, graph="both", weighted=True)
+    model = MILSD(C=10.0, mu=2.0, class_weight={0.0: 1.0, 1.0: 3.0}).fit(bags, y)
+    w = model.coef_[0]
+    assert 0.5 * w @ w + np.array([10.0, 2.0, 2.0]) @ model.terms_ == pytest.approx(
+        model.objective_, rel=1e-12
+    )
+    naive = naive_objective(model, bags, y, 2.0, 2.0, (1.0, 3.0))
+    assert model.objective_ == pytest.approx(naive, rel=1e-10)
+    balanced = MILSD(C=10.0, class_weight="balanced").fit(bags[:5], y[:5])
+    assert balanced.objective_ > 0
+
+
+def test_a_fit_is_a_fixed_point_of_the_convex_step():
+    bags, y = case(5, graph="both")
+    problem = structured(bags, y, 30.0, 3.0, 3.0)
+    found = solve_structured(problem, tol=1e-5, max_iter=50)
+    rows = _Linearised(problem).witnesses(bags.instances @ found.w)
+    again = solve_structured(problem, tol=1e-5, max_iter=50, start=rows)
+    assert again.objective == pytest.approx(found.objective, rel=1e-8)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_both_violation_bounds_hold_at_stop(graph):
+    for hinge_tol, graph_tol in ((1e-2, 1e-4), (1e-4, 1e-2), (1e-3, None), (None, 1e-3)):
+        bags, y = case(2, graph=graph)
+        model = MILSD(C=50.0, mu=5.0, hinge_tol=hinge_tol, graph_tol=graph_tol).fit(bags, y)
+        hinge = graph_tol if hinge_tol is None else hinge_tol
+        rough = hinge_tol if graph_tol is None else graph_tol
+        assert (model.violations_ <= [hinge, rough, rough]).all()
+        assert model.gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
+
+
+@pytest.mark.parametrize("C", [1.0, 100.0, 4000.0])
+def test_without_a_graph_it_is_the_linear_misvc(C):
+    for seed in range(3):
+        bags, y = make_bags(n_bags=40, witness_rate=0.3, concept_distance=2.0, random_state=seed)
+        expected = MISVC(C=C / 40, kernel="linear", loss="max", tol=1e-9).fit(bags, y)
+        linked = Bags(bags.instances, bags.offsets, bag_graph=np.ones((40, 40)))
+        for X, mu in ((bags, 5.0), (linked, 0.0)):
+            model = MILSD(C=C, mu=mu, tol=1e-5).fit(X, y)
+            assert model.objective_ == pytest.approx(expected.objective_, rel=1e-8)
+            np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-4)
+            np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-4)
+
+
+def test_without_a_graph_it_is_the_linear_misvc_on_musk(data_dir):
+    with np.load(data_dir / "musk1.npz") as file:
+        instances = file["instances"].astype(np.float64) / 100.0
+        bags, y = Bags(instances, file["bag_offsets"]), file["y"]
+    expected = MISVC(C=0.01, kernel="linear", tol=1e-8).fit(bags, y)
+    model = MILSD(C=0.01 * len(bags), mu=0.0, tol=1e-4).fit(bags, y)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize("links", ["none", "loops", "zeros"])
+def test_an_empty_graph_is_no_graph(links):
+    bags, y = case(0)
+    graph = {"none": sparse.csr_array((12, 12)), "loops": np.eye(12), "zeros": np.zeros((12, 12))}
+    empty = Bags(bags.instances, bags.offsets, bag_graph=graph[links])
+    bare = Bags(bags.instances, bags.offsets)
+    model, other = MILSD(graph="bag").fit(empty, y), MILSD().fit(bare, y)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    assert model.objective_ == other.objective_
+
+
+def test_unlabelled_bags_without_links_take_no_part():
+    bags, y = case(4)
+    told = np.flatnonzero(~np.isnan(y))
+    graph = bags.bag_graph.toarray()
+    graph[np.ix_(np.isnan(y), np.arange(12))] = 0.0
+    graph[np.ix_(np.arange(12), np.isnan(y))] = 0.0
+    cut = Bags(bags.instances, bags.offsets, bag_graph=graph)
+    whole, part = MILSD().fit(cut, y), MILSD().fit(cut[told], y[told])
+    np.testing.assert_allclose(whole.coef_, part.coef_, atol=1e-9)
+
+
+def test_links_to_unlabelled_bags_count():
+    """One labelled bag a side; the unlabelled ones are told by their links alone."""
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 2
+    instances = rng.normal(size=(30, 2)) * [2.0, 0.1]
+    instances[:, 1] += np.where(y == 1, 1.0, -1.0)  # tells the class
+    instances[:2, 0] = [-3.0, 3.0]  # tells the two labelled bags apart, and nothing else
+    known = np.where(np.arange(30) < 2, y, np.nan)
+    graph = (y[:, None] == y).astype(float)
+    X = Bags(instances, np.arange(31), bag_graph=graph)
+    without, linked = MILSD(mu=0.0).fit(X, known), MILSD(mu=300.0).fit(X, known)
+    assert np.mean(linked.transduction_ == y) > np.mean(without.transduction_ == y) + 0.02
+    assert np.mean(linked.transduction_ == y) == 1.0
+    ratio = abs(linked.coef_[0, 1] / linked.coef_[0, 0])
+    assert ratio > abs(without.coef_[0, 1] / without.coef_[0, 0])
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_graphs_that_are_asked_for_are_used(graph):
+    bags, y = case(6, graph="both")
+    model = MILSD(graph=graph, mu=4.0, mu_instance=6.0).fit(bags, y)
+    mu = 4.0 if graph in ("bag", "both") else 0.0
+    mu_instance = 6.0 if graph in ("instance", "both") else 0.0
+    expected = naive_objective(model, bags, y, mu, mu_instance)
+    assert model.objective_ == pytest.approx(expected, rel=1e-8)
+    if graph == "both":
+        np.testing.assert_array_equal(
+            MILSD(mu=4.0, mu_instance=6.0).fit(bags, y).coef_, model.coef_
+        )
+
+
+def test_graph_made_in_fit():
+    from milearn.structured import knn_bag_graph
+
+    bags, y = case(7, graph="none")
+    for graph, made in (
+        ("knn", knn_bag_graph(bags)),
+        (lambda X: knn_bag_graph(X, 2), knn_bag_graph(bags, 2)),
+    ):
+        given = Bags(bags.instances, bags.offsets, bag_graph=made)
+        np.testing.assert_array_equal(
+            MILSD(graph=graph).fit(bags, y).coef_, MILSD(graph="bag").fit(given, y).coef_
+        )
+
+
+def test_a_weight_of_two_is_a_link_that_is_there_twice():
+    bags, y = case(0)
+    graph = bags.bag_graph.toarray()
+    one = MILSD(mu=3.0).fit(Bags(bags.instances, bags.offsets, bag_graph=graph), y)
+    two = MILSD(mu=3.0).fit(Bags(bags.instances, bags.offsets, bag_graph=2.0 * graph), y)
+    # Weights scale as their square root: through the degrees the rest cancels.
+    half = MILSD(mu=3.0 / np.sqrt(2.0)).fit(
+        Bags(bags.instances, bags.offsets, bag_graph=2 * graph), y
+    )
+    assert two.objective_ >= one.objective_
+    np.testing.assert_allclose(half.objective_, one.objective_, rtol=1e-5)
+
+
+# -- labels --------------------------------------------------------------------------------------
+
+
+def test_ways_to_leave_a_bag_without_a_label():
+    bags, y = case(0)
+    named = np.array(["no", "yes"])[np.nan_to_num(y).astype(int)].astype(object)
+    named[np.isnan(y)] = None
+    coded = np.where(np.isnan(y), -1, np.nan_to_num(y)).astype(int)
+    mixed = np.array([None if np.isnan(v) else int(v) for v in y], dtype=object)
+    models = [
+        MILSD().fit(bags, y),
+        MILSD().fit(bags, named),
+        MILSD(unlabeled=-1).fit(bags, coded),
+        MILSD().fit(bags, mixed),
+        MILSD(unlabeled="?").fit(bags, np.where(np.isnan(y), "?", named.astype(str))),
+    ]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+        assert len(model.classes_) == 2
+    assert models[1].classes_.tolist() == ["no", "yes"]
+    assert models[2].classes_.tolist() == [0, 1]
+    assert models[3].classes_.tolist() == [0, 1]
+    told = ~np.isnan(y)
+    for model, labels in zip(models, (y, named, coded, mixed), strict=False):
+        expected = np.mean(model.predict(bags)[told] == labels[told])
+        assert model.score(bags, labels) == expected
+
+
+def test_one_against_the_rest_with_unlabelled_bags():
+    bags, _ = case(0, graph="both")
+    y = np.array([0, 1, 2] * 4, dtype=float)
+    y[9:] = np.nan
+    model = MILSD(mu=2.0).fit(bags, y)
+    assert model.coef_.shape == (3, 3)
+    assert model.terms_.shape == (3, 3)
+    for k in range(3):
+        single = MILSD(mu=2.0).fit(bags, np.where(np.isnan(y), np.nan, y == k))
+        np.testing.assert_allclose(model.coef_[k], single.coef_[0], atol=1e-12)
+    assert model.transduction_.tolist() == model.predict(bags).tolist()
+    assert model.transduction_.shape == (12,)
+
+
+def test_labels_that_tell_nothing_are_refused():
+    bags, y = case(0)
+    with pytest.raises(ValueError, match="y holds no label"):
+        MILSD().fit(bags, np.full(12, np.nan))
+    one_class = np.where(y == 0, np.nan, y)
+    with pytest.raises(ValueError, match="one class only"):
+        MILSD().fit(bags, one_class)
+    with pytest.raises(ValueError, match="y holds no label"):
+        MILSD().fit(bags, y).score(bags, np.full(12, np.nan))
+
+
+# -- graphs that are refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mu", [0.0, 1.0])
+def test_weights_below_zero_are_refused(mu):
+    bags, y = case(0)
+    graph = bags.bag_graph.toarray()
+    graph[4, 5] = -0.5
+    wrong = Bags(bags.instances, bags.offsets, bag_graph=graph)
+    with pytest.raises(ValueError, match=r"bag_graph has the weight -0.5 between 4 and 5"):
+        MILSD(mu=mu).fit(wrong, y)
+    graph[4, 5] = np.inf
+    with pytest.raises(ValueError, match="must be finite"):
+        MILSD(mu=mu).fit(Bags(bags.instances, bags.offsets, bag_graph=graph), y)
+
+
+def test_graphs_of_another_shape_are_refused():
+    bags, y = case(0)
+    with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
+        Bags(bags.instances, bags.offsets, bag_graph=np.eye(3))
+    with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
+        MILSD(graph=lambda X: np.eye(3)).fit(bags, y)
+    with pytest.raises(ValueError, match="callable that returned None"):
+        MILSD(graph=lambda X: None).fit(bags, y)
+
+
+def test_a_graph_that_is_not_there_is_refused():
+    bags, y = case(0, graph="bag")
+    with pytest.raises(ValueError, match="graph='both' but the bags have no instance_graph"):
+        MILSD(graph="both").fit(bags, y)
+    bare = Bags(bags.instances, bags.offsets)
+    with pytest.raises(ValueError, match="graph='bag' but the bags have no bag_graph"):
+        MILSD(graph="bag").fit(bare, y)
+
+
+# -- around it -----------------------------------------------------------------------------------
+
+
+def test_grid_search_with_graphs_and_unlabelled_bags():
+    rng = np.random.default_rng(0)
+    bags, y = make_bags(n_bags=60, random_state=0)
+    graph = (y[:, None] == y) & (rng.random((60, 60)) < 0.2)
+    X = Bags(bags.instances, bags.offsets, bag_graph=graph)
+    known = np.where(rng.random(60) < 0.5, y, np.nan)
+    cv = StratifiedBagKFold(3)
+    for train, test in cv.split(X, known):
+        assert not np.isnan(known[test]).any()
+        assert set(np.flatnonzero(np.isnan(known))) <= set(train)
+    search = GridSearchCV(MILSD(tol=1e-2), {"C": [10.0, 100.0], "mu": [0.0, 10.0]}, cv=cv)
+    search.fit(X, known)
+    assert 0.5 < search.best_score_ <= 1.0
+    assert search.best_estimator_.transduction_.shape == (60,)
+    names = np.where(np.isnan(known), None, np.array(["no", "yes"])[y])
+    again = GridSearchCV(MILSD(tol=1e-2), {"C": [10.0, 100.0], "mu": [0.0, 10.0]}, cv=cv)
+    assert again.fit(X, names).best_score_ == search.best_score_
+
+
+def test_restarts_keep_the_lowest_objective():
+    for seed in range(4):
+        bags, y = case(seed, graph="both", weighted=True)
+        one = MILSD(C=50.0, mu=5.0, tol=1e-4).fit(bags, y)
+        several = MILSD(C=50.0, mu=5.0, tol=1e-4, n_init=6, random_state=0).fit(bags, y)
+        assert several.objective_ <= one.objective_ * (1 + 1e-12)
+
+
+def test_without_intercept():
+    bags, y = case(0, graph="both")
+    model = MILSD(fit_intercept=False, mu=2.0).fit(bags, y)
+    assert model.intercept_.tolist() == [0.0]
+    assert model.objective_ == pytest.approx(naive_objective(model, bags, y, 2.0, 2.0), rel=1e-8)
+    # Never below the machine that may shift, at the same cost.
+    assert model.objective_ >= MILSD(mu=2.0, n_init=5).fit(bags, y).objective_ - 1e-6
+
+
+def test_a_run_cut_short_warns():
+    bags, y = case(0, graph="both")
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1"):
+        model = MILSD(max_iter=1).fit(bags, y)
+    assert not model.converged_
+    with pytest.warns(ConvergenceWarning, match="stopped at max_cuts=2 with a relative gap"):
+        MILSD(max_cuts=2).fit(bags, y)
+
+
+def test_features_that_never_occur_have_no_weight():
+    bags, y = case(0)
+    wide = sparse.csr_array((bags.n_instances, 50), dtype=float)
+    wide = sparse.hstack([sparse.csr_array(bags.instances), wide], format="csr")
+    model = MILSD().fit(bags.with_instances(wide), y)
+    assert model.coef_.shape == (1, 53)
+    assert not model.coef_[0, 3:].any()
+    np.testing.assert_allclose(model.coef_[:, :3], MILSD().fit(bags, y).coef_, atol=1e-6)
+
+
+def test_bag_scores_are_the_highest_of_their_instances():
+    bags, y = case(0, graph="both")
+    model = MILSD().fit(bags, y)
+    scores = model.instance_decision_function(bags)
+    np.testing.assert_array_equal(model.decision_function(bags), segment_max(scores, bags.offsets))
+    np.testing.assert_array_equal(scores[model.witnesses_], model.decision_function(bags))
+
+
+def test_verbose_prints_the_objective(capsys):
+    bags, y = case(0)
+    model = MILSD(verbose=True).fit(bags, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[MILSD] run 1/1, step 1: objective ")
+    assert len(lines) in (model.n_iter_, model.n_iter_ - 1)
