@@ -1,9 +1,10 @@
 """milearn: multiple-instance learning for scikit-learn."""
 
 from ._bags import Bags
+from .cluster import BAMIC, M3IC
 from .structured import MILSD
 from .svm import MISVC, SDPMIL, InstanceMISVC
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["MILSD", "MISVC", "SDPMIL", "Bags", "InstanceMISVC", "__version__"]
+__all__ = ["BAMIC", "M3IC", "MILSD", "MISVC", "SDPMIL", "Bags", "InstanceMISVC", "__version__"]

@@ -8,9 +8,12 @@ empty: ``np.maximum.reduceat`` silently returns a neighbour's value there, so
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 __all__ = [
+    "bag_ranges",
     "gather_rows",
     "segment_argmax",
     "segment_index",
@@ -70,3 +73,13 @@ def gather_rows(offsets: np.ndarray, bags: np.ndarray) -> tuple[np.ndarray, np.n
     rows = np.arange(gathered[-1], dtype=np.intp)
     rows += np.repeat(offsets[:-1][bags] - gathered[:-1], sizes)
     return rows, gathered
+
+
+def bag_ranges(offsets: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
+    """Ranges (first, last) of bags, in order, with at most ``limit`` instances or with one bag."""
+    first, n_bags = 0, len(offsets) - 1
+    while first < n_bags:
+        last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
+        last = min(max(last, first + 1), n_bags)
+        yield first, last
+        first = last

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from milearn._segments import (
+    bag_ranges,
     gather_rows,
     segment_argmax,
     segment_index,
@@ -124,3 +125,15 @@ def test_gather_equals_a_loop(seed):
     np.testing.assert_array_equal(rows, np.concatenate([np.empty(0, np.intp), *blocks]))
     np.testing.assert_array_equal(np.diff(gathered), [len(block) for block in blocks])
     assert gathered[0] == 0
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7, 1000])
+def test_bag_ranges_cover_all_bags_within_the_limit(limit):
+    for seed in range(5):
+        _, offsets = _case(seed, None)
+        ranges = list(bag_ranges(offsets, limit))
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == len(offsets) - 1
+        assert all(left[1] == right[0] for left, right in pairwise(ranges))
+        for first, last in ranges:
+            assert last - first == 1 or offsets[last] - offsets[first] <= limit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 from .._bags import Bags
-from .._segments import segment_max, segment_min, segment_sum
+from .._segments import bag_ranges, segment_max, segment_min, segment_sum
 from ..base import check_bags
 
 __all__ = ["BAG_METRICS", "bag_distances"]
@@ -89,8 +88,8 @@ def bag_distances(
         )
     symmetric = Y is None
     rows, columns = _sides(left, right, symmetric)
-    groups = list(_groups(left.offsets, _BLOCK_ROWS))
-    others = list(_groups(right.offsets, _BLOCK_COLUMNS))
+    groups = list(bag_ranges(left.offsets, _BLOCK_ROWS))
+    others = list(bag_ranges(right.offsets, _BLOCK_COLUMNS))
     # The work is NumPy's, which lets go of the interpreter: threads share the instances.
     strips = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_strip)(rows, columns, group, others, metric, symmetric) for group in groups
@@ -145,16 +144,6 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[_Side, _Side]:
         _Side(lines[0], rows, norms[0], left.offsets),
         _Side(lines[-1], columns, norms[-1], right.offsets),
     )
-
-
-def _groups(offsets: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
-    """Ranges of bags with at most ``limit`` instances, or with one bag."""
-    first, n_bags = 0, len(offsets) - 1
-    while first < n_bags:
-        last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
-        last = min(max(last, first + 1), n_bags)
-        yield first, last
-        first = last
 
 
 def _strip(

@@ -1,0 +1,193 @@
+"""BAMIC: k-medoids over Hausdorff distances between bags."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._solvers._k_medoids import k_medoids, spread_medoids
+from ..metrics import bag_distances
+from ..utils._sklearn import Interval, StrOptions, fit_context
+from ._base import BagClusterer
+
+__all__ = ["BAMIC"]
+
+
+class BAMIC(BagClusterer):
+    r"""k-medoids clustering of bags over Hausdorff distances.
+
+    With the distance :math:`D` between bags that ``metric`` names, the problem is
+
+    .. math::
+
+        \min_{m_1, \dots, m_k} \; \sum_{i=1}^n \min_p D(B_i, B_{m_p}),
+
+    where the medoids :math:`B_{m_p}` are bags of the data. Bags go to their nearest medoid, the
+    most central bag of each cluster becomes its medoid, and so on until the medoids stay: the
+    objective never rises, and the result is a local minimum.
+
+    Parameters
+    ----------
+    n_clusters : int, default=2
+        Number of clusters, at most the number of bags.
+    metric : {"min", "max", "mean"}, default="mean"
+        Minimal, maximal or average Hausdorff distance, see
+        :func:`milearn.metrics.bag_distances`.
+    init : {"random", "k-means++"} or array-like of shape (n_clusters,), default="random"
+        First medoids: bags drawn with equal chances, drawn far from each other, or given positions
+        of bags.
+    n_init : int, default=10
+        Number of starts, of which the one with the lowest objective is kept. Given medoids are
+        the first start, the others are random.
+    max_iter : int, default=300
+        Most assignments a start.
+    random_state : int, RandomState instance or None, default=None
+        For the starts.
+    n_jobs : int, default=None
+        Workers for the distances.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_bags,)
+        Cluster of each bag.
+    medoids_ : ndarray of shape (n_clusters,)
+        Positions of the medoids among the bags.
+    medoid_bags_ : Bags of n_clusters bags
+        The medoids themselves.
+    objective_ : float
+        Value of the problem above.
+    objective_history_ : ndarray
+        The value after each assignment of the best start; it never rises.
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the medoids have not settled after ``max_iter`` assignments.
+
+    Raises
+    ------
+    ValueError
+        For more clusters than bags.
+
+    See Also
+    --------
+    M3IC : Maximum margin clustering, which needs no distances.
+    milearn.metrics.bag_distances : The distances.
+
+    Notes
+    -----
+    The algorithm is that of [1]_; all starts run side by side on the one matrix of distances. Its
+    memory is that matrix, and its time that of all pairs of instances. Features must be
+    comparable: scale them first.
+
+    References
+    ----------
+    .. [1] M.-L. Zhang, Z.-H. Zhou. Multi-instance clustering with applications to multi-instance
+       prediction. Applied Intelligence 31, 2009.
+
+    Examples
+    --------
+    >>> from milearn.cluster import BAMIC
+    >>> bags = [[[0.0], [0.5]], [[0.2]], [[9.0], [9.5]], [[9.2]]]
+    >>> BAMIC(random_state=0).fit(bags).labels_
+    array([0, 0, 1, 1])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_clusters": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions({"min", "max", "mean"})],
+        "init": [StrOptions({"random", "k-means++"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_clusters: int = 2,
+        *,
+        metric: str = "mean",
+        init: Any = "random",
+        n_init: int = 10,
+        max_iter: int = 300,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.metric = metric
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> BAMIC:
+        """Cluster bags.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        bags = self._validated(X)
+        given = None if isinstance(self.init, str) else self._given_medoids(len(bags))
+        distances = bag_distances(bags, metric=self.metric, n_jobs=self.n_jobs)
+        rng = check_random_state(self.random_state)
+        starts = [] if given is None else [given]
+        while len(starts) < self.n_init:
+            starts.append(
+                spread_medoids(distances, self.n_clusters, rng)
+                if isinstance(self.init, str) and self.init == "k-means++"
+                else rng.choice(len(bags), self.n_clusters, replace=False)
+            )
+        result = k_medoids(distances, np.array(starts), max_iter=self.max_iter)
+        self.medoids_ = result.medoids
+        self.medoid_bags_ = bags[result.medoids]
+        self.objective_ = result.objective
+        self.objective_history_ = np.array(result.history)
+        self.n_iter_ = result.n_iter
+        self.converged_ = result.converged
+        self.labels_ = result.labels
+        if not result.converged:
+            warnings.warn(
+                f"BAMIC stopped at max_iter={self.max_iter} before the medoids settled: raise "
+                "max_iter.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Cluster of the nearest medoid of each bag, shape (n_bags,)."""
+        bags = self._checked(X)
+        distances = bag_distances(bags, self.medoid_bags_, metric=self.metric, n_jobs=self.n_jobs)
+        return distances.argmin(axis=1)
+
+    def _given_medoids(self, n_bags: int) -> np.ndarray:
+        medoids = np.asarray(self.init)
+        if medoids.shape != (self.n_clusters,) or medoids.dtype.kind not in "iu":
+            raise ValueError(
+                f"init has shape {medoids.shape} and type {medoids.dtype}: give "
+                f"{self.n_clusters} integers, the position of one bag a cluster."
+            )
+        if (medoids < 0).any() or (medoids >= n_bags).any():
+            raise ValueError(f"init holds positions outside of 0 to {n_bags - 1}: {medoids}.")
+        if len(np.unique(medoids)) < len(medoids):
+            raise ValueError(f"init names a bag twice: {medoids}.")
+        return medoids.astype(np.intp)
