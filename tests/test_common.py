@@ -37,7 +37,7 @@ SETTINGS: dict[str, list[dict]] = {
     "InstanceMISVC": [{}, {"kernel": "linear"}],
     "SDPMIL": [{}, {"kernel": "linear", "selection": "at_least_one"}, {"polish": True}],
     "MILSD": [{}, {"graph": "knn"}],
-    "M3IC": [{}, {"init": "k-means", "C": 10.0}, {"n_clusters": 3, "balance": 0.0}],
+    "M3IC": [{}, {"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{}, {"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
 }
 

@@ -324,7 +324,7 @@ def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, .
     x[free] = 0.0 if active.x is None else active.x[free]
     target = np.concatenate([-(problem.q + problem.P @ x)[free], e - E @ x])
     # A singular block (a kernel of low rank) is made regular and the error refined away.
-    shift = 1e-11 * max(float(np.abs(np.diagonal(problem.P)).max()), 1e-300)
+    shift = 1e-11 * (float(np.abs(np.diagonal(problem.P)).max()) or 1.0)
     regular = system.copy(order="F")
     regular.flat[:: n_free + m + 1] += np.r_[np.full(n_free, shift), np.full(m, -shift)]
     # Straight from LAPACK: systems are small and many, and the wrappers would cost as much.

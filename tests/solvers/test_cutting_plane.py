@@ -171,6 +171,16 @@ def test_a_problem_that_zero_solves():
     assert result.objective == result.gap == 0.0
 
 
+def test_a_risk_that_no_weight_can_lower():
+    def flat(w, b):
+        return np.ones(1), np.zeros((1, 3)), np.zeros((1, 0))
+
+    result = cutting_plane(flat, 3, np.array([2.0]), tols=1e-9)
+    assert result.converged
+    assert result.objective == result.lower_bound == 2.0
+    assert (result.w == 0).all()
+
+
 def test_separable_data_with_a_free_intercept():
     # Only the intercept is needed at first: the dual of the first cuts is w = 0, any b beyond.
     x, y = np.array([[-1.0], [3.0]]), np.array([-1.0, 1.0])

@@ -106,3 +106,13 @@ def test_infeasible_problem_raises():
 def test_unknown_backend_is_named():
     with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed: choose one of"):
         check_qp_solver("nosuch")
+
+
+def test_a_problem_without_curvature_is_solved_without_a_warning():
+    problem = QPProblem(np.zeros((2, 2)), np.array([-1.0, 0.0]), lb=np.zeros(2), ub=np.ones(2))
+    result = solve_qp(problem)
+    assert result.x[0] == pytest.approx(1.0)
+    assert result.objective == pytest.approx(-1.0)
+    free = ActiveSet(np.zeros(2, bool), np.zeros(2, bool), np.zeros(0, bool))
+    stepped = refine_qp(problem, free, "active-set")
+    assert stepped is None or np.isfinite(stepped.x).all()

@@ -1,0 +1,200 @@
+"""M3IC as users meet it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import M3IC, Bags
+from milearn._solvers import _clusters
+from milearn.metrics import clustering_accuracy
+from milearn.preprocessing import InstanceTransformer
+from milearn.utils.estimator_checks import parametrize_with_bag_checks
+
+
+def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
+    """Background instances around zero, and in each bag one of its cluster's concept."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % k
+    instances = rng.normal(scale=0.5, size=(n_bags * size, 4))
+    instances[np.arange(n_bags) * size + rng.integers(size, size=n_bags), y] += distance
+    return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
+
+
+@parametrize_with_bag_checks([M3IC(init="random"), M3IC(3, balance=0.0, init="random", n_init=2)])
+def test_checks_of_bags_from_random_starts(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("init", ["k-means", "random"])
+def test_concepts_are_found_and_witnessed(init):
+    X, y = concept_bags()
+    model = M3IC(3, C=100.0, init=init, random_state=0, n_init=10).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    told = X.instances[model.witnesses_]
+    assert (told.argmax(axis=1) == y).all()
+    new, y_new = concept_bags(seed=1)
+    assert clustering_accuracy(y_new, model.predict(new)) == 1.0
+
+
+def test_what_is_fitted_fits_together():
+    X, _ = concept_bags(seed=2, distance=1.5)
+    model = M3IC(3, C=10.0, random_state=0).fit(X)
+    scores = model.instance_decision_function(X)
+    own = X.instances @ (model.coef_ - model.coef_.mean(axis=0)).T * 1.5
+    np.testing.assert_allclose(scores, own, atol=1e-12)
+    decided = model.decision_function(X)
+    by_bag = scores.reshape(60, 5, 3)
+    np.testing.assert_array_equal(decided, by_bag.max(axis=1))
+    np.testing.assert_array_equal(model.labels_, decided.argmax(axis=1))
+    np.testing.assert_array_equal(model.labels_, model.predict(X))
+    np.testing.assert_array_equal(model.witnesses_, model.witness(X))
+    np.testing.assert_array_equal(model.predict_instances(X), scores.argmax(axis=1))
+    hinges = np.maximum(0, 1 - decided.max(axis=1))
+    value = 0.5 * np.sum(model.coef_**2) + 10.0 * hinges.mean()
+    assert model.objective_ == pytest.approx(value, rel=1e-10)
+    assert len(model.objective_history_) == model.n_iter_
+    assert model.objective_history_[-1] == model.objective_
+    assert np.diff(model.objective_history_).max(initial=0.0) <= 0
+    assert model.gap_ <= 10.0 * model.cutting_plane_tol
+    assert model.converged_
+    m = X.instances.reshape(60, 5, 4).mean(axis=1).sum(axis=0)
+    assert np.abs((model.coef_[:, None] - model.coef_[None]) @ m).max() <= 1.0 + 1e-6
+
+
+def test_more_starts_are_never_worse():
+    X, _ = concept_bags(seed=3, distance=1.0)
+    values = [
+        M3IC(3, C=10.0, init="random", n_init=n, random_state=0).fit(X).objective_
+        for n in (1, 2, 4, 8)
+    ]
+    assert np.diff(values).max() <= 1e-8 * values[0]
+
+
+def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch):
+    X, _ = concept_bags(n_bags=90, distance=1.5)
+    single = X.instances.astype(np.float32)
+    np.save(tmp_path / "x.npy", single)
+    mapped = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
+    expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
+    # Small blocks, and witnesses kept as float32, as with large data.
+    monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 256)
+    monkeypatch.setattr(_clusters, "_WITNESS_BYTES", 0)
+    monkeypatch.setattr(_clusters.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
+    model = M3IC(3, random_state=0).fit(mapped)
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+
+
+def test_nonlinear_clusters_by_nystroem():
+    # Two rings in the plane: no direction tells them apart, distances from the origin do.
+    rng = np.random.default_rng(0)
+    y = np.arange(80) % 2
+    angle = rng.uniform(0, 2 * np.pi, size=(80, 3))
+    radius = np.where(y == 0, 0.5, 3.0)[:, None] + 0.1 * rng.normal(size=(80, 3))
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+    linear = M3IC(2, C=10.0, random_state=0).fit_predict(points)
+    assert clustering_accuracy(y, linear) < 0.8
+    model = make_pipeline(
+        InstanceTransformer(Nystroem(gamma=0.3, n_components=40, random_state=0)),
+        InstanceTransformer(StandardScaler(with_std=False)),
+        M3IC(2, C=100.0, random_state=0),
+    )
+    assert clustering_accuracy(y, model.fit_predict(points)) == 1.0
+
+
+def test_init_by_weights_names_the_clusters():
+    X, y = concept_bags()
+    start = np.eye(3, 4)[[2, 0, 1]]
+    model = M3IC(3, C=100.0, init=start, n_init=1).fit(X)
+    np.testing.assert_array_equal(model.labels_, np.array([1, 2, 0])[y])
+
+
+def test_one_cluster_holds_all_bags():
+    X, _ = concept_bags()
+    model = M3IC(1, C=3.0).fit(X)
+    assert (model.labels_ == 0).all()
+    assert (model.coef_ == 0).all()
+    assert model.objective_ == 3.0
+
+
+@pytest.mark.parametrize("balance", [None, 0.0, 1.0])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_identical_bags_share_a_cluster(balance, value):
+    model = M3IC(2, C=10.0, balance=balance, random_state=0).fit([np.full((2, 3), value)] * 5)
+    assert len(set(model.labels_)) == 1
+    # Closed form: v = w_1 - w_2 is a multiple of m, with v'm no larger than the balance.
+    length = 5 * value * np.sqrt(3)
+    if length == 0 or balance == 0.0:
+        expected = 10.0
+    else:
+        reach = 5.0 if balance is None else balance  # v'm at margin one, or at the balance
+        expected = 0.25 * (reach / length) ** 2 + 10.0 * max(0.0, 1 - reach / 5)
+    assert model.objective_ == pytest.approx(expected, rel=0.01)
+
+
+def test_no_balance_constraint_and_one_that_never_binds_agree():
+    X, _ = concept_bags(distance=1.5)
+    free = M3IC(3, balance=None, random_state=0).fit(X)
+    wide = M3IC(3, balance=1e6, random_state=0).fit(X)
+    np.testing.assert_allclose(wide.coef_, free.coef_, atol=1e-6)
+
+
+def test_a_balance_of_zero_makes_the_clusters_agree_on_the_mean():
+    X, _ = concept_bags(distance=1.5)
+    model = M3IC(3, balance=0.0, C=10.0, random_state=0).fit(X)
+    m = X.instances.reshape(60, 5, 4).mean(axis=1).sum(axis=0)
+    assert np.abs(model.coef_).max() > 0.1
+    np.testing.assert_allclose(model.coef_ @ m, 0.0, atol=1e-9)
+
+
+def test_csr_far_wider_than_long():
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((60, 5000), density=0.01, rng=rng, format="csr")
+    bags = Bags(X, np.arange(0, 61, 3))
+    model = M3IC(3, C=10.0, random_state=0).fit(bags)
+    dense = M3IC(3, C=10.0, random_state=0).fit(bags.with_instances(X.toarray()))
+    assert model.objective_ == pytest.approx(dense.objective_, rel=1e-9)
+
+
+def test_what_is_refused():
+    X, _ = concept_bags(n_bags=6)
+    with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
+        M3IC(7).fit(X)
+    with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row a cluster"):
+        M3IC(3, init=np.ones((2, 4))).fit(X)
+    with pytest.raises(ValueError, match="qp_solver='none' is not installed"):
+        M3IC(qp_solver="none").fit(X)
+
+
+def test_as_many_clusters_as_bags():
+    X, _ = concept_bags(n_bags=4)
+    assert M3IC(4, random_state=0).fit(X).labels_.shape == (4,)
+
+
+def test_warnings_say_what_was_missed(monkeypatch):
+    X, _ = concept_bags(distance=1.0)
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before it settled"):
+        M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
+    monkeypatch.setattr(_clusters, "_MOST_CUTS", 2)
+    with pytest.warns(ConvergenceWarning, match="was solved to a duality gap of"):
+        M3IC(3, C=100.0, random_state=0).fit(X)
+
+
+def test_verbose_prints_the_objective(capsys):
+    X, _ = concept_bags()
+    M3IC(3, n_init=2, random_state=0, verbose=True).fit(X)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("[M3IC] start 1/2, iteration 1: objective ")
+    assert any(line.startswith("[M3IC] start 2/2") for line in lines)
+
+
+def test_in_a_pipeline_with_scaling():
+    X, y = concept_bags()
+    model = make_pipeline(InstanceTransformer(StandardScaler()), M3IC(3, C=10.0, random_state=0))
+    assert clustering_accuracy(y, model.fit_predict(X)) == 1.0
