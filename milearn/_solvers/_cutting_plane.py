@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ._qp import ActiveSet, QPProblem, solve_qp
+from ._qp import ActiveSet, QPProblem, rough_qp, solve_qp
 
 __all__ = ["CuttingPlaneResult", "Oracle", "cutting_plane"]
 
@@ -27,6 +27,12 @@ Oracle = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nda
 # A violation that rounding alone explains, as a share of the risk.
 _ROUNDING = 1e-13
 _QP_TOL = 1e-9
+# While a cut that is missing weighs more than this share of the objective, small programs are
+# solved to the rough precision; shares below the last number are none.
+_FAR = 1e-4
+_FEW = 200
+_ROUGH_TOL = 1e-8
+_NO_SHARE = 1e-7
 _TIGHTEST_QP_TOL = 1e-13
 
 
@@ -138,7 +144,7 @@ def cutting_plane(
     model = _Model(dim, costs, n_free, hard, hard_bound, drop_after, qp_solver)
     w, b = (np.zeros(dim), np.zeros(n_free)) if start is None else start
     result: CuttingPlaneResult | None = None
-    lower, history = 0.0, []
+    lower, history, far = 0.0, [], False
     for n_iter in range(1, max_iter + 1):
         values, slopes, free_slopes = oracle(w, b)
         objective = 0.5 * float(w @ w) + float(costs @ values)
@@ -157,6 +163,8 @@ def cutting_plane(
         # Where no cut is missing but the gap is too wide, the program was solved too loosely.
         if not within and not more and gap_tol > 0:
             more = model.tighten()
+        # No cut is missing, but that was said by a rough solution.
+        more = more or (far and result.gap > float(costs @ tols))
         if within or not more:
             result.converged = True
             break
@@ -164,7 +172,10 @@ def cutting_plane(
             break
         for s in np.flatnonzero(above):
             model.add(int(s), values[s], slopes[s], free_slopes[s, 0] if n_free else 0.0, w, b)
-        w, b, value = model.minimise(result.b, result.objective)
+        # Far from the end a program need not be solved to the last digit.
+        missing = float((costs * violations)[above].min()) if above.any() else 0.0
+        far = n_free == 0 and missing > _FAR * result.objective
+        w, b, value = model.minimise(result.b, result.objective, rough=far)
         lower = max(lower, value)
     if result is None:
         raise ValueError(f"max_iter={max_iter} must be at least 1.")
@@ -248,7 +259,9 @@ class _Model:
         self.sets[n], self.idle[n], self.shares[n] = s, 0, 0.0
         self.size = n + 1
 
-    def minimise(self, near: np.ndarray, objective: float) -> tuple[np.ndarray, np.ndarray, float]:
+    def minimise(
+        self, near: np.ndarray, objective: float, *, rough: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, float]:
         """Minimiser of the model and its dual value; of several intercepts the nearest one."""
         n, p = self.size, self.n_hard
         if n == p:  # no cuts yet: the norm alone
@@ -258,31 +271,46 @@ class _Model:
         unit = np.ones(n)
         unit[p:] = self.costs[self.sets[p:n]]
         scale = objective if objective > 0 else 1.0
-        used, group = np.unique(self.sets[p:n], return_inverse=True)
-        members = np.zeros((len(used), n))
-        members[group, np.arange(p, n)] = 1.0
+        if len(self.costs) == 1:
+            members = np.zeros((1, n))
+            members[0, p:] = 1.0
+        else:
+            used, group = np.unique(self.sets[p:n], return_inverse=True)
+            members = np.zeros((len(used), n))
+            members[group, np.arange(p, n)] = 1.0
         free = self.free[:n] * unit
         steepest = float(np.abs(free).max())
         problem = QPProblem(
             self.gram[:n, :n] * (unit[:, None] * (unit / scale)),
             self.offsets[:n] * (unit / -scale),
             G=members,
-            h=np.ones(len(used)),
+            h=np.ones(len(members)),
             A=free[None, :] / steepest if steepest > 0 else None,
             b=np.zeros(1) if steepest > 0 else None,
             lb=np.zeros(n),
         )
-        old = self.shares[:n]
-        idle = (old <= 0) & (np.arange(n) < n - 1)
-        guess = ActiveSet(lower=idle, upper=np.zeros(n, bool), tight=members @ old > 1 - 1e-9)
-        solution = solve_qp(problem, tol=self.qp_tol, solver=self.qp_solver, start=guess)
-        self.shares[:n] = np.maximum(solution.x, 0.0)
+        if rough and n <= _FEW:
+            shares = rough_qp(problem, tol=_ROUGH_TOL, solver=self.qp_solver)
+            shares = np.where(shares > _NO_SHARE, shares, 0.0)
+            # Any shares that keep within the costs give a bound.
+            shares[p:] /= members[:, p:].T @ np.maximum(members @ shares, 1.0)
+            self.shares[:n] = shares
+        else:
+            self.shares[:n] = self._exact_shares(problem, members)
         weights = self.shares[:n] * unit
         w = -(weights @ self.rows[:n])
         value = float(weights @ self.offsets[:n]) - 0.5 * float(w @ w)
         b = self._intercept(w, near) if self.n_free else near
         self._forget()
         return w, b, value
+
+    def _exact_shares(self, problem: QPProblem, members: np.ndarray) -> np.ndarray:
+        n = self.size
+        old = self.shares[:n]
+        idle = (old <= 0) & (np.arange(n) < n - 1)
+        guess = ActiveSet(lower=idle, upper=np.zeros(n, bool), tight=members @ old > 1 - 1e-9)
+        solution = solve_qp(problem, tol=self.qp_tol, solver=self.qp_solver, start=guess)
+        return np.maximum(solution.x, 0.0)
 
     def _intercept(self, w: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Minimiser of the model over b alone, the one nearest to ``near``.

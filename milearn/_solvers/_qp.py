@@ -31,6 +31,7 @@ __all__ = [
     "QPResult",
     "check_qp_solver",
     "refine_qp",
+    "rough_qp",
     "sharpen_qp",
     "solve_qp",
 ]
@@ -155,11 +156,7 @@ def solve_qp(
         warm = refine_qp(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
             return warm
-    options = dict.fromkeys(QP_PRECISION.get(solver, ()), tol) | _FURTHER.get(solver, {})
-    with warnings.catch_warnings():
-        # Backends tell their state by warnings of their own; the residuals say it below.
-        warnings.simplefilter("ignore")
-        solution = qpsolvers.solve_problem(problem.stated(), solver=solver, **options)
+    solution = _called(problem, tol, solver)
     result = None
     if solution.x is not None and np.isfinite(solution.x).all():
         result = problem.measured(
@@ -172,6 +169,28 @@ def solve_qp(
             "qp_solver."
         )
     return sharpen_qp(problem, result)
+
+
+def rough_qp(problem: QPProblem, *, tol: float = 1e-8, solver: str | None = None) -> np.ndarray:
+    """Primal solution as the backend gives it, neither measured nor sharpened.
+
+    For many small programs in a row, where the caller has bounds of its own and one call of the
+    backend costs less than an active set iteration. A solution that the backend does not vouch for
+    goes the long way through :func:`solve_qp`.
+    """
+    solver = check_qp_solver(solver)
+    solution = _called(problem, tol, solver)
+    if solution.found and solution.x is not None and np.isfinite(solution.x).all():
+        return solution.x
+    return solve_qp(problem, tol=tol, solver=solver).x
+
+
+def _called(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solution:
+    options = dict.fromkeys(QP_PRECISION.get(solver, ()), tol) | _FURTHER.get(solver, {})
+    with warnings.catch_warnings():
+        # Backends tell their state by warnings of their own; the residuals say it instead.
+        warnings.simplefilter("ignore")
+        return qpsolvers.solve_problem(problem.stated(), solver=solver, **options)
 
 
 def sharpen_qp(problem: QPProblem, result: QPResult) -> QPResult:

@@ -10,7 +10,7 @@ import pytest
 
 from milearn._solvers import _cutting_plane
 from milearn._solvers._cutting_plane import _Model, cutting_plane
-from milearn._solvers._qp import solve_qp
+from milearn._solvers._qp import rough_qp, solve_qp
 
 
 class Risks:
@@ -149,6 +149,27 @@ def test_a_risk_without_weight_changes_nothing():
     both = cutting_plane(risks, risks.dim, np.array([1.0, 0.0]), tols=1e-9, n_free=1)
     assert both.converged
     assert both.objective == pytest.approx(risks.optimum(np.array([1.0, 0.0])), rel=1e-7)
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.01, 1e-9])
+def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypatch):
+    calls = []
+
+    def counted(*args, **named):
+        calls.append(args)
+        return rough_qp(*args, **named)
+
+    monkeypatch.setattr(_cutting_plane, "rough_qp", counted)
+    for seed in range(4):
+        risks = Risks(seed, n_terms=50, dim=8, n_free=0)
+        costs = np.array([1.0, 20.0])
+        expected = risks.optimum(costs)
+        result = cutting_plane(risks, risks.dim, costs, tols=tol, n_free=0)
+        assert result.converged
+        assert result.gap <= costs.sum() * tol + 1e-7 * expected
+        assert result.lower_bound <= expected * (1 + 1e-9)
+        assert result.objective >= expected * (1 - 1e-9)
+    assert calls
 
 
 def test_forgetting_cuts_changes_the_way_but_not_the_end():

@@ -12,6 +12,7 @@ from milearn._solvers._qp import (
     QPProblem,
     check_qp_solver,
     refine_qp,
+    rough_qp,
     solve_qp,
 )
 from milearn.exceptions import SolverError
@@ -116,3 +117,16 @@ def test_a_problem_without_curvature_is_solved_without_a_warning():
     free = ActiveSet(np.zeros(2, bool), np.zeros(2, bool), np.zeros(0, bool))
     stepped = refine_qp(problem, free, "active-set")
     assert stepped is None or np.isfinite(stepped.x).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rough_solution_is_near(seed):
+    problem = random_problem(seed)
+    x = rough_qp(problem, tol=1e-8)
+    assert x == pytest.approx(solve_qp(problem).x, abs=1e-5)
+
+
+def test_a_rough_solution_of_a_problem_without_one_is_refused():
+    box = QPProblem(np.eye(1), np.zeros(1), G=np.array([[1.0]]), h=np.array([-1.0]), lb=np.zeros(1))
+    with pytest.raises(SolverError):
+        rough_qp(box)
