@@ -1,0 +1,181 @@
+"""M3IC against the number of instances: time, its slope, and memory on a memory map."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._output import short_path
+from .._protocol import run
+from .._records import RecordFile, digest, environment
+from .._reports import Report
+from .._table import duration, format_table, megabytes
+from ._m3ic_fit import BAG_SIZE, N_CLUSTERS, write_instances
+
+N_FEATURES = 100
+SIZES = (10_000, 31_600, 100_000, 316_000, 1_000_000)
+LARGE = 10_000_000
+SLOPE_GOAL = 1.1
+MEMORY_GOAL_MB = 1024.0
+
+
+@dataclass(frozen=True)
+class ScaleTask:
+    """One size: its file is written, fitted from in a fresh process, and removed."""
+
+    report: str
+    dataset: str
+    method: str
+    n_instances: int
+    C: float
+    fits: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        settings = digest([N_FEATURES, BAG_SIZE, N_CLUSTERS, self.C, self.fits])
+        return f"{self.report}/{self.n_instances}/{self.seed}@{settings}"
+
+
+def run_scale(task: ScaleTask) -> dict[str, Any]:
+    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
+    begin = time.perf_counter()
+    try:
+        record["result"] = _measured(task)
+    except Exception as error:
+        record["error"] = f"{type(error).__name__}: {error}"
+    record["seconds"] = round(time.perf_counter() - begin, 3)
+    return record
+
+
+def _measured(task: ScaleTask) -> dict[str, Any]:
+    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
+    try:
+        needed = 4 * task.n_instances * N_FEATURES
+        free = shutil.disk_usage(folder).free
+        if free < 1.2 * needed:
+            raise OSError(
+                f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} "
+                "are free: set TMPDIR to a larger disk."
+            )
+        path = folder / "instances.npy"
+        write_instances(path, task.n_instances, N_FEATURES)
+        checkout = Path(__file__).resolve().parents[2]
+        told = json.dumps({"path": str(path), "C": task.C, "fits": task.fits})
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.scales._m3ic_fit", told],
+            cwd=checkout,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode != 0:
+            lines = done.stderr.strip().splitlines()
+            raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
+        return json.loads(done.stdout.strip().splitlines()[-1])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(
+    args: argparse.Namespace, name: str, tasks: list[ScaleTask]
+) -> tuple[dict[str, dict[str, Any]], bool, RecordFile]:
+    with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
+        records, complete = run(tasks, file, jobs=1, label=name, function=run_scale)
+    return records, complete, file
+
+
+def _row(n_instances: int, result: dict[str, Any]) -> list[str]:
+    return [
+        f"{n_instances:,}",
+        f"{4 * n_instances * N_FEATURES / 2**20:,.0f} MB",
+        duration(result["seconds"]),
+        f"{1e6 * result['seconds'] / n_instances:.2f} us",
+        str(result["n_iter"]),
+        str(result["n_cuts"]),
+        megabytes(result["peak_mb"]),
+        f"{100 * result['accuracy']:.1f}",
+    ]
+
+
+_HEADER = [
+    "instances",
+    "data",
+    "CPU time",
+    "an instance",
+    "steps",
+    "cuts",
+    "anonymous",
+    "accuracy %",
+]
+
+
+def run_slope(args: argparse.Namespace) -> int:
+    sizes = SIZES[:2] if args.fast else SIZES
+    rounds = args.repeats or (1 if args.fast else 3)
+    tasks = [
+        ScaleTask("m3ic-instances", "concepts", "m3ic", size, 1.0, 1 if size > 10**5 else 3, seed)
+        for seed in range(rounds)
+        for size in sizes
+    ]
+    records, complete, file = _run(args, "m3ic-instances", tasks)
+    shortest: dict[int, dict[str, Any]] = {}
+    for task in tasks:
+        result = records.get(task.key, {}).get("result")
+        known = shortest.get(task.n_instances)
+        if result is not None and (known is None or result["seconds"] < known["seconds"]):
+            shortest[task.n_instances] = result
+    rows = [_row(size, result) for size, result in shortest.items()]
+    print(format_table(_HEADER, rows))
+    if len(shortest) > 1:
+        logs = np.log10([[size, result["seconds"]] for size, result in shortest.items()])
+        slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+        verdict = "" if slope <= SLOPE_GOAL else ", MISSED"
+        print(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
+    print(
+        f"One fit with one random start, C=1, balance 1, {N_CLUSTERS} clusters, {BAG_SIZE} "
+        f"instances a bag,\n{N_FEATURES} float32 features from a memory map; shortest of "
+        f"{rounds} rounds, each fit in a process of its own."
+    )
+    return _end(records, complete, file, len(tasks))
+
+
+def run_memory(args: argparse.Namespace) -> int:
+    size = LARGE // 100 if args.fast else LARGE
+    task = ScaleTask("m3ic-memory-map", "concepts", "m3ic", size, 1.0, 1, 0)
+    records, complete, file = _run(args, "m3ic-memory-map", [task])
+    result = records.get(task.key, {}).get("result")
+    if result is not None:
+        print(format_table(_HEADER, [_row(size, result)]))
+        verdict = "" if result["peak_mb"] < MEMORY_GOAL_MB else ", MISSED"
+        print(
+            f"\npeak anonymous memory {result['peak_mb']:.0f} MB (goal {MEMORY_GOAL_MB:.0f}"
+            f"{verdict}), {result['before_mb']:.0f} MB of it before the fit;\nlooked at "
+            f"{result['looks']} times in {result['wall']:.0f} s. Pages of the memory map itself "
+            "are not counted: the system may\ntake them back."
+        )
+    return _end(records, complete, file, 1)
+
+
+def _end(records: dict[str, Any], complete: bool, file: RecordFile, wanted: int) -> int:
+    print(f"records: {short_path(file.path)} ({len(records)} of {wanted})")
+    if not complete:
+        return 130
+    return 1 if any("error" in record for record in records.values()) else 0
+
+
+REPORTS = (
+    Report("m3ic-instances", "M3IC: time against instances, 10^4 to 10^6", run_slope),
+    Report("m3ic-memory-map", "M3IC: 10^7 x 100 float32 (4 GB) from a memory map", run_memory),
+)
