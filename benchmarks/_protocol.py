@@ -20,7 +20,7 @@ from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
-from milearn.model_selection import StratifiedBagKFold
+from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 
 from ._progress import Progress
 from ._records import RecordFile, digest, environment, mixed_sources
@@ -49,6 +49,8 @@ class FoldTask:
         Outer and inner folds.
     level : str
         Width of the grid, see ``methods.LEVELS``.
+    train_share : float, default=None
+        Share of the bags to train on: the outer folds are then random splits.
     """
 
     command: str
@@ -59,6 +61,14 @@ class FoldTask:
     n_splits: int
     n_inner: int
     level: str
+    train_share: float | None = None
+
+    @property
+    def outer(self) -> BagShuffleSplit | StratifiedBagKFold:
+        """The splitter whose folds are the tasks."""
+        if self.train_share is None:
+            return StratifiedBagKFold(self.n_splits, shuffle=True, random_state=self.repeat)
+        return BagShuffleSplit(self.n_splits, train_size=self.train_share, random_state=self.repeat)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -68,13 +78,19 @@ class FoldTask:
         grid = method.grid(data.bags.shape[1], self.level, data.text)
         pipeline = " ".join(repr(method.build(data.text)).split())
         return {
-            **{field.name: getattr(self, field.name) for field in fields(self)[5:]},
+            **{field.name: getattr(self, field.name) for field in fields(self)[5:8]},
             "pipeline": pipeline,
             "grid": grid,
-            "outer": f"StratifiedBagKFold({self.n_splits}, shuffle=True, random_state=repeat)",
+            "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
             "selected_by": "accuracy",
         }
+
+    def _outer_text(self) -> str:
+        if self.train_share is None:
+            return f"StratifiedBagKFold({self.n_splits}, shuffle=True, random_state=repeat)"
+        share = f"train_size={self.train_share:.6g}"
+        return f"BagShuffleSplit({self.n_splits}, {share}, random_state=repeat)"
 
     @property
     def key(self) -> str:
@@ -91,10 +107,11 @@ def tasks_for(
     n_splits: int,
     n_inner: int,
     level: str,
+    train_share: float | None = None,
 ) -> list[FoldTask]:
     """All tasks, whole repeats first: a run that is stopped early has compared like with like."""
     return [
-        FoldTask(command, dataset, method, repeat, fold, n_splits, n_inner, level)
+        FoldTask(command, dataset, method, repeat, fold, n_splits, n_inner, level, train_share)
         for repeat in range(repeats)
         for dataset in datasets
         for method in methods
@@ -111,7 +128,11 @@ def run_fold(task: FoldTask) -> dict[str, Any]:
     record = {
         "schema": SCHEMA,
         "key": task.key,
-        **{name: value for name, value in asdict(task).items() if name not in ("level",)},
+        **{
+            name: value
+            for name, value in asdict(task).items()
+            if name not in ("level", "train_share")
+        },
         "seed": task.repeat,
         "parameters": task.settings,
         "versions": environment(),
@@ -130,8 +151,7 @@ def run_fold(task: FoldTask) -> dict[str, Any]:
 
 def _result(task: FoldTask) -> dict[str, Any]:
     data = load(task.dataset)
-    outer = StratifiedBagKFold(task.n_splits, shuffle=True, random_state=task.repeat)
-    train, test = list(outer.split(data.bags, data.y))[task.fold]
+    train, test = list(task.outer.split(data.bags, data.y))[task.fold]
     method = METHODS[task.method]
     search = GridSearchCV(
         method.build(data.text),

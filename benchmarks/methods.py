@@ -20,7 +20,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
-from milearn.svm import MISVC, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 __all__ = ["METHODS", "Method", "SetKernel", "select"]
 
@@ -157,6 +157,16 @@ def _instance_misvc(kernel: str) -> Method:
     )
 
 
+def _sdpmil(kernel: str, polish: bool) -> Method:
+    return Method(
+        f"sdpmil-{'polish-' if polish else ''}{kernel}",
+        f"SDPMIL{', polished' if polish else ''}, {kernel}",
+        _on_instances(lambda: SDPMIL(kernel=kernel, polish=polish)),
+        "sdpmil",
+        kernel,
+    )
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -185,6 +195,7 @@ METHODS: dict[str, Method] = {
         ),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
+        *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),
     )
 }
 
