@@ -35,7 +35,12 @@ SETTINGS: dict[str, list[dict]] = {
         {"kernel": "linear", "slack": "instance"},
     ],
     "InstanceMISVC": [{}, {"kernel": "linear"}],
-    "SDPMIL": [{}, {"kernel": "linear", "selection": "at_least_one"}, {"polish": True}],
+    "SDPMIL": [
+        {},
+        {"kernel": "linear", "selection": "at_least_one"},
+        {"polish": True},
+        {"relaxation": "tight"},
+    ],
     "MILSD": [{}, {"graph": "knn"}],
     "M3IC": [{}, {"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{}, {"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],

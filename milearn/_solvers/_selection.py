@@ -23,6 +23,7 @@ from ._grouped_svm import Patterns, solve_grouped_svm
 from ._hard_max import HardMaxResult, Witnesses, solve_witnesses
 from ._kernel_factor import kernel_features
 from ._sdp_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
+from ._selection_bound import SelectionBound, bound_selection
 
 __all__ = ["SelectionResult", "solve_selection"]
 
@@ -41,10 +42,28 @@ class SelectionResult(HardMaxResult):
     relaxation : RelaxationResult
     selected : ndarray of shape (n_positive_bags,)
         Row of the instance that stands for each positive bag.
+    bound : SelectionBound or None
+        What the mixture of selections says, where it was asked for.
     """
 
     relaxation: RelaxationResult
     selected: np.ndarray
+    bound: SelectionBound | None = None
+
+    @property
+    def lower_bound(self) -> float:
+        """No point of (3) lies below; zero, which is trivial, without a mixture."""
+        return 0.0 if self.bound is None else self.bound.lower_bound
+
+    @property
+    def relaxation_value(self) -> float:
+        """Value of the relaxation that was asked for."""
+        return self.relaxation.value if self.bound is None else self.bound.lower_bound
+
+    @property
+    def shares(self) -> np.ndarray:
+        """Share of each instance of ``relaxation.rows`` in that relaxation."""
+        return self.relaxation.eta if self.bound is None else self.bound.shares
 
 
 def solve_selection(
@@ -56,6 +75,7 @@ def solve_selection(
     slack_bound: float,
     exactly_one: bool,
     conic: bool,
+    tight: bool,
     polish: bool,
     n_components: int | None,
     most_bytes: float,
@@ -75,6 +95,8 @@ def solve_selection(
     slack_bound, exactly_one : see :class:`RelaxationProblem`
     conic : bool
         Whether to hand the three matrix inequalities to a conic solver.
+    tight : bool
+        Whether to mix selections: for a lower bound, and for the best of the selections mixed.
     polish : bool
         Whether to go on by the concave-convex procedure.
     n_components, most_bytes : see :func:`kernel_features`
@@ -85,8 +107,10 @@ def solve_selection(
     qp_solver : str, default=None
     on_iteration : callable, default=None
     """
+    # A bound of the approximated problem would bound nothing.
+    columns = None if tight else n_components
     problem = RelaxationProblem(
-        kernel_features(gram, n_components=n_components, most_bytes=most_bytes),
+        kernel_features(gram, n_components=columns, most_bytes=most_bytes),
         offsets,
         signs,
         weights,
@@ -101,6 +125,17 @@ def solve_selection(
     rounded = fit_selected(
         gram, offsets, signs, weights, selected, relaxation, tol=tol, qp_solver=qp_solver
     )
+    if tight:
+        place = np.empty(len(problem.rows), dtype=np.intp)
+        place[problem.rows] = np.arange(len(problem.rows))
+        bound = bound_selection(problem, place[selected])
+        # The first of them is the one that is fitted already.
+        for choice in problem.rows[bound.selections[1:]]:
+            other = fit_selected(
+                gram, offsets, signs, weights, choice, relaxation, tol=tol, qp_solver=qp_solver
+            )
+            rounded = min(rounded, other, key=lambda each: each.objective)
+        rounded.bound = bound
     if on_iteration is not None and on_iteration(1, rounded.objective):
         return rounded
     if not polish:
@@ -195,4 +230,5 @@ def _polished(
         },
         relaxation=rounded.relaxation,
         selected=Witnesses(gram, offsets, signs, weights).of(run.scores),
+        bound=rounded.bound,
     )

@@ -77,8 +77,7 @@ def bound_selection(
     max_rounds : int, default=30
     """
     p = problem.n_positive
-    Z, N = problem.features[:p], problem.features[p:]
-    offsets = problem.bag_offsets
+    Z, offsets = problem.features[:p], problem.bag_offsets
     machine = _Machine(problem)
     pool, mixture = start[None], np.ones(1)
     best, exact, waited, rounds = 0.0, False, 0, 0

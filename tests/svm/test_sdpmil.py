@@ -56,7 +56,8 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
     assert model.objective_history_[-1] == model.objective_
     assert len(model.objective_history_) == model.n_iter_
     assert (np.diff(model.objective_history_) <= 0).all()
-    assert abs(model.gap_) <= 1e-6 * model.objective_
+    assert abs(model.machine_gap_) <= 1e-6 * model.objective_
+    assert model.gap_ == model.objective_ - model.lower_bound_
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
