@@ -64,7 +64,11 @@ class SelectionBound:
 
 
 def bound_selection(
-    problem: RelaxationProblem, start: np.ndarray, *, max_rounds: int = 30
+    problem: RelaxationProblem,
+    start: np.ndarray,
+    *,
+    max_rounds: int = 30,
+    countable: int = _COUNTABLE,
 ) -> SelectionBound:
     """Generate selections and return the best bound on the way.
 
@@ -75,6 +79,8 @@ def bound_selection(
     start : ndarray of shape (n_positive_bags,)
         The first selection.
     max_rounds : int, default=30
+    countable : int, default=20000
+        Most selections that are all looked at.
     """
     p = problem.n_positive
     Z, offsets = problem.features[:p], problem.bag_offsets
@@ -84,7 +90,7 @@ def bound_selection(
     for rounds in range(1, max_rounds + 1):  # noqa: B007
         mixture, g, base, largest = machine.mix(pool, mixture)
         step = g[segment_index(offsets)][:, None] * Z
-        counted = _count(offsets, g)
+        counted = _count(offsets, g, countable)
         if counted:
             top, found = _largest_of_all(step, base, offsets, g, start)
         else:
@@ -201,10 +207,10 @@ def largest_norm(
     return min(found)
 
 
-def _count(offsets: np.ndarray, g: np.ndarray) -> bool:
+def _count(offsets: np.ndarray, g: np.ndarray, countable: int) -> bool:
     """Whether the selections that differ in a bag with a multiplier can all be looked at."""
     sizes = np.diff(offsets)[g > 0]
-    return float(np.log(sizes).sum()) <= np.log(_COUNTABLE)
+    return countable > 0 and float(np.log(sizes).sum()) <= np.log(countable)
 
 
 def _largest_of_all(
