@@ -64,7 +64,7 @@ class SDPMIL(HardMaxSVC):
     relaxation : {"guo", "tight"}, default="guo"
         "tight" adds a mixture of selections (label generation, [2]_): a lower bound of the first
         problem that always holds, and the best of the selections that were mixed instead of the
-        one that was rounded. It costs some ten to twenty support vector machines.
+        one that was rounded. It costs some tens of support vector machines.
     formulation : {"qp", "sdp"}, default="qp"
         "sdp" hands the three matrix inequalities to the conic solver Clarabel (the extra
         ``conic``), for small data: to see that both agree.
