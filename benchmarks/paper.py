@@ -9,7 +9,11 @@ from ._reports import add_report_options, collect, run_reports
 HELP = "published tables again: our figure beside the published one"
 
 # One module a paper.
-MODULES: tuple[str, ...] = ("zhang2009", "guo2009", "guo2009_bounds",)
+MODULES: tuple[str, ...] = (
+    "zhang2009",
+    "guo2009",
+    "guo2009_bounds",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -9,7 +9,10 @@ from ._reports import add_report_options, collect, run_reports
 HELP = "time and memory against the size of the data, with slopes"
 
 # One module a method.
-MODULES: tuple[str, ...] = ("m3ic", "sdpmil",)
+MODULES: tuple[str, ...] = (
+    "m3ic",
+    "sdpmil",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
