@@ -1,6 +1,13 @@
-"""Splitters that know about bags: their classes, sizes, groups and missing labels."""
+"""Splitters that know about bags, and evaluation in which all bags stay in the graph."""
 
 from ._shuffle import BagShuffleSplit
 from ._stratified import RepeatedStratifiedBagKFold, StratifiedBagKFold
+from ._transductive import transductive_cross_val_score, transductive_grid_search
 
-__all__ = ["BagShuffleSplit", "RepeatedStratifiedBagKFold", "StratifiedBagKFold"]
+__all__ = [
+    "BagShuffleSplit",
+    "RepeatedStratifiedBagKFold",
+    "StratifiedBagKFold",
+    "transductive_cross_val_score",
+    "transductive_grid_search",
+]

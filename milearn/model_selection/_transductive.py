@@ -1,0 +1,219 @@
+"""Evaluation in which all bags stay and only labels are hidden."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import Bunch
+from sklearn.utils.validation import column_or_1d
+
+from ..base import as_bags, missing_labels
+from ._stratified import StratifiedBagKFold
+
+__all__ = ["transductive_cross_val_score", "transductive_grid_search"]
+
+Metric = Callable[[np.ndarray, np.ndarray], float]
+
+
+def transductive_cross_val_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    groups: Any = None,
+    metric: Metric = accuracy_score,
+    unlabeled: Any = None,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Cross-validation that hides the labels of the test bags and keeps the bags.
+
+    Ordinary cross-validation takes the test bags away, and with them their links. Here every fit
+    sees all bags and the whole graph; the labels of the test bags are missing. What is measured
+    is how well the labels of given bags are completed, which is more than how well new bags
+    are classified: the two should not be compared.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        One that takes missing labels, such as :class:`milearn.structured.MILSD`. Its
+        ``transduction_`` is evaluated where it has one, else what it predicts for ``X``.
+    X : bags, see :class:`milearn.Bags`
+        With their graphs.
+    y : array-like of shape (n_bags,)
+        Class of each bag. Bags without one (NaN, None, or the value named by ``unlabeled``) are
+        never tested.
+    cv : int or splitter, default=5
+        A number is that of the folds of :class:`StratifiedBagKFold`. The training bags of a split
+        are those whose labels stay.
+    groups : array-like of shape (n_bags,), default=None
+        For the splitter.
+    metric : callable, default=accuracy_score
+        Takes the true and the predicted classes of the test bags.
+    unlabeled : label, default=None
+        The value of ``y`` that marks bags without a label, besides NaN and None; hidden labels
+        are replaced by it. Pass what the estimator was given.
+    n_jobs : int, default=None
+        Workers, over splits.
+
+    Returns
+    -------
+    ndarray of shape (n_splits,)
+
+    See Also
+    --------
+    transductive_grid_search : Parameters chosen in this way.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.model_selection import transductive_cross_val_score
+    >>> from milearn.structured import MILSD
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> linked = Bags(bags.instances, bags.offsets, bag_graph=y[:, None] == y)
+    >>> transductive_cross_val_score(MILSD(), linked, y, cv=4).shape
+    (4,)
+    """
+    runs = [(estimator, split) for split in _splits(X, y, cv, groups, unlabeled)]
+    return np.array([score for score, _ in _scores(runs, X, y, metric, unlabeled, n_jobs)])
+
+
+def transductive_grid_search(
+    estimator: Any,
+    param_grid: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    groups: Any = None,
+    metric: Metric = accuracy_score,
+    unlabeled: Any = None,
+    refit: bool = True,
+    n_jobs: int | None = None,
+) -> Bunch:
+    """Choose parameters by :func:`transductive_cross_val_score`.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+    param_grid : dict or list of dict
+        As for ``GridSearchCV``.
+    X, y, cv, groups, metric, unlabeled
+        As for :func:`transductive_cross_val_score`.
+    refit : bool, default=True
+        Whether to fit the best parameters with all labels.
+    n_jobs : int, default=None
+        Workers, over splits and parameters.
+
+    Returns
+    -------
+    Bunch
+        ``best_params``, ``best_score``, ``best_estimator`` (fitted, None without ``refit``),
+        ``params`` (list of dict), ``scores`` of shape (n_params, n_splits) and ``fit_seconds``
+        likewise. Of equal parameters the first are the best.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.model_selection import transductive_grid_search
+    >>> from milearn.structured import MILSD
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> linked = Bags(bags.instances, bags.offsets, bag_graph=y[:, None] == y)
+    >>> found = transductive_grid_search(MILSD(), {"mu": [0.0, 10.0]}, linked, y, cv=4)
+    >>> sorted(found.best_params)
+    ['mu']
+    """
+    params = list(ParameterGrid(param_grid))
+    splits = _splits(X, y, cv, groups, unlabeled)
+    runs = [(clone(estimator).set_params(**each), split) for each in params for split in splits]
+    found = np.array(_scores(runs, X, y, metric, unlabeled, n_jobs), dtype=float)
+    scores, seconds = found.reshape(len(params), len(splits), 2).transpose(2, 0, 1)
+    means = scores.mean(axis=1)
+    # Means of the same scores in another order differ in the last digit: that is no lead.
+    best = int(np.argmax(means >= means.max() - 1e-12))
+    model = None
+    if refit:
+        model = clone(estimator).set_params(**params[best]).fit(X, y)
+    return Bunch(
+        best_params=params[best],
+        best_score=float(means[best]),
+        best_estimator=model,
+        params=params,
+        scores=scores,
+        fit_seconds=seconds,
+    )
+
+
+Split = tuple[np.ndarray, np.ndarray]
+
+
+def _splits(X: Any, y: Any, cv: Any, groups: Any, unlabeled: Any) -> list[Split]:
+    if isinstance(cv, (int, np.integer)):
+        cv = StratifiedBagKFold(int(cv), unlabeled=unlabeled)
+    labels = column_or_1d(np.asarray(y))
+    missing = missing_labels(labels, unlabeled)
+    splits = list(cv.split(X, labels, groups))
+    for number, (_, test) in enumerate(splits):
+        if missing[test].any():
+            raise ValueError(
+                f"Split {number} tests bag {test[missing[test]][0]}, which has no label: use a "
+                "splitter of milearn.model_selection with the same unlabeled."
+            )
+    return splits
+
+
+def _scores(
+    runs: list[tuple[Any, Split]],
+    X: Any,
+    y: Any,
+    metric: Metric,
+    unlabeled: Any,
+    n_jobs: int | None,
+) -> list[tuple[float, float]]:
+    bags = as_bags(X)
+    labels = column_or_1d(np.asarray(y))
+    return Parallel(n_jobs=n_jobs)(
+        delayed(_score)(
+            clone(estimator), X if bags is None else bags, labels, *split, metric, unlabeled
+        )
+        for estimator, split in runs
+    )
+
+
+def _score(
+    estimator: Any,
+    X: Any,
+    labels: np.ndarray,
+    train: np.ndarray,
+    test: np.ndarray,
+    metric: Metric,
+    unlabeled: Any,
+) -> tuple[float, float]:
+    """Score and seconds of one fit with the labels of ``train`` alone."""
+    begin = time.perf_counter()
+    estimator.fit(X, _hidden(labels, train, unlabeled))
+    seconds = time.perf_counter() - begin
+    found = estimator.transduction_ if hasattr(estimator, "transduction_") else estimator.predict(X)
+    # As plain values: a column with None in it is one of objects.
+    truth = np.array(labels[test].tolist())
+    return float(metric(truth, np.asarray(found)[test])), seconds
+
+
+def _hidden(labels: np.ndarray, train: np.ndarray, unlabeled: Any) -> np.ndarray:
+    """The labels of the training bags; all others missing."""
+    hide = np.ones(len(labels), dtype=bool)
+    hide[train] = False
+    if unlabeled is None and labels.dtype.kind == "f":
+        return np.where(hide, np.nan, labels)
+    hidden = labels.astype(object)
+    hidden[hide] = unlabeled
+    return hidden

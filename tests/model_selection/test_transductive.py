@@ -1,0 +1,141 @@
+"""Transductive evaluation: labels are hidden, bags and links stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import balanced_accuracy_score
+
+from milearn import Bags
+from milearn.base import missing_labels, validate_bags
+from milearn.datasets import make_bags
+from milearn.model_selection import (
+    BagShuffleSplit,
+    StratifiedBagKFold,
+    transductive_cross_val_score,
+    transductive_grid_search,
+)
+from milearn.structured import MILSD
+
+
+class Neighbours(ClassifierMixin, BaseEstimator):
+    """A bag gets the class that most of its labelled neighbours have; else ``fallback``."""
+
+    seen: list = []  # noqa: RUF012 - a log across clones
+
+    def __init__(self, fallback=0, unlabeled=None):
+        self.fallback = fallback
+        self.unlabeled = unlabeled
+
+    def fit(self, X, y):
+        bags = validate_bags(self, X)
+        missing = missing_labels(np.asarray(y), self.unlabeled)
+        type(self).seen.append((len(bags), bags.bag_graph.nnz, np.flatnonzero(~missing)))
+        votes = [
+            [y[q] for q in np.flatnonzero(row) if not missing[q]]
+            for row in bags.bag_graph.toarray()
+        ]
+        self.transduction_ = np.array(
+            [max(set(v), key=v.count) if v else self.fallback for v in votes]
+        )
+        return self
+
+    def predict(self, X):
+        raise AssertionError("transduction_ should have been looked at")
+
+
+@pytest.fixture
+def linked():
+    Neighbours.seen.clear()
+    bags, y = make_bags(n_bags=30, random_state=0)
+    return Bags(bags.instances, bags.offsets, bag_graph=(y[:, None] == y).astype(float)), y
+
+
+def test_all_bags_and_links_stay_and_test_labels_are_hidden(linked):
+    X, y = linked
+    cv = StratifiedBagKFold(3)
+    scores = transductive_cross_val_score(Neighbours(), X, y, cv=cv)
+    assert scores.tolist() == [1.0, 1.0, 1.0]
+    splits = list(cv.split(X, y))
+    assert len(Neighbours.seen) == 3
+    for (n_bags, n_links, told), (train, _) in zip(Neighbours.seen, splits, strict=True):
+        assert n_bags == 30
+        assert n_links == X.bag_graph.nnz
+        np.testing.assert_array_equal(told, train)
+
+
+def test_random_labels_give_chance(linked):
+    X, _ = linked
+    y = np.random.default_rng(0).integers(0, 2, size=30)
+    scores = [
+        transductive_cross_val_score(
+            MILSD(tol=1e-2), X, y, cv=StratifiedBagKFold(3, shuffle=True, random_state=seed)
+        ).mean()
+        for seed in range(4)
+    ]
+    assert 0.25 < np.mean(scores) < 0.75
+
+
+@pytest.mark.parametrize("kind", ["float", "object", "marked", "string"])
+def test_unlabelled_bags_are_never_tested(linked, kind):
+    X, y = linked
+    gone = np.arange(30) % 3 == 0
+    unlabeled = None
+    if kind == "float":
+        known = np.where(gone, np.nan, y)
+    elif kind == "object":
+        known = np.where(gone, None, y.astype(object))
+    elif kind == "marked":
+        known, unlabeled = np.where(gone, -1, y), -1
+    else:
+        known, unlabeled = np.where(gone, "?", np.array(["no", "yes"])[y]), "?"
+    model = Neighbours(unlabeled=unlabeled)
+    scores = transductive_cross_val_score(model, X, known, cv=2, unlabeled=unlabeled)
+    assert scores.tolist() == [1.0, 1.0]
+    for _, _, told in Neighbours.seen:
+        assert not gone[told].any()
+
+
+def test_search_equals_a_loop_over_scores(linked):
+    X, y = linked
+    noisy = np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
+    noisy[::5] = np.nan
+    cv = StratifiedBagKFold(3)
+    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0, 100.0]}
+    model = MILSD(tol=1e-2)
+    found = transductive_grid_search(model, grid, X, noisy, cv=cv, metric=balanced_accuracy_score)
+    for params, scores in zip(found.params, found.scores, strict=True):
+        again = transductive_cross_val_score(
+            MILSD(tol=1e-2, **params), X, noisy, cv=cv, metric=balanced_accuracy_score
+        )
+        np.testing.assert_array_equal(scores, again)
+    assert found.best_score == found.scores.mean(axis=1).max()
+    expected = MILSD(tol=1e-2, **found.best_params).fit(X, noisy)
+    np.testing.assert_array_equal(found.best_estimator.coef_, expected.coef_)
+    assert found.fit_seconds.shape == found.scores.shape == (6, 3)
+    assert (found.fit_seconds > 0).all()
+    bare = transductive_grid_search(model, {"mu": [1.0]}, X, noisy, cv=cv, refit=False)
+    assert bare.best_estimator is None
+
+
+def test_first_of_equal_parameters_wins(linked):
+    X, y = linked
+    found = transductive_grid_search(Neighbours(), {"fallback": [1, 0]}, X, y, cv=3)
+    assert found.best_params == {"fallback": 1}
+
+
+def test_a_share_of_labels(linked):
+    X, y = linked
+    cv = BagShuffleSplit(n_splits=2, train_size=0.2, random_state=0)
+    transductive_cross_val_score(Neighbours(), X, y, cv=cv, n_jobs=1)
+    assert [len(told) for _, _, told in Neighbours.seen] == [6, 6]
+
+
+def test_a_split_that_tests_bags_without_label_is_refused(linked):
+    from sklearn.model_selection import KFold
+
+    X, y = linked
+    known = np.where(np.arange(30) == 7, np.nan, y)
+    with pytest.raises(ValueError, match="tests bag 7, which has no label"):
+        transductive_cross_val_score(Neighbours(), X, known, cv=KFold(3))
