@@ -44,6 +44,7 @@ SETTINGS: dict[str, list[dict]] = {
     "MILSD": [{}, {"graph": "knn"}],
     "M3IC": [{}, {"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{}, {"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
+    "LinkContentMF": [{}],
 }
 
 # Checks that fail for a reason, by estimator; empty but for what scikit-learn's own counterpart

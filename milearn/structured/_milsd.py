@@ -11,9 +11,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import accuracy_score
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import column_or_1d
 
 from .._bags import Bags
 from .._segments import gather_rows, segment_argmax
@@ -29,9 +27,7 @@ from ..base import (
     BagClassifier,
     bag_weights,
     encode_classes,
-    missing_labels,
     validate_bags,
-    validate_labels,
 )
 from ..utils._sklearn import (
     CallbackSupport,
@@ -43,11 +39,12 @@ from ..utils._sklearn import (
 )
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
+from ._labels import LabelledScore, known_labels
 
 __all__ = ["MILSD"]
 
 
-class MILSD(CallbackSupport, BagClassifier):
+class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     r"""Maximum margin over bags whose scores, or whose instances' scores, vary slowly along links.
 
     With :math:`f(x) = w \cdot x + b` and the score of a bag :math:`f_i = \max_j f(x_{ij})`, the
@@ -275,13 +272,7 @@ class MILSD(CallbackSupport, BagClassifier):
         """
         check_qp_solver(self.qp_solver)
         bags = validate_bags(self, X, dtype=np.float64)
-        labels = validate_labels(self, y, bags)
-        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
-        if len(told) == 0:
-            raise ValueError("y holds no label: every bag is unlabelled.")
-        known = labels[told]
-        # Objects by their own type: None among them made the array one of objects.
-        known = np.array(known.tolist()) if known.dtype == object else known
+        told, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(told)))
         if not weights.any():
@@ -311,7 +302,7 @@ class MILSD(CallbackSupport, BagClassifier):
         for number, task in enumerate(tasks):
             stated = problem(task)
             runs += [(number, stated, start) for start in self._starts(stated, rng)]
-        progress = self._start_task(len(runs), X=bags, y=labels)
+        progress = self._start_task(len(runs), X=bags, y=y)
         results = self._run(runs, progress)
         best = [
             min(
@@ -458,25 +449,6 @@ class MILSD(CallbackSupport, BagClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.asarray(bags.instances @ self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.intercept_) == 1 else scores
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the bags that have a label.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-        y : array-like of shape (n_bags,)
-            Bags whose label is missing, as in ``fit``, do not count.
-        sample_weight : array-like of shape (n_bags,), default=None
-        """
-        labels = column_or_1d(y)
-        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
-        if len(told) == 0:
-            raise ValueError("y holds no label: there is nothing to score.")
-        # As plain values: a column with None in it is one of objects.
-        truth = np.array(labels[told].tolist())
-        weight = None if sample_weight is None else np.asarray(sample_weight)[told]
-        return float(accuracy_score(truth, self.predict(X)[told], sample_weight=weight))
 
 
 class _Part:

@@ -1,0 +1,177 @@
+"""Joint factorisation of the links between rows and of their content (Zhu et al. 2007).
+
+    min over Z, U, V:  |A - Z U Z'|^2 + a |X - Z V'|^2 + r (|U|^2 + |V|^2 + |Z|^2)
+
+For given Z the best U and V are known in closed form, so the search is over Z alone: with
+G = Z'Z = Q diag(g) Q',
+
+    V = a X'Z (a G + r I)^-1,    (Q'UQ)_ij = (Q'Z'AZQ)_ij / (g_i g_j + r),
+
+and, U and V being optimal, the gradient in Z is that with U and V held fixed. Only products of A
+and X with narrow matrices are formed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.sparse.linalg import LinearOperator, svds
+
+__all__ = ["LinkContentResult", "factorise"]
+
+# Up to so many rows a dense decomposition is the quicker one.
+_SMALL = 200
+
+
+@dataclass
+class LinkContentResult:
+    """Factors of the rows and of the features.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n_rows, n_components)
+    U : ndarray of shape (n_components, n_components)
+    V : ndarray of shape (n_features, n_components)
+    objective : float
+    gradient : float
+        Largest entry of the gradient in Z.
+    n_iter : int
+        Steps, and the look at the start.
+    converged : bool
+    message : str
+    """
+
+    Z: np.ndarray
+    U: np.ndarray
+    V: np.ndarray
+    objective: float
+    gradient: float
+    n_iter: int
+    converged: bool
+    message: str
+
+
+def factorise(
+    A: Any,
+    X: Any,
+    n_components: int,
+    *,
+    content: float,
+    ridge: float,
+    tol: float,
+    max_iter: int,
+) -> LinkContentResult:
+    """A stationary point of the problem above, from the leading singular vectors of both parts.
+
+    Parameters
+    ----------
+    A : CSR matrix of shape (n_rows, n_rows)
+        Links; none is a matrix without entries.
+    X : ndarray or CSR of shape (n_rows, n_features)
+    n_components : int
+    content, ridge : float
+        a and r above.
+    tol : float
+        Largest entry of the gradient at which to stop, as a share of the root of the objective
+        at zero.
+    max_iter : int
+    """
+    n = X.shape[0]
+    norm = _square(A) + content * _square(X)
+    start = _start(A, X, n_components, content, ridge)
+
+    def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        Z = flat.reshape(n, -1)
+        U, V, linked, told = _factors(A, X, Z, content, ridge)
+        G = Z.T @ Z
+        total = norm - float(np.sum(U * linked)) - content * float(np.sum(V * told))
+        total += ridge * float(flat @ flat)
+        gradient = 2.0 * Z @ (U @ G @ U.T + U.T @ G @ U + content * V.T @ V)
+        gradient += 2.0 * ridge * Z - 2.0 * content * (X @ V)
+        if A.nnz:
+            gradient -= 2.0 * (A @ (Z @ U.T) + A.T @ (Z @ U))
+        return total, gradient.ravel()
+
+    scale = np.sqrt(max(norm, 1e-300))
+    found = minimize(
+        value,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": max_iter, "gtol": tol * scale, "ftol": 1e-15, "maxcor": 20},
+    )
+    Z = found.x.reshape(n, -1)
+    U, V, _, _ = _factors(A, X, Z, content, ridge)
+    largest = float(np.abs(found.jac).max(initial=0.0))
+    return LinkContentResult(
+        Z=Z,
+        U=U,
+        V=V,
+        objective=float(found.fun),
+        gradient=largest,
+        n_iter=int(found.nit) + 1,
+        converged=bool(found.success),
+        message=str(found.message),
+    )
+
+
+def _factors(
+    A: Any, X: Any, Z: np.ndarray, content: float, ridge: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The best U and V, and the products Z'AZ and X'Z."""
+    G = Z.T @ Z
+    g, Q = np.linalg.eigh(G)
+    linked = Z.T @ (A @ Z) if A.nnz else np.zeros_like(G)
+    U = Q @ ((Q.T @ linked @ Q) / (np.outer(g, g) + ridge)) @ Q.T
+    told = np.asarray(X.T @ Z)
+    V = content * (told @ Q) / (content * g + ridge) @ Q.T
+    return U, V, linked, told
+
+
+def _start(A: Any, X: Any, n_components: int, content: float, ridge: float) -> np.ndarray:
+    """Left singular vectors of the parts side by side, times the root of what the ridge leaves.
+
+    Without links that is the minimum: the singular values of the product Z V' are those of X,
+    each lowered by the ridge.
+    """
+    n, d = X.shape
+    root = np.sqrt(content)
+    linked = A.nnz > 0
+    width = d + (2 * n if linked else 0)
+    k = min(n_components, n, width)
+    if min(n, width) <= max(_SMALL, 2 * k):
+        dense = [root * (X.toarray() if sparse.issparse(X) else X)]
+        if linked:
+            dense += [A.toarray(), A.toarray().T]
+        left, values, _ = np.linalg.svd(np.hstack(dense), full_matrices=False)
+        left, values = left[:, :k], values[:k]
+    else:
+
+        def forward(v: np.ndarray) -> np.ndarray:
+            v = v.ravel()
+            out = root * (X @ v[:d])
+            return out + A @ v[d : d + n] + A.T @ v[d + n :] if linked else out
+
+        def back(u: np.ndarray) -> np.ndarray:
+            u = u.ravel()
+            parts = [root * (X.T @ u)]
+            return np.concatenate([*parts, A.T @ u, A @ u] if linked else parts)
+
+        operator = LinearOperator((n, width), matvec=forward, rmatvec=back, dtype=np.float64)
+        # A start that is the same for every order of rows.
+        guess = np.ones(min(n, width)) / np.sqrt(min(n, width))
+        left, values, _ = svds(operator, k=k, v0=guess)
+        order = np.argsort(-values)
+        left, values = left[:, order], values[order]
+    # Balanced factors of a singular value s cost 2 r s, beside a (sigma - s)^2.
+    sigma = values / root
+    return left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma))
+
+
+def _square(matrix: Any) -> float:
+    values = matrix.data if sparse.issparse(matrix) else matrix.ravel()
+    return float(values @ values)

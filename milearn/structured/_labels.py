@@ -1,0 +1,57 @@
+"""Labels of which some are missing, as the estimators on graphs read and score them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import column_or_1d
+
+from .._bags import Bags
+from ..base import missing_labels, validate_labels
+
+__all__ = ["LabelledScore", "known_labels"]
+
+
+def known_labels(
+    estimator: Any, y: Any, bags: Bags, unlabeled: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the labelled bags, and their labels."""
+    labels = validate_labels(estimator, y, bags)
+    told = np.flatnonzero(~missing_labels(labels, unlabeled))
+    if len(told) == 0:
+        raise ValueError("y holds no label: every bag is unlabelled.")
+    return told, _plain(labels[told])
+
+
+def _plain(labels: np.ndarray) -> np.ndarray:
+    # Objects by their own type: None among them made the array one of objects.
+    return np.array(labels.tolist()) if labels.dtype == object else labels
+
+
+class LabelledScore:
+    """Mixin: accuracy over the bags that have a label."""
+
+    unlabeled: Any
+
+    def predict(self, X: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy over the bags that have a label.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+        y : array-like of shape (n_bags,)
+            Bags whose label is missing, as in ``fit``, do not count.
+        sample_weight : array-like of shape (n_bags,), default=None
+        """
+        labels = column_or_1d(y)
+        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
+        if len(told) == 0:
+            raise ValueError("y holds no label: there is nothing to score.")
+        weight = None if sample_weight is None else np.asarray(sample_weight)[told]
+        found = self.predict(X)[told]
+        return float(accuracy_score(_plain(labels[told]), found, sample_weight=weight))
