@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,7 @@ class LabelledScore:
     """Mixin: accuracy over the bags that have a label."""
 
     unlabeled: Any
-
-    def predict(self, X: Any) -> np.ndarray:
-        raise NotImplementedError
+    predict: Callable[[Any], np.ndarray]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy over the bags that have a label.
