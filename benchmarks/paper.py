@@ -14,6 +14,7 @@ MODULES: tuple[str, ...] = (
     "guo2009",
     "guo2009_bounds",
 )
+MODULES: tuple[str, ...] = ("zhang2009", "zhang2011",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
