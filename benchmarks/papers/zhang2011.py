@@ -633,10 +633,10 @@ def run_protein(args: argparse.Namespace) -> int:
         )
     print(format_table(["method", "accuracy %", "fit", "folds", "published"], rows))
     print(
-        f"\n{folds} folds, C and mu by {N_INNER} inner folds, instances standardised. The published "
-        "links are sequence alignments\n(ClustalW scores above 25), which the data do not hold: "
-        "the surrogate graph is made of the features, so that row is\na different experiment. "
-        "fit: CPU seconds of the chosen fit."
+        f"\n{folds} folds, C and mu by {N_INNER} inner folds, instances standardised. The "
+        "published links are sequence alignments\n(ClustalW scores above 25), which the data do "
+        "not hold: the surrogate graph is made of the features, so that\nrow is a different "
+        "experiment. fit: CPU seconds of the chosen fit."
     )
     print(f"records: {short_path(file.path)}")
     failed = sum("error" in record for record in records.values())

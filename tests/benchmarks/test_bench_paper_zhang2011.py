@@ -1,0 +1,70 @@
+"""The tables of Zhang et al. 2011 on a handful of pages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from benchmarks.papers import zhang2011
+from milearn.datasets import make_bags
+
+
+@pytest.fixture
+def few_pages(monkeypatch):
+    bags, y = make_bags(n_bags=60, random_state=0)
+    graph = sparse.csr_array((y[:, None] == y) & ~np.eye(60, dtype=bool), dtype=float)
+    pool = np.array([block.mean(axis=0) for block in bags])
+    pages = zhang2011.Pages(
+        bags=bags,
+        y=y,
+        whole=sparse.csr_matrix(pool),
+        graphs=dict.fromkeys(("direct", "cocitation", "coupling"), graph),
+    )
+    monkeypatch.setattr(zhang2011, "pages_of", lambda category: pages)
+    monkeypatch.setattr(zhang2011, "GRID_C", (10.0, 100.0))
+    monkeypatch.setattr(zhang2011, "GRID_MU", (10.0,))
+    zhang2011._inner_scores.cache_clear()
+    zhang2011._page_factors.cache_clear()
+    yield pages
+    zhang2011._inner_scores.cache_clear()
+    zhang2011._page_factors.cache_clear()
+
+
+@pytest.mark.parametrize("method", list(zhang2011.TITLES))
+def test_every_row_of_the_web_table_runs(few_pages, method):
+    record = zhang2011.run_web(zhang2011.WebTask("course", method, 0.3, 0))
+    assert "error" not in record, record.get("error")
+    result = record["result"]
+    assert result["n_labelled"] + result["n_test"] == 60
+    assert 0.0 <= result["accuracy"] <= 1.0
+    assert result["fit_seconds"] >= 0
+
+
+def test_choice_prefers_no_graph_where_it_is_as_good(few_pages):
+    task = zhang2011.WebTask("course", "milsd-cocitation", 0.3, 1)
+    train = zhang2011.labelled(task, few_pages.y)
+    _, chosen, _ = zhang2011._milsd(task, few_pages, train)
+    scores = [
+        pair
+        for kind in (None, "cocitation")
+        for pair in zhang2011._inner_scores("course", 0.3, 1, kind)
+    ]
+    best = max(score for _, score in scores)
+    assert chosen == next(params for params, score in scores if score >= best - 1e-12)
+
+
+def test_tasks_are_the_promised_ones():
+    tasks = zhang2011.web_tasks(None, fast=False)
+    assert len({task.key for task in tasks}) == len(tasks)
+    runs = [t for t in tasks if (t.dataset, t.method, t.ratio) == ("faculty", "mu=0", 0.05)]
+    assert len(runs) == 20
+    assert {task.ratio for task in tasks} == set(zhang2011.RATIOS)
+    fast = zhang2011.web_tasks(None, fast=True)
+    assert {task.repeat for task in fast} == {0}
+
+
+def test_labels_are_drawn_class_by_class(few_pages):
+    train = zhang2011.labelled(zhang2011.WebTask("course", "mu=0", 0.2, 3), few_pages.y)
+    assert len(train) == 12
+    assert few_pages.y[train].sum() == 6
