@@ -10,11 +10,11 @@ HELP = "published tables again: our figure beside the published one"
 
 # One module a paper.
 MODULES: tuple[str, ...] = (
-    "zhang2009",
     "guo2009",
     "guo2009_bounds",
+    "zhang2009",
+    "zhang2011",
 )
-MODULES: tuple[str, ...] = ("zhang2009", "zhang2011",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
