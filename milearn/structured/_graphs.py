@@ -21,13 +21,13 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     With :math:`A_{pq} = 1` where p links to q, and its row and column sums as diagonal matrices
     :math:`D_{out}` and :math:`D_{in}`,
 
-    ===============  ===================================  =========================================
-    ``kind``         weights                              two nodes are joined when
-    ===============  ===================================  =========================================
-    ``"direct"``     :math:`A`                            one links to the other (directed)
-    ``"cocitation"`` :math:`A^T D_{out}^{-1} A`           a third one links to both
-    ``"coupling"``   :math:`A D_{in}^{-1} A^T`            both link to a third one
-    ===============  ===================================  =========================================
+    ================  ===================================  =========================================
+    ``kind``          weights                              two nodes are joined when
+    ================  ===================================  =========================================
+    ``"direct"``      :math:`A`                            one links to the other (directed)
+    ``"cocitation"``  :math:`A^T D_{out}^{-1} A`           a third one links to both
+    ``"coupling"``    :math:`A D_{in}^{-1} A^T`            both link to a third one
+    ================  ===================================  =========================================
 
     A node that links to many joins them weakly in a co-citation graph, and one that many link to
     joins those weakly in a coupling graph. Links of a node to itself, repeated links and the
