@@ -2,9 +2,21 @@
 
 from ._bags import Bags
 from .cluster import BAMIC, M3IC
+from .ensemble import DPBoost, LPBoost
 from .structured import MILSD
 from .svm import MISVC, SDPMIL, InstanceMISVC
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["BAMIC", "M3IC", "MILSD", "MISVC", "SDPMIL", "Bags", "InstanceMISVC", "__version__"]
+__all__ = [
+    "BAMIC",
+    "M3IC",
+    "MILSD",
+    "MISVC",
+    "SDPMIL",
+    "Bags",
+    "DPBoost",
+    "InstanceMISVC",
+    "LPBoost",
+    "__version__",
+]

@@ -45,6 +45,12 @@ SETTINGS: dict[str, list[dict]] = {
     "M3IC": [{}, {"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{}, {"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "LinkContentMF": [{}],
+    "DPBoost": [
+        {},
+        {"learner": "rbf"},
+        {"learner": DecisionTreeClassifier(max_depth=2, random_state=0), "max_rows": 20},
+    ],
+    "LPBoost": [{}, {"learner": "rbf"}],
 }
 
 # Checks that fail for a reason, by estimator; empty but for what scikit-learn's own counterpart

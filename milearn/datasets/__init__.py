@@ -7,6 +7,7 @@ from ._fetch import fetch_andrews, fetch_bags, fetch_musk
 from ._home import clear_data_home, get_data_home
 from ._io import load_bags, save_bags
 from ._make import make_bags
+from ._plane import make_ambiguous_plane, plane_side
 
 __all__ = [
     "BagFileError",
@@ -18,9 +19,11 @@ __all__ = [
     "get_data_home",
     "load_bags",
     "load_digit_bags",
+    "make_ambiguous_plane",
     "make_bags",
     "make_false_frequency",
     "make_single_concept",
     "make_threshold_concepts",
+    "plane_side",
     "save_bags",
 ]

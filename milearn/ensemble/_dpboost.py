@@ -1,0 +1,231 @@
+"""DPBoost: boosting with ambiguous labels by disjunctive programming."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._solvers._disjunctive import DisjunctiveProblem
+from ..utils._sklearn import Interval, fit_context, with_callbacks
+from ._base import BoostedBags
+from ._points import disjunctive_problem
+
+__all__ = ["DPBoost"]
+
+
+class DPBoost(BoostedBags):
+    r"""Boosting of bags by disjunctive programming: one instance of a positive bag has to be right.
+
+    The ensemble :math:`F(x) = \sum_k \alpha_k h_k(x)` of weak learners
+    :math:`h_k(x) \in \{-1, 1\}` is sought that solves
+
+    .. math::
+
+        \min_{\alpha \ge 0} \; \sum_k \alpha_k
+        + C \sum_{y_i = 1} c_i \, [1 - \max_j F(x_{ij})]_+
+        + C \sum_{y_i = -1} c_i \sum_j [1 + F(x_{ij})]_+ ,
+
+    where :math:`c_i` is the weight of a bag. A positive bag of two or more instances is a
+    disjunction of linear constraints. Its relaxation replaces the union by a convex hull, after
+    each disjunct was intersected with every constraint that is no disjunction: a linear program
+    whose value is a lower bound. Learners (columns) and intersections (rows, "reductions") are
+    generated as they are needed. Upper bounds are values of the problem itself.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a slack against the sum of the weights. Above zero.
+    learner : {"stump", "rbf"} or classifier, default="stump"
+        Weak learners: thresholds on a feature; thresholds on the distance from a training
+        instance, which are thresholded RBF features of any width; or a scikit-learn classifier
+        that takes ``sample_weight``, fitted anew in each round.
+    max_learners : int, default=1000
+        Most learners in the program at a time.
+    max_rows : int, default=100
+        Most reductions in the program: how strong the relaxation may become, and how much work it
+        is. With 0 a learner is worth the maximum of its values over a positive bag; with as many
+        as it takes the relaxation is that of the paper. The bounds hold either way.
+    n_centers : int, default=1000
+        Most training instances that are centres for ``learner="rbf"``; of more, a fixed
+        pseudo-random choice is taken.
+    branch : bool, default=False
+        Whether to close the gap by branch and bound: for small data.
+    max_nodes : int, default=1000
+        Most nodes of the search tree.
+    tol : float, default=1e-4
+        A learner with a score above 1 + tol is added, and a reduction that is violated by more
+        than tol. With ``branch=True`` the bounds meet up to twice this share.
+    time_limit : float, default=None
+        Seconds for each class, after which the best found is returned, with its gap.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+    n_jobs : int, default=None
+        Workers for classes.
+    verbose : bool or int, default=False
+        Whether to print the bounds after each round.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    alpha_ : ndarray of shape (n_learners,), or list of them, one a class
+        Weights above zero, falling.
+    learners_ : list, or list of lists
+        The learners of these weights: ``Stump(feature, threshold, sign)`` is ``sign`` where the
+        feature is above the threshold (feature -1: everywhere); ``Ball(center, threshold, sign)``
+        is ``sign`` where the squared distance is; ``Fitted(estimator)``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above: an upper bound of its minimum.
+    lower_bound_ : float or ndarray of shape (n_classes,)
+        Lower bound of the minimum: over all learners for stumps and balls, over those that were
+        generated for a classifier.
+    gap_ : float or ndarray of shape (n_classes,)
+        ``objective_ - lower_bound_``.
+    relaxation_ : float or ndarray of shape (n_classes,)
+        Value of the linear program before branching.
+    objective_history_, lower_bound_history_ : ndarray, or list of ndarray
+        The bounds after each round: the first never rises.
+    n_generated_ : int or ndarray of shape (n_classes,)
+        Learners in the last linear program, with and without weight.
+    n_reductions_, n_active_reductions_ : int or ndarray of shape (n_classes,)
+        Reductions in the last linear program, and those with a dual variable above zero.
+    n_active_margins_ : int or ndarray of shape (n_classes,)
+        Dual variables above zero of all other margin constraints.
+    n_nodes_ : int or ndarray of shape (n_classes,)
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the weights of stumps; absent for balls.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    n_iter_ : int or ndarray of shape (n_classes,)
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether no learner and no reduction was left to add (with ``branch=True``: whether the
+        bounds met); the gap may still be open.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When ``max_learners``, ``max_nodes`` or ``time_limit`` ended it. (``max_rows`` is a choice
+        of the relaxation; ``converged_`` and ``gap_`` tell what it left.)
+
+    Raises
+    ------
+    TypeError
+        For a learner that is no classifier or takes no weights.
+    milearn.exceptions.SolverError
+        When a linear program is not solved; the message names the status.
+
+    See Also
+    --------
+    LPBoost : The same program with labels for all instances.
+
+    Notes
+    -----
+    What differs from Algorithm 1 of [1]_:
+
+    * Copies of the weights are made only for instances that need them. The others of a bag share
+      one disjunct, whose hull is known in closed form; the value of the linear program is the
+      same. Constraints of single instances stay in it, as in [1]_.
+    * A reduction counts as violated when the slack that all instances of its bag share does not
+      cover it; score (10) of [1]_ leaves slacks out.
+    * Up to ten learners and a hundred reductions are added at a time, and learners without weight
+      are taken out again when no learner is left to add.
+    * [1]_ returns the weights of the relaxation. Here the witnesses that these name are fixed and
+      the linear program that is left is solved, as long as that lowers the value of the problem.
+    * Negative bags may have several instances, each with a constraint and a slack of its own.
+
+    References
+    ----------
+    .. [1] S. Andrews, T. Hofmann. Multiple Instance Learning via Disjunctive Programming
+       Boosting. NIPS 16, 2003.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.ensemble import DPBoost
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> model = DPBoost(C=1.0).fit(bags, y)
+    >>> bool(model.score(bags, y) > 0.9)
+    True
+    >>> bool(model.lower_bound_ <= model.objective_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BoostedBags._parameter_constraints,
+        "max_rows": [Interval(Integral, 0, None, closed="left")],
+        "branch": ["boolean"],
+        "max_nodes": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        learner: Any = "stump",
+        max_learners: int = 1000,
+        max_rows: int = 100,
+        n_centers: int = 1000,
+        branch: bool = False,
+        max_nodes: int = 1000,
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.learner = learner
+        self.max_learners = max_learners
+        self.max_rows = max_rows
+        self.n_centers = n_centers
+        self.branch = branch
+        self.max_nodes = max_nodes
+        self.tol = tol
+        self.time_limit = time_limit
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> DPBoost:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _problem(
+        self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
+    ) -> DisjunctiveProblem:
+        return disjunctive_problem(point_of, offsets, positive, costs)
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            **super()._options(),
+            "max_rows": self.max_rows,
+            "branch": self.branch,
+            "max_nodes": self.max_nodes,
+        }
+
+    def _store_more(self, values: Callable[[str], Any], histories: Callable[[str], Any]) -> None:
+        self.relaxation_ = values("relaxation_value")
+        self.lower_bound_history_ = histories("lower_bound_history")
+        self.n_generated_ = values("n_learners")
+        for name in ("n_reductions", "n_active_reductions", "n_active_margins", "n_nodes"):
+            setattr(self, f"{name}_", values(name))

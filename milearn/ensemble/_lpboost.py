@@ -1,0 +1,180 @@
+"""LPBoost: a linear program over weak learners, supervised."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._solvers._disjunctive import DisjunctiveProblem
+from ..utils._sklearn import StrOptions, fit_context, with_callbacks
+from ._base import BoostedBags
+from ._points import inherited_problem
+
+__all__ = ["LPBoost"]
+
+
+class LPBoost(BoostedBags):
+    r"""Boosting by a linear program, on instances that inherit the label of their bag.
+
+    The ensemble :math:`F(x) = \sum_k \alpha_k h_k(x)` of weak learners
+    :math:`h_k(x) \in \{-1, 1\}` solves
+
+    .. math::
+
+        \min_{\alpha \ge 0} \; \sum_k \alpha_k
+        + C \sum_i c_i \sum_j [1 - y_i F(x_{ij})]_+ ,
+
+    where :math:`c_i` is the weight of a bag. Learners are generated: one is added while its score
+    under the dual variables, :math:`\sum_{ij} u_{ij} y_i h(x_{ij})`, exceeds 1, and the program is
+    solved again from the last basis. With stumps and with balls the best of all learners is found
+    each time, so that the result is the optimum over all of them.
+
+    On a plain matrix (bags of one instance) this is supervised LPBoost. On bags it ignores that
+    instances of a positive bag may be negative: the naive counterpart of :class:`DPBoost`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of an instance's slack against the sum of the weights. Above zero.
+    learner : {"stump", "rbf"} or classifier, default="stump"
+        Weak learners: thresholds on a feature; thresholds on the distance from a training
+        instance, which are thresholded RBF features of any width; or a scikit-learn classifier
+        that takes ``sample_weight``, fitted anew in each round.
+    max_learners : int, default=1000
+        Most learners in the program at a time.
+    n_centers : int, default=1000
+        Most training instances that are centres for ``learner="rbf"``; of more, a fixed
+        pseudo-random choice is taken.
+    labels : {"inherit"}, default="inherit"
+        What the label of an instance is: that of its bag.
+    tol : float, default=1e-4
+        A learner with a score above 1 + tol is added. The optimum is no further below
+        ``objective_`` than by this share of it.
+    time_limit : float, default=None
+        Seconds for each class, after which the best found is returned.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+    n_jobs : int, default=None
+        Workers for classes.
+    verbose : bool or int, default=False
+        Whether to print the bounds after each round.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    alpha_ : ndarray of shape (n_learners,), or list of them, one a class
+        Weights above zero, falling.
+    learners_ : list, or list of lists
+        The learners of these weights: ``Stump(feature, threshold, sign)`` is ``sign`` where the
+        feature is above the threshold (feature -1: everywhere); ``Ball(center, threshold, sign)``
+        is ``sign`` where the squared distance is; ``Fitted(estimator)``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above.
+    lower_bound_ : float or ndarray of shape (n_classes,)
+        Bound of the problem: over all learners for stumps and balls, over those that were
+        generated for a classifier.
+    gap_ : float or ndarray of shape (n_classes,)
+        ``objective_ - lower_bound_``.
+    objective_history_ : ndarray, or list of ndarray
+        Best value after each time that no learner was left to add.
+    feature_importances_ : ndarray of shape (n_features,)
+        Share of each feature in the weights of stumps; absent for balls.
+    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
+        Row of the highest instance of each training bag.
+    n_iter_ : int or ndarray of shape (n_classes,)
+    converged_ : bool or ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When ``max_learners`` or ``time_limit`` ended it.
+
+    Raises
+    ------
+    TypeError
+        For a learner that is no classifier or takes no weights.
+    milearn.exceptions.SolverError
+        When a linear program is not solved; the message names the status.
+
+    See Also
+    --------
+    DPBoost : Asks for one instance of a positive bag only.
+    milearn.preprocessing.SingleInstance : Any scikit-learn estimator on inherited labels.
+
+    Notes
+    -----
+    [1]_ adds one learner a round and stops by the same rule; here up to ten are added, the best of
+    each feature. The constant learners 1 and -1 belong to the stumps, in place of an intercept.
+
+    References
+    ----------
+    .. [1] A. Demiriz, K. P. Bennett, J. Shawe-Taylor. Linear Programming Boosting via Column
+       Generation. Machine Learning 46, 2002.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from milearn.ensemble import LPBoost
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = LPBoost(C=0.1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BoostedBags._parameter_constraints,
+        "labels": [StrOptions({"inherit"})],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        learner: Any = "stump",
+        max_learners: int = 1000,
+        n_centers: int = 1000,
+        labels: str = "inherit",
+        tol: float = 1e-4,
+        time_limit: float | None = None,
+        pos_label: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.learner = learner
+        self.max_learners = max_learners
+        self.n_centers = n_centers
+        self.labels = labels
+        self.tol = tol
+        self.time_limit = time_limit
+        self.pos_label = pos_label
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LPBoost:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit(X, y, sample_weight)
+
+    def _problem(
+        self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
+    ) -> DisjunctiveProblem:
+        return inherited_problem(point_of, offsets, positive, costs)

@@ -1,0 +1,231 @@
+"""DPBoost and LPBoost as estimators: attributes, stages, stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from milearn import Bags
+from milearn._solvers import _disjunctive
+from milearn.datasets import make_ambiguous_plane, make_bags
+from milearn.ensemble import DPBoost, LPBoost
+from milearn.ensemble._learners import Ball, Fitted, Stump
+from milearn.ensemble._points import distinct_points
+from milearn.exceptions import SolverError
+
+LEARNERS = {
+    "stump": "stump",
+    "rbf": "rbf",
+    "tree": DecisionTreeClassifier(max_depth=2, random_state=0),
+}
+
+
+@pytest.fixture(scope="module")
+def bags():
+    return make_bags(n_bags=20, n_features=4, bag_size=(1, 4), random_state=3)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("build", [DPBoost, LPBoost])
+def test_stages_end_in_the_decision_function(bags, name, build):
+    X, y = bags
+    model = build(learner=LEARNERS[name]).fit(X, y)
+    stages = list(model.staged_decision_function(X))
+    assert len(stages) == len(model.alpha_) == len(model.learners_)
+    assert (stages[-1] == model.decision_function(X)).all()
+    assert (model.alpha_ > 0).all()
+    assert (np.diff(model.alpha_) <= 0).all()
+    kind = {"stump": Stump, "rbf": (Ball, Stump), "tree": (Fitted, Stump)}[name]
+    assert all(isinstance(learner, kind) for learner in model.learners_)
+    assert model.lower_bound_ <= model.objective_
+    if name == "rbf":
+        assert not hasattr(model, "feature_importances_")
+    else:
+        assert model.feature_importances_.shape == (4,)
+        assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_three_classes_are_one_versus_rest():
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    X = Bags.from_list([rng.normal(size=(2, 3)) + 4 * np.eye(3)[label] for label in y])
+    model = DPBoost().fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.decision_function(X).shape == (24, 3)
+    assert len(model.alpha_) == len(model.learners_) == 3
+    assert model.objective_.shape == model.gap_.shape == (3,)
+    for label in range(3):
+        alone = DPBoost().fit(X, y == label)
+        assert alone.objective_ == model.objective_[label]
+        assert (alone.decision_function(X) == model.decision_function(X)[:, label]).all()
+    assert (list(model.staged_decision_function(X))[-1] == model.decision_function(X)).all()
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_importances_name_the_feature_that_tells():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 5))
+    model = LPBoost().fit(X, X[:, 3] > 0.2)
+    assert np.argmax(model.feature_importances_) == 3
+    assert model.feature_importances_[3] == 1.0
+
+
+def test_stump_and_ball_are_what_the_documentation_says():
+    X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    model = LPBoost(C=10.0).fit(X, [0, 0, 1, 1])
+    assert model.learners_ == [Stump(0, 1.5, 1)]
+    assert model.objective_ == 1.0
+    ring = LPBoost(C=10.0, learner="rbf").fit(X, [0, 1, 1, 0])
+    (ball,) = [each for each in ring.learners_ if isinstance(each, Ball)][:1]
+    inside = ((X - ball.center) ** 2).sum(axis=1) > ball.threshold
+    assert set(np.where(inside, ball.sign, -ball.sign)) == {-1, 1}
+
+
+def test_weight_of_two_is_a_repetition_to_the_last_digit(bags):
+    X, y = bags
+    weight = np.random.default_rng(0).integers(0, 3, size=len(X))
+    repeated = np.repeat(np.arange(len(X)), weight)
+    weighted = DPBoost().fit(X, y, sample_weight=weight)
+    copied = DPBoost().fit(X[repeated], y[repeated])
+    assert weighted.objective_ == copied.objective_
+    assert weighted.lower_bound_ == copied.lower_bound_
+    assert (weighted.decision_function(X) == copied.decision_function(X)).all()
+
+
+def test_distinct_points_do_not_depend_on_order_or_format():
+    rng = np.random.default_rng(0)
+    X = rng.integers(-2, 3, size=(300, 3)).astype(float)
+    rows, point_of = distinct_points(X)
+    assert len(rows) == len(np.unique(X, axis=0))
+    assert (X[rows[point_of]] == X).all()
+    shuffled = rng.permutation(300)
+    moved, _ = distinct_points(X[shuffled])
+    assert (X[shuffled][moved] == X[rows]).all()
+    sparse_rows, sparse_points = distinct_points(sparse.csr_array(X))
+    assert (point_of == sparse_points).all()
+    assert (rows == sparse_rows).all()
+    assert (distinct_points(np.where(X == 0, -0.0, X))[1] == point_of).all()
+
+
+# -- stops -----------------------------------------------------------------------------------------
+
+
+def refitted(model, X, y):
+    return model.decision_function(X), model.n_features_in_, vars(model).copy()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SolverError])
+def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error):
+    X, y = bags
+    fresh, used = DPBoost(), DPBoost().fit(X[:, [0, 1]], y)
+    before = refitted(used, X[:, [0, 1]], y)
+    calls = []
+    solve = _disjunctive.LPModel.solve
+
+    def broken(self, **options):
+        calls.append(1)
+        if len(calls) == 3:
+            raise error("stop")
+        return solve(self, **options)
+
+    monkeypatch.setattr(_disjunctive.LPModel, "solve", broken)
+    for model in (fresh, used):
+        calls.clear()
+        with pytest.raises(error):
+            model.fit(X, y)
+        assert len(calls) == 3
+    assert not [name for name in vars(fresh) if name.endswith("_")]
+    assert vars(used) == before[2]
+    assert (used.decision_function(X[:, [0, 1]]) == before[0]).all()
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_time_limit_returns_the_best_found_with_its_gap(branch):
+    X, y = make_bags(n_bags=60, random_state=0)
+    model = DPBoost(time_limit=0.05, branch=branch)
+    with pytest.warns(ConvergenceWarning, match="stopped early by time_limit"):
+        model.fit(X, y)
+    assert not model.converged_
+    assert 0 <= model.lower_bound_ <= model.objective_ < np.inf
+    assert model.decision_function(X).shape == (60,)
+
+
+def test_limits_of_learners_and_reductions():
+    rng = np.random.default_rng(0)
+    X = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)])
+    y = np.arange(12) % 2
+    full = DPBoost(max_rows=10_000).fit(X, y)
+    assert full.converged_
+    with pytest.warns(ConvergenceWarning, match="stopped early by max_learners"):
+        few = DPBoost(max_learners=1).fit(X, y)
+    assert not few.converged_
+    assert few.n_generated_ == 1
+    assert few.lower_bound_ <= full.lower_bound_ * (1 + 1e-3)
+    weak = DPBoost(max_rows=1).fit(X, y)
+    assert not weak.converged_
+    assert weak.lower_bound_ < full.lower_bound_ <= weak.objective_ * (1 + 1e-3)
+
+
+def test_nodes_that_end_a_search_are_named():
+    rng = np.random.default_rng(0)
+    X = Bags.from_list([rng.normal(size=(4, 2)) for _ in range(12)])
+    y = np.arange(12) % 2
+    with pytest.warns(ConvergenceWarning, match="stopped early by max_nodes"):
+        model = DPBoost(C=5.0, branch=True, max_nodes=3).fit(X, y)
+    assert model.lower_bound_ < model.objective_
+    assert model.n_nodes_ >= 3
+
+
+@pytest.mark.parametrize(
+    ("learner", "error", "message"),
+    [
+        ("tree", ValueError, "learner='tree' is unknown"),
+        (DecisionTreeClassifier, TypeError, "is not a classifier"),
+        (3, TypeError, "is not a classifier"),
+        (KNeighborsClassifier(), TypeError, "takes no sample_weight"),
+    ],
+)
+def test_learners_that_cannot_serve_are_refused(bags, learner, error, message):
+    with pytest.raises(error, match=message):
+        DPBoost(learner=learner).fit(*bags)
+
+
+def test_importances_need_learners_that_have_them(bags):
+    model = DPBoost(learner=LogisticRegression(C=100.0))
+    with pytest.raises(AttributeError, match="has feature_importances_ when"):
+        _ = model.feature_importances_
+    model.fit(*bags)
+    with pytest.raises(AttributeError, match="has feature_importances_ when"):
+        _ = model.feature_importances_
+
+
+def test_verbose_tells_the_bounds(bags, capsys):
+    DPBoost(verbose=True).fit(*bags)
+    assert "[DPBoost] problem 1/1: objective" in capsys.readouterr().out
+
+
+def test_text_sized_sparse_input():
+    X, y = make_bags(n_bags=30, n_features=3000, sparse=True, density=0.01, random_state=0)
+    model = DPBoost(max_rows=50, tol=1e-4).fit(X, y)
+    assert model.score(X, y) > 0.9
+    dense = DPBoost(max_rows=50, tol=1e-4).fit(X.with_instances(X.instances.toarray()), y)
+    assert (dense.decision_function(X) == model.decision_function(X)).all()
+
+
+# -- the plane -------------------------------------------------------------------------------------
+
+
+def test_boosting_finds_the_positive_instances_of_the_plane():
+    X, y, labels = make_ambiguous_plane(20, random_state=1, return_instance_labels=True)
+    ours = DPBoost(learner="rbf").fit(X, y)
+    naive = LPBoost(learner="rbf").fit(X, y)
+    right = np.mean((ours.instance_decision_function(X) > 0) == labels)
+    wrong = np.mean((naive.instance_decision_function(X) > 0) == labels)
+    assert right > 0.95
+    assert wrong < 0.7
+    assert ours.n_active_reductions_ <= ours.n_reductions_
