@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "zhang2009",
     "zhang2011",
 )
+MODULES: tuple[str, ...] = ("andrews2003",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

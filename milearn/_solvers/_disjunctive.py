@@ -287,7 +287,7 @@ class Relaxation:
 
     def solve(self, time_limit: float = np.inf) -> bool:
         """Solve the program as it stands; False when the time was over before it was solved."""
-        result = self.model.solve(primal=False, time_limit=time_limit)
+        result = self.model.solve(primal=not self._changed_rows, time_limit=time_limit)
         if result is None:
             self._pad()
             return False
@@ -555,8 +555,10 @@ class Relaxation:
         stops = np.r_[firsts[1:], len(pieces)]
         before = self.n_reductions
         for b, places in wanted.items():
-            mine = range(firsts[b], stops[b])
-            self._reduce(pieces, lacking, mine, np.array(places))
+            left = most - (self.n_reductions - before)
+            if left <= 0:
+                break
+            self._reduce(pieces, lacking, range(firsts[b], stops[b]), np.array(places), left)
         self._changed_rows = True
         return self.n_reductions - before, largest
 
@@ -611,14 +613,20 @@ class Relaxation:
         return parts
 
     def _reduce(
-        self, pieces: list[_Piece], lacking: np.ndarray, mine: range, places: np.ndarray
+        self,
+        pieces: list[_Piece],
+        lacking: np.ndarray,
+        mine: range,
+        places: np.ndarray,
+        most: int,
     ) -> None:
         bag = self.bags[pieces[mine[0]].bag]
         for number in mine:
             piece = pieces[number]
-            asked = places[lacking[number, places] > 0.0]
+            asked = places[lacking[number, places] > 0.0][:most]
             if not len(asked):
                 continue
+            most -= len(asked)
             place = max(piece.disjunct, 0)
             if piece.point >= 0:
                 place = self._split(bag, place, piece.point)

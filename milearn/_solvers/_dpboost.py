@@ -20,7 +20,7 @@ from ._disjunctive import DisjunctiveProblem, Prices, Relaxation, score_columns
 __all__ = ["DPResult", "Limits", "LearnerPool", "relax", "solve_disjunctive"]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
-_LEARNERS_A_ROUND = 10
+_LEARNERS_A_ROUND = 5
 _TRANSFERS_A_ROUND = 500
 _REDUCTIONS_A_ROUND = 100
 # Learners without weight are taken out above this number, when their score is this far below 1.

@@ -219,6 +219,15 @@ class LPModel:
             )
         )  # type: ignore[return-value]
 
+    def copied(self) -> LPModel:
+        """The same program in a model that was never solved."""
+        copy = LPModel()
+        for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
+            other.position, other.size = mine.position.copy(), mine.size
+            other.lower, other.upper = mine.lower.copy(), mine.upper.copy()
+        self._checked(copy._highs.passModel(self._highs.getLp()), "copying the program")
+        return copy
+
     def blank(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Zeros of the shapes of ``x``, ``y`` and ``reduced`` of a solution."""
         n, m = len(self._columns.position), len(self._rows.position)

@@ -172,7 +172,7 @@ def test_limits_of_learners_and_reductions():
 
 
 def test_nodes_that_end_a_search_are_named():
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(2)
     X = Bags.from_list([rng.normal(size=(4, 2)) for _ in range(12)])
     y = np.arange(12) % 2
     with pytest.warns(ConvergenceWarning, match="stopped early by max_nodes"):
