@@ -14,8 +14,11 @@ MODULES: tuple[str, ...] = (
     "guo2009_bounds",
     "zhang2009",
     "zhang2011",
+    "andrews2003",
+    "guo2009",
+    "guo2009_bounds",
+    "zhang2009",
 )
-MODULES: tuple[str, ...] = ("andrews2003",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
