@@ -10,14 +10,11 @@ HELP = "published tables again: our figure beside the published one"
 
 # One module a paper.
 MODULES: tuple[str, ...] = (
-    "guo2009",
-    "guo2009_bounds",
-    "zhang2009",
-    "zhang2011",
     "andrews2003",
     "guo2009",
     "guo2009_bounds",
     "zhang2009",
+    "zhang2011",
 )
 
 

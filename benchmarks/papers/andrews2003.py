@@ -232,10 +232,17 @@ def plot_figure1(cells: dict[tuple[int, int], list[Any]], path: Path, repeats: i
 
 
 def figure2(args: argparse.Namespace) -> int:
-    X, y, labels = make_ambiguous_plane(20, ambiguity=3, random_state=0, return_instance_labels=True)
+    X, y, labels = make_ambiguous_plane(
+        20, ambiguity=3, random_state=0, return_instance_labels=True
+    )
     models = four_models(X, y, labels, C=1.0)
     rows = [
-        [name, f"{100 * grid_accuracy(model):.1f}", f"{PUBLISHED[name]:.1f}", str(len(model.alpha_))]
+        [
+            name,
+            f"{100 * grid_accuracy(model):.1f}",
+            f"{PUBLISHED[name]:.1f}",
+            str(len(model.alpha_)),
+        ]
         for name, model in models.items()
     ]
     print(format_table(["", "accuracy %", "published", "learners"], rows, align="lrrr"))
@@ -352,7 +359,9 @@ def real(args: argparse.Namespace) -> int:
         for fold in range(n_folds)
     ]
     with RecordFile(args.out / "dpboost-real.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=args.jobs, label="dpboost-real", function=run_real)
+        records, complete = run(
+            tasks, file, jobs=args.jobs, label="dpboost-real", function=run_real
+        )
     print(real_table(tasks, records))
     failed = sum("error" in record for record in records.values())
     print(
@@ -409,7 +418,9 @@ def warm(args: argparse.Namespace) -> int:
         steps = {"warm": 0, "scratch": 0}
         solve = LPModel.solve
 
-        def timed(self: Any, _solve: Any = solve, _s: Any = seconds, _n: Any = steps, **options: Any):
+        def timed(
+            self: Any, _solve: Any = solve, _s: Any = seconds, _n: Any = steps, **options: Any
+        ):
             copy = self.copied()
             begin = time.process_time()
             found = _solve(self, **options)

@@ -32,9 +32,7 @@ class LearnerPool(Protocol):
 
     exact: bool  # whether ``price`` finds the best score of all
 
-    def price(
-        self, prices: Prices, limit: float, most: int
-    ) -> tuple[float, list[Any], np.ndarray]:
+    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
         """The best score found, and learners above a limit with their columns (k, n_points)."""
         ...
 
@@ -48,9 +46,7 @@ class _Recorded:
         self._pool = pool
         self._memory: dict[bytes, tuple[Any, np.ndarray]] = {}
 
-    def price(
-        self, prices: Prices, limit: float, most: int
-    ) -> tuple[float, list[Any], np.ndarray]:
+    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
         best, learners, columns = self._pool.price(prices, limit, most)
         for learner, column in zip(learners, columns, strict=True):
             self._memory.setdefault(column.tobytes(), (learner, column))
@@ -70,9 +66,7 @@ class _Frozen:
         self.learners = learners
         self.H = H
 
-    def price(
-        self, prices: Prices, limit: float, most: int
-    ) -> tuple[float, list[Any], np.ndarray]:
+    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
         scores = score_columns(prices, self.H)
         order = np.argsort(-scores, kind="stable")[:most]
         order = order[scores[order] > limit]

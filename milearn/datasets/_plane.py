@@ -114,7 +114,9 @@ def make_ambiguous_plane(
         short = sizes < 2
         sizes[short] = rng.poisson(ambiguity, size=int(short.sum()))
     n_positive = int(n_single) // 2
-    y = np.r_[np.ones(n_ambiguous + n_positive, dtype=np.int64), np.zeros(n_single - n_positive, int)]
+    y = np.r_[
+        np.ones(n_ambiguous + n_positive, dtype=np.int64), np.zeros(n_single - n_positive, int)
+    ]
     sizes = np.r_[sizes, np.ones(n_single, dtype=np.intp)]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     labels = np.repeat(y, sizes)

@@ -103,9 +103,7 @@ class _CutPool:
     exact = True
     table: SlotTable
 
-    def price(
-        self, prices: Prices, limit: float, most: int
-    ) -> tuple[float, list[Any], np.ndarray]:
+    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
         best, cuts = best_cuts(self.table, prices, limit, most)
         learners, columns = [], np.empty((len(cuts), self.table.n_points), dtype=np.int8)
         for k, (_, slot, sign) in enumerate(cuts):
@@ -166,9 +164,7 @@ class EstimatorPool:
         self.X = X
         self.learner = learner
 
-    def price(
-        self, prices: Prices, limit: float, most: int
-    ) -> tuple[float, list[Any], np.ndarray]:
+    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
         weights = prices.linear.copy()
         for group in prices.groups:
             total = float(group.shares.sum())

@@ -110,9 +110,7 @@ CASES = [(seed, C) for seed in range(6) for C in (0.3, 1.0, 5.0)]
 @pytest.mark.parametrize(("seed", "C"), CASES)
 def test_generated_program_reaches_the_full_one(seed, C):
     problem, X, _, _ = small_problem(seed, C=C)
-    found = relax(
-        problem, StumpPool(X), Limits(None), tol=1e-9, max_learners=1000, max_rows=10_000
-    )
+    found = relax(problem, StumpPool(X), Limits(None), tol=1e-9, max_learners=1000, max_rows=10_000)
     assert found.stopped == ""
     expected = full_relaxation(problem, all_columns(X))
     assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)

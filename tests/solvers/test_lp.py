@@ -121,9 +121,7 @@ def test_time_that_is_over():
     c, A, b = random_program(0, m=200, n=150)
     model = LPModel()
     columns = model.add_columns(c)
-    model.add_rows(
-        b, starts=150 * np.arange(200), columns=np.tile(columns, 200), values=A.ravel()
-    )
+    model.add_rows(b, starts=150 * np.arange(200), columns=np.tile(columns, 200), values=A.ravel())
     assert model.solve(time_limit=0.0) is None
     found = model.solve(time_limit=100.0)
     assert found.objective == pytest.approx(expected(c, A, b), rel=1e-8)
