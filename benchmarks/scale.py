@@ -10,6 +10,7 @@ HELP = "time and memory against the size of the data, with slopes"
 
 # One module a method.
 MODULES: tuple[str, ...] = (
+    "dpboost",
     "m3ic",
     "sdpmil",
 )

@@ -59,11 +59,13 @@ def grid_accuracy(model: Any) -> float:
     return float(np.mean((model.decision_function(points) > 0) == (sides > 0)))
 
 
-def active_share(model: DPBoost, X: Bags, y: np.ndarray) -> float:
-    """Share of dual variables above zero among all margins and the reductions in the program."""
-    margins = X.n_instances
-    active = model.n_active_margins_ + model.n_active_reductions_
-    return float(active / (margins + max(model.n_reductions_, 0)))
+def active_shares(model: DPBoost, X: Bags) -> tuple[float, float]:
+    """Shares of the dual variables above zero: of one margin an instance, of the reductions.
+
+    Of the reductions only those in the program are counted; there may be many more.
+    """
+    margins = float(model.n_active_margins_ / X.n_instances)
+    return margins, float(model.n_active_reductions_ / max(1, model.n_reductions_))
 
 
 @dataclass(frozen=True)
@@ -123,13 +125,12 @@ def _plane_result(task: PlaneTask) -> dict[str, Any]:
     inside = np.isin(X.bag_index, train)
     models = four_models(X[np.sort(train)], y[np.sort(train)], labels[inside], task.C)
     ours = models["DPBoost"]
-    possible = int(X.sizes[np.sort(train)][: int((kinds[train] == 2).sum())].sum())
+    margins, reductions = active_shares(ours, X[np.sort(train)])
     return {
         "accuracy": {name: grid_accuracy(model) for name, model in models.items()},
-        "active": active_share(ours, X[np.sort(train)], y[np.sort(train)]),
+        "active_margins": margins,
+        "active_reductions": reductions,
         "reductions": int(ours.n_reductions_),
-        "active_reductions": int(ours.n_active_reductions_),
-        "ambiguous_instances": possible,
         "relative_gap": float(ours.gap_ / ours.objective_),
         "learners": len(ours.alpha_),
     }
@@ -150,11 +151,12 @@ def figure1(args: argparse.Namespace) -> int:
     cells = collected(tasks, records)
     print(figure1_table(cells))
     print(
-        f"\nAccuracy in percent on a grid of 21 x 21 points outside the margin, mean +- standard\n"
-        f"deviation over {repeats} drawn plane(s) x {N_FOLDS} folds (trained on four of five); balls"
-        f" of any\nradius around training instances, C = 1, at most {MAX_ROWS} reductions; no "
-        "parameter was chosen.\nactive: dual variables above zero, of all margins and reductions "
-        "in the program.\nPublished (one plane of its own, lambda 3, |I| 20): "
+        "\nAccuracy in percent on a grid of 21 x 21 points outside the margin, mean +- standard\n"
+        f"deviation over {repeats} drawn plane(s) x {N_FOLDS} folds (trained on four of five). "
+        "Balls of any\nradius around training instances, C = 1, at most "
+        f"{MAX_ROWS} reductions; no parameter was chosen.\nDPBoost: learners with weight; dual "
+        "variables above zero, of one margin an instance and of\nthe reductions in the program; "
+        "gap relative to the objective.\nPublished (one plane of its own, lambda 3, |I| 20): "
         + ", ".join(f"{key} {value}" for key, value in PUBLISHED.items())
     )
     failed = sum("error" in record for record in records.values())
@@ -182,11 +184,12 @@ def figure1_table(cells: dict[tuple[int, int], list[Any]]) -> str:
             values = [result["accuracy"][name] for result in results]
             row.append(percent(float(np.mean(values)), float(np.std(values))))
         gap = float(np.mean([result["relative_gap"] for result in results]))
-        active = float(np.mean([result["active"] for result in results]))
-        rows.append([*row, percent(active), percent(gap)])
-    return format_table(
-        ["|I|", "lambda", *PUBLISHED, "active %", "gap %"], rows, align="rr" + 6 * "r"
-    )
+        for name in ("active_margins", "active_reductions"):
+            row.append(percent(float(np.mean([result[name] for result in results]))))
+        learners = float(np.mean([result["learners"] for result in results]))
+        rows.append([*row, percent(gap), f"{learners:.0f}"])
+    header = ["|I|", "lambda", *PUBLISHED, "margins %", "reductions %", "gap %", "learners"]
+    return format_table(header, rows, align="r" * len(header))
 
 
 def plot_figure1(cells: dict[tuple[int, int], list[Any]], path: Path, repeats: int) -> Path | None:
@@ -248,11 +251,10 @@ def figure2(args: argparse.Namespace) -> int:
     print(format_table(["", "accuracy %", "published", "learners"], rows, align="lrrr"))
     ours = models["DPBoost"]
     print(
-        f"\n|I| = 20, lambda = 3: {int(X.sizes[:20].sum())} ambiguous instances, {X.n_instances} in "
-        f"all. DPBoost: objective {ours.objective_:.4f}, lower bound {ours.lower_bound_:.4f};\n"
-        f"{ours.n_active_reductions_} of {ours.n_reductions_} reductions and "
-        f"{ours.n_active_margins_} margins have a dual variable above zero, a share of "
-        f"{100 * active_share(ours, X, y):.1f} %."
+        f"\n|I| = 20, lambda = 3: {int(X.sizes[:20].sum())} ambiguous instances, {X.n_instances} "
+        f"in all. DPBoost: objective {ours.objective_:.4f},\nlower bound {ours.lower_bound_:.4f}; "
+        f"dual variables above zero: of {ours.n_active_reductions_} of {ours.n_reductions_} "
+        f"reductions in the program\nand of {ours.n_active_margins_} of {X.n_instances} margins."
     )
     path = plot_figure2(models, X, y, args.out / "andrews2003-figure2.png")
     if path is not None:
@@ -403,68 +405,8 @@ def real_table(tasks: list[RealTask], records: dict[str, Any]) -> str:
     return format_table(header, rows, align="llrrrrrr")
 
 
-# -- warm starts -------------------------------------------------------------------------------------
-
-
-def warm(args: argparse.Namespace) -> int:
-    """Each linear program of a fit twice: from the last basis, and as a new model."""
-    from milearn._solvers._lp import LPModel
-
-    rounds = 1 if args.fast else 3
-    data = load("elephant")
-    totals = []
-    for _ in range(rounds):
-        seconds = {"warm": 0.0, "scratch": 0.0}
-        steps = {"warm": 0, "scratch": 0}
-        solve = LPModel.solve
-
-        def timed(
-            self: Any, _solve: Any = solve, _s: Any = seconds, _n: Any = steps, **options: Any
-        ):
-            copy = self.copied()
-            begin = time.process_time()
-            found = _solve(self, **options)
-            middle = time.process_time()
-            again = _solve(copy)
-            _s["warm"] += middle - begin
-            _s["scratch"] += time.process_time() - middle
-            _n["warm"] += found.n_iter
-            _n["scratch"] += again.n_iter
-            if abs(found.objective - again.objective) > 1e-6 * max(1.0, abs(found.objective)):
-                raise AssertionError(f"{found.objective} from the basis, {again.objective} anew")
-            _s["count"] = _s.get("count", 0) + 1
-            return found
-
-        LPModel.solve = timed  # type: ignore[method-assign]
-        try:
-            DPBoost(C=1.0).fit(data.bags, data.y)
-        finally:
-            LPModel.solve = solve  # type: ignore[method-assign]
-        totals.append((seconds, steps))
-    rows = [
-        [
-            f"{seconds['count']:.0f}",
-            duration(seconds["warm"]),
-            duration(seconds["scratch"]),
-            f"{seconds['scratch'] / seconds['warm']:.1f}",
-            str(steps["warm"]),
-            str(steps["scratch"]),
-        ]
-        for seconds, steps in totals
-    ]
-    header = ["programs", "warm", "scratch", "ratio", "steps warm", "steps scratch"]
-    print(format_table(header, rows, align="rrrrrr"))
-    print(
-        "\nDPBoost(C=1.0) on Elephant: every linear program of the fit is solved from the last basis"
-        "\nand again as a new model (presolve on, HiGHS's dual simplex); both values are compared."
-        "\nCPU seconds inside HiGHS, a row a round."
-    )
-    return 0
-
-
 REPORTS = (
     Report("andrews2003-figure1", "Andrews & Hofmann 2003, Figure 1 on a plane of ours", figure1),
     Report("andrews2003-figure2", "Andrews & Hofmann 2003, Figure 2: decision boundaries", figure2),
     Report("dpboost-real", "DPBoost on Musk and Corel, which the paper could not reach", real),
-    Report("dpboost-warm", "warm starts of DPBoost against solving from scratch", warm),
 )

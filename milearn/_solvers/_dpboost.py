@@ -17,7 +17,7 @@ import numpy as np
 
 from ._disjunctive import DisjunctiveProblem, Prices, Relaxation, score_columns
 
-__all__ = ["DPResult", "Limits", "LearnerPool", "relax", "solve_disjunctive"]
+__all__ = ["DPResult", "LearnerPool", "Limits", "relax", "solve_disjunctive"]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
 _LEARNERS_A_ROUND = 5
@@ -157,7 +157,7 @@ def relax(
     max_rows: int,
     start: tuple[list[Any], np.ndarray] | None = None,
     cutoff: float = np.inf,
-    on_round: Callable[[Relaxation, float], None] | None = None,
+    on_round: Callable[[Relaxation, float], object] | None = None,
 ) -> Relaxed:
     """Solve the relaxation of a program by generation of learners and reductions.
 

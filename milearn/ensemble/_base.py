@@ -65,13 +65,13 @@ class BoostedBags(CallbackSupport, BagClassifier):
         return {"tol": self.tol, "max_learners": self.max_learners}
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        before = dict(vars(self))
+        before = dict(self.__dict__)
         try:
             return self._fit_anew(X, y, sample_weight)
         except BaseException:
             # Whatever ends a fit, a stop from the keyboard too, leaves what was there before.
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def _fit_anew(self, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -186,7 +186,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
     def _ensembles(self) -> list[tuple[list[Any], np.ndarray]]:
         if self._binary:
-            return [(self.learners_, self.alpha_)]
+            return [(self.learners_, self.alpha_)]  # type: ignore[list-item]
         return list(zip(self.learners_, self.alpha_, strict=True))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:

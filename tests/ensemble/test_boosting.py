@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
@@ -196,7 +196,7 @@ def test_learners_that_cannot_serve_are_refused(bags, learner, error, message):
 
 
 def test_importances_need_learners_that_have_them(bags):
-    model = DPBoost(learner=LogisticRegression(C=100.0))
+    model = DPBoost(learner=GaussianNB())
     with pytest.raises(AttributeError, match="has feature_importances_ when"):
         _ = model.feature_importances_
     model.fit(*bags)

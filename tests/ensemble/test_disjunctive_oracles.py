@@ -229,8 +229,8 @@ def random_prices(rng, n):
 def naive_score(prices, h):
     total = sum(prices.linear[x] * h[x] for x in range(len(h)))
     for group in prices.groups:
-        given = [sum(w * h[x] for w, x in zip(row, group.points)) for row in group.weights]
-        for block, u, owner in zip(group.members, group.u, group.owners):
+        given = [float(row @ h[group.points]) for row in group.weights]
+        for block, u, owner in zip(group.members, group.u, group.owners, strict=True):
             given[owner] += u * max(h[x] for x in block)
         total += max(given)
     return total
