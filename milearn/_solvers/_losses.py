@@ -1,0 +1,107 @@
+"""What a bag pays for its score: the hinge of a class, or the tube of nu-regression.
+
+A score is h(B) without the intercept; the intercept, and the width of the tube, are the best for
+the scores at hand and come out in closed form. A bag's pattern is a point of the dual problem:
+
+    hinge   c_i [1 - y_i (h_i + b)]_+
+    tube    nu eps sum_i c_i + sum_i c_i [|y_i - h_i - b| - eps]_+,   minimised over eps >= 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._grouped_svm import optimal_intercept
+
+__all__ = ["Hinge", "Tube", "weighted_tail"]
+
+
+@dataclass
+class Hinge:
+    """The hinge loss of a classifier.
+
+    Attributes
+    ----------
+    signs : ndarray of shape (n_bags,), +1.0 or -1.0
+    weights : ndarray of shape (n_bags,), above zero
+    """
+
+    signs: np.ndarray
+    weights: np.ndarray
+
+    def free(self, scores: np.ndarray) -> tuple[float, float]:
+        """The best intercept, and the width of the tube: a hinge has none."""
+        return optimal_intercept(scores, self.signs, self.weights), 0.0
+
+    def value(self, scores: np.ndarray, intercept: float) -> float:
+        """The loss with a given intercept."""
+        margins = self.signs * (scores + intercept)
+        return float(self.weights @ np.maximum(0.0, 1.0 - margins))
+
+    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
+        """A subgradient by the scores, shape (n_bags,)."""
+        margins = self.signs * (scores + intercept)
+        return np.where(margins < 1.0, -self.signs * self.weights, 0.0)
+
+
+@dataclass
+class Tube:
+    """The loss of nu-support vector regression.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n_bags,)
+    weights : ndarray of shape (n_bags,), above zero
+    nu : float in (0, 1]
+        The share of the weight that may lie outside the tube.
+    """
+
+    targets: np.ndarray
+    weights: np.ndarray
+    nu: float
+
+    def free(self, scores: np.ndarray) -> tuple[float, float]:
+        """The best intercept and half the width of the tube.
+
+        For a tube [b - eps, b + eps] the loss falls into two parts: each edge leaves nu / 2 of
+        the weight beyond it.
+        """
+        residuals = self.targets - scores
+        upper = weighted_tail(residuals, self.weights, 0.5 * self.nu)
+        lower = -weighted_tail(-residuals, self.weights, 0.5 * self.nu)
+        if upper < lower:
+            upper = lower = 0.5 * (upper + lower)
+        return 0.5 * (upper + lower), 0.5 * (upper - lower)
+
+    def value(self, scores: np.ndarray, intercept: float) -> float:
+        """The loss with a given intercept and the best width."""
+        gaps = np.abs(self.targets - scores - intercept)
+        width = max(0.0, weighted_tail(gaps, self.weights, self.nu))
+        outside = np.maximum(0.0, gaps - width)
+        return float(self.nu * width * self.weights.sum() + self.weights @ outside)
+
+    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
+        """A subgradient by the scores: the nu share of largest gaps pays, the edge in part."""
+        residuals = self.targets - scores - intercept
+        gaps = np.abs(residuals)
+        order = np.argsort(-gaps, kind="stable")
+        total = np.cumsum(self.weights[order])
+        left = np.clip(self.nu * total[-1] - (total - self.weights[order]), 0.0, None)
+        paid = np.zeros(len(gaps))
+        paid[order] = np.minimum(left, self.weights[order])
+        return -np.sign(residuals) * paid
+
+
+def weighted_tail(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The point with ``share`` of the weight above it; the middle where an interval has it."""
+    order = np.argsort(-values, kind="stable")
+    total = np.cumsum(weights[order])
+    wanted = share * total[-1]
+    rounding = 1e-12 * total[-1]
+    first = min(int(np.searchsorted(total, wanted - rounding)), len(values) - 1)
+    at = values[order[first]]
+    if abs(total[first] - wanted) <= rounding and first + 1 < len(values):
+        return float(0.5 * (at + values[order[first + 1]]))
+    return float(at)

@@ -1,0 +1,149 @@
+"""Kernels between bags against the double loop of their definitions."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels
+
+import milearn.metrics._bag_kernels as module
+from milearn import Bags
+from milearn._kernels import instance_kernel
+from milearn._set_kernels import BAG_KERNELS, instance_scales, pair_sums, row_sums, self_sums
+from milearn.metrics import bag_kernel
+
+KERNELS = [
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "linear"},
+    {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
+    {"kernel": laplacian_kernel},
+]
+
+
+def random_bags(seed, n_bags=9, d=4, largest=6):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, largest + 1, size=n_bags)
+    return Bags(rng.normal(size=(sizes.sum(), d)), np.r_[0, np.cumsum(sizes)])
+
+
+def between_instances(left, right, kernel, gamma=None, degree=3, coef0=0.0):
+    if callable(kernel):
+        return kernel(left, right)
+    known = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return pairwise_kernels(left, right, metric=kernel, filter_params=True, **known)
+
+
+def naive(X, Y, name, params):
+    """One pair of bags at a time."""
+
+    def s(A, B):
+        return between_instances(A, B, **params).sum()
+
+    def statistics(B):
+        return np.r_[B.min(axis=0), B.max(axis=0)][None]
+
+    out = np.zeros((len(X), len(Y)))
+    for i, A in enumerate(X):
+        for j, B in enumerate(Y):
+            if name == "set":
+                out[i, j] = s(A, B)
+            elif name == "mean_set":
+                out[i, j] = s(A, B) / (len(A) * len(B))
+            elif name == "normalized_set":
+                out[i, j] = s(A, B) / np.sqrt(s(A, A) * s(B, B))
+            else:
+                out[i, j] = between_instances(statistics(A), statistics(B), **params)[0, 0]
+    return out
+
+
+@pytest.mark.parametrize("params", KERNELS, ids=lambda p: str(p["kernel"])[:12])
+@pytest.mark.parametrize("name", BAG_KERNELS)
+def test_equals_the_double_loop(name, params):
+    X, Y = random_bags(0), random_bags(1, n_bags=5)
+    assert bag_kernel(X, bag_kernel=name, **params) == pytest.approx(naive(X, X, name, params))
+    assert bag_kernel(X, Y, bag_kernel=name, **params) == pytest.approx(naive(X, Y, name, params))
+
+
+@pytest.mark.parametrize("params", KERNELS[:3], ids=lambda p: p["kernel"])
+@pytest.mark.parametrize("name", BAG_KERNELS)
+def test_kinds_of_input_agree(name, params):
+    X = random_bags(2)
+    expected = bag_kernel(X, bag_kernel=name, **params)
+    as_sparse = X.with_instances(sparse.csr_array(X.instances))
+    single = X.with_instances(X.instances.astype(np.float32))
+    assert bag_kernel(as_sparse, bag_kernel=name, **params) == pytest.approx(expected)
+    assert bag_kernel(list(X), bag_kernel=name, **params) == pytest.approx(expected)
+    assert bag_kernel(single, bag_kernel=name, **params) == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 200, 8 * 37, 8 * 100, 10**6])
+@pytest.mark.parametrize("largest", [1, 6, 40])
+def test_blocks_of_any_size_give_the_same_sums(block_bytes, largest):
+    X, Y = random_bags(3, largest=largest), random_bags(4, n_bags=6, largest=largest)
+    kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
+    whole = kernel(X.instances, Y.instances)
+    by_row = np.add.reduceat(whole, X.offsets[:-1], axis=0)
+    by_pair = np.add.reduceat(by_row, Y.offsets[:-1], axis=1)
+    options = {"kernel": kernel, "block_bytes": block_bytes}
+    assert row_sums(X.instances, X.offsets, Y.instances, **options) == pytest.approx(by_row)
+    pairs = pair_sums(X.instances, X.offsets, Y.instances, Y.offsets, **options)
+    assert pairs == pytest.approx(by_pair)
+    own = kernel(X.instances, X.instances)
+    own = np.add.reduceat(np.add.reduceat(own, X.offsets[:-1], axis=0), X.offsets[:-1], axis=1)
+    assert pair_sums(X.instances, X.offsets, **options) == pytest.approx(own)
+    assert self_sums(X.instances, X.offsets, kernel) == pytest.approx(np.diagonal(own))
+
+
+def test_self_sums_of_bags_beyond_a_block():
+    X = random_bags(5, n_bags=4, largest=700)
+    kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
+    expected = [kernel(block, block).sum() for block in X]
+    assert self_sums(X.instances, X.offsets, kernel) == pytest.approx(expected)
+
+
+def test_the_matrix_of_all_instances_is_never_made():
+    rng = np.random.default_rng(0)
+    X = Bags(rng.normal(size=(6000, 5)), np.arange(0, 6001, 200))
+    tracemalloc.start()
+    try:
+        bag_kernel(X, gamma=0.1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 0.25 * 8 * 6000**2
+
+
+def test_an_instance_is_a_bag_of_one():
+    X = random_bags(6)
+    alone = Bags.singletons(X.instances)
+    for params in KERNELS:
+        matrix = bag_kernel(alone, bag_kernel="normalized_set", **params)
+        assert np.diagonal(matrix) == pytest.approx(1.0)
+        assert bag_kernel(X.instances, **params) == pytest.approx(matrix)
+    kernel, _ = instance_kernel("linear", gamma=1.0, degree=3, coef0=0.0)
+    scales = instance_scales("normalized_set", X.instances, kernel)
+    assert scales == pytest.approx(1.0 / np.linalg.norm(X.instances, axis=1))
+
+
+def test_a_bag_without_an_image_has_similarity_zero():
+    X = Bags(np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]]), [0, 1, 3])
+    matrix = bag_kernel(X, kernel="linear")
+    assert matrix == pytest.approx(np.array([[0.0, 0.0], [0.0, 1.0]]))
+
+
+def test_errors_name_the_remedy(monkeypatch):
+    X = random_bags(7)
+    with pytest.raises(ValueError, match="bag_kernel='nosuch' is unknown: choose from 'norm"):
+        bag_kernel(X, bag_kernel="nosuch")
+    with pytest.raises(ValueError, match="kernel='nosuch' is unknown: choose from 'linear'"):
+        bag_kernel(X, kernel="nosuch")
+    with pytest.raises(ValueError, match="X has 4 features but Y has 3: bags of both"):
+        bag_kernel(X, X[:, [0, 1, 2]])
+    with pytest.raises(ValueError, match=r"Bag \d has the similarity -.* with itself"):
+        bag_kernel(X, kernel="sigmoid", coef0=-5.0)
+    monkeypatch.setattr(module, "free_memory", lambda: 1e6)
+    with pytest.raises(MemoryError, match="9 x 9 bags takes 32 MiB and 1 MiB are free: .*n_comp"):
+        bag_kernel(X)
