@@ -4,7 +4,7 @@ from ._bags import Bags
 from .cluster import BAMIC, M3IC
 from .ensemble import DPBoost, LPBoost
 from .structured import MILSD
-from .svm import MISVC, SDPMIL, InstanceMISVC
+from .svm import MISVC, MISVR, SDPMIL, InstanceMISVC
 
 __version__ = "0.1.0.dev0"
 
@@ -13,6 +13,7 @@ __all__ = [
     "M3IC",
     "MILSD",
     "MISVC",
+    "MISVR",
     "SDPMIL",
     "Bags",
     "DPBoost",

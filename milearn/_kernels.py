@@ -7,9 +7,31 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    chi2_kernel,
+    cosine_similarity,
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+    sigmoid_kernel,
+)
 
-__all__ = ["instance_kernel", "resolve_gamma"]
+__all__ = ["KERNELS", "instance_kernel", "resolve_gamma"]
+
+# scikit-learn's names of kernels between rows.
+KERNELS = (
+    "additive_chi2",
+    "chi2",
+    "cosine",
+    "laplacian",
+    "linear",
+    "poly",
+    "polynomial",
+    "rbf",
+    "sigmoid",
+)
 
 
 def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None) -> float:
@@ -48,7 +70,15 @@ def instance_kernel(
         return linear_kernel, True
     if kernel == "rbf":
         return lambda left, right: rbf_kernel(left, right, gamma=gamma), True
-    if kernel == "poly":
+    if kernel == "laplacian":
+        return lambda left, right: laplacian_kernel(left, right, gamma=gamma), True
+    if kernel == "chi2":
+        return lambda left, right: chi2_kernel(left, right, gamma=gamma), True
+    if kernel == "cosine":
+        return cosine_similarity, True
+    if kernel == "additive_chi2":
+        return additive_chi2_kernel, False
+    if kernel in ("poly", "polynomial"):
         known = coef0 >= 0 and float(degree).is_integer()
         return (
             lambda left, right: polynomial_kernel(
@@ -56,6 +86,7 @@ def instance_kernel(
             ),
             known,
         )
+    assert kernel == "sigmoid", f"{kernel!r} is checked before"
     return lambda left, right: sigmoid_kernel(left, right, gamma=gamma, coef0=coef0), False
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
@@ -19,6 +19,7 @@ from ._segments import segment_argmax, segment_max
 
 __all__ = [
     "BagClassifier",
+    "BagRegressor",
     "as_bags",
     "bag_weights",
     "check_bags",
@@ -384,6 +385,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: np.ndarray
     _orientation: int = 1
+    # Whether a bag scores as its highest instance does: a promise that the bag checks hold one to.
+    _highest_decides: bool = True
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -459,3 +462,55 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if scores.ndim == 1:
             return self.classes_[(scores > 0).astype(np.intp)]
         return self.classes_[np.argmax(scores, axis=1)]
+
+
+class BagRegressor(RegressorMixin, BaseEstimator):
+    """Base of the regressors that value instances and take a bag's highest value.
+
+    A subclass implements ``_instance_scores(bags)`` of shape (n_instances,) and, where a bag's
+    value is not its highest instance's, ``_bag_scores(bags)`` of shape (n_bags,) with
+    ``_highest_decides`` false.
+    """
+
+    _highest_decides: bool = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        raise NotImplementedError
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return segment_max(self._instance_scores(bags), bags.offsets)
+
+    def _checked(self, X: Any) -> Bags:
+        check_is_fitted(self)
+        return validate_bags(self, X, reset=False, dtype=np.float64)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Value of each bag.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
+        return self._bag_scores(self._checked(X))
+
+    def predict_instances(self, X: Any) -> np.ndarray:
+        """Value of each instance, shape (n_instances,), in the order of ``X.instances``."""
+        return self._instance_scores(self._checked(X))
+
+    def witness(self, X: Any) -> np.ndarray:
+        """Row in ``X.instances`` of the instance with the highest value of each bag.
+
+        The first of several equal ones is returned.
+        """
+        bags = self._checked(X)
+        return segment_argmax(self._instance_scores(bags), bags.offsets)

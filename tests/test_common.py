@@ -31,8 +31,21 @@ SETTINGS: dict[str, list[dict]] = {
     "MISVC": [
         {},
         {"kernel": "linear"},
-        {"slack": "instance"},
-        {"kernel": "linear", "slack": "instance"},
+        {"loss": "l2", "coupling": 1.0},
+        {"loss": "epsilon_insensitive"},
+        {"bag_kernel": "minmax"},
+        {"coupling": 0.0, "bag_kernel": "mean_set"},
+        {"loss": "max"},
+        {"loss": "max", "kernel": "linear"},
+        {"loss": "max", "slack": "instance"},
+        {"loss": "max", "kernel": "linear", "slack": "instance"},
+    ],
+    "MISVR": [
+        {},
+        {"kernel": "linear"},
+        {"loss": "l2"},
+        {"loss": "epsilon_insensitive", "bag_kernel": "minmax"},
+        {"loss": "max"},
     ],
     "InstanceMISVC": [{}, {"kernel": "linear"}],
     "SDPMIL": [

@@ -119,7 +119,9 @@ def solve_coupled(
     loss : Hinge or Tube
     coupling : Coupling
     start : ndarray of shape (n_instances,), default=None
-        First shares; equal ones when None.
+        First shares. None takes the highest instances under the machine without coupling: from
+        equal shares, the linearisation at f = 0, nearly every bag is exceeded by an instance, and
+        that first problem costs more than all that follow.
     tol, max_iter : see :func:`milearn._solvers._cccp.cccp`
     qp_solver : str, default=None
     rows : {"lazy", "all"}, default="lazy"
@@ -164,13 +166,14 @@ def solve_coupled(
             solution=solution,
         )
 
-    if isinstance(start, str) and start=="uncoupled":
-        free = Coupling("l1", np.zeros(objects.n_bags))
-        sol = solve_step(objects, loss, free, equal_shares(offsets), tol=tol)
-        start = top_shares(sol.scores, offsets)
-    first = equal_shares(offsets) if start is None else start
+    if start is None:
+        alone = Coupling("l1", np.zeros(objects.n_bags))
+        machine = solve_step(
+            objects, loss, alone, equal_shares(offsets), tol=0.1 * tol, qp_solver=qp_solver
+        )
+        start = top_shares(machine.scores, offsets)
     run = cccp(
-        step, first, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
+        step, start, tol=tol, max_iter=max_iter, inner_tol=0.1 * tol, on_iteration=on_iteration
     )
     point = run.point
     return CoupledResult(

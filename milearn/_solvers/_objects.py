@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from .._segments import segment_index, segment_sum
-from ._gram import BLOCK_BYTES
+from ._gram import BLOCK_BYTES, LinearGram
 
 __all__ = ["Objects", "RowObjects", "SetObjects", "exact_bytes"]
 
@@ -124,6 +124,11 @@ class SetObjects(Objects):
 
     def _fill(self, sums: np.ndarray, weights: np.ndarray) -> None:
         """Weighted sums over each bag's rows of the Gram matrix, in blocks."""
+        if isinstance(self.gram, LinearGram):
+            mixed = self.mix(weights) @ self.gram.instances
+            product = mixed @ self.gram.instances.T
+            sums += product.toarray() if sparse.issparse(product) else product
+            return
         everything = (np.arange(self.n_instances), None)
         step = max(1, BLOCK_BYTES // (8 * self.n_instances))
         for first in range(0, self.n_instances, step):

@@ -1,5 +1,6 @@
 """Data sets: readers and writers of the field's file formats, generators, fetchers."""
 
+from ._affinity import add_irrelevant_features, make_affinity
 from ._assumption import make_false_frequency, make_single_concept, make_threshold_concepts
 from ._digits import load_digit_bags
 from ._errors import BagFileError, DownloadError
@@ -12,6 +13,7 @@ from ._plane import make_ambiguous_plane, plane_side
 __all__ = [
     "BagFileError",
     "DownloadError",
+    "add_irrelevant_features",
     "clear_data_home",
     "fetch_andrews",
     "fetch_bags",
@@ -19,6 +21,7 @@ __all__ = [
     "get_data_home",
     "load_bags",
     "load_digit_bags",
+    "make_affinity",
     "make_ambiguous_plane",
     "make_bags",
     "make_false_frequency",

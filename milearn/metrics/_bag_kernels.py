@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_array
 
 from .._bags import Bags
-from .._kernels import instance_kernel
+from .._kernels import KERNELS, instance_kernel
 from .._set_kernels import (
     BAG_KERNELS,
     BLOCK_BYTES,
@@ -18,11 +17,9 @@ from .._set_kernels import (
     minmax_vectors,
     pair_sums,
 )
-from ..base import as_bags
+from ..base import check_bags
 
 __all__ = ["bag_kernel"]
-
-_INSTANCE_KERNELS = ("linear", "poly", "rbf", "sigmoid")
 
 
 def bag_kernel(
@@ -56,11 +53,12 @@ def bag_kernel(
     Y : bags, default=None
         The bags of the columns; those of ``X`` when None.
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
-    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
-        Kernel between instances; a callable takes two matrices and returns the matrix of shape
+    kernel : str or callable, default="rbf"
+        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
+        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
         (n_left, n_right).
     gamma : float, default=None
-        Coefficient of "rbf", "poly" and "sigmoid"; 1 / n_features when None (of an instance, also
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when None (of an instance, also
         for "minmax").
     degree : float, default=3
         Degree of "poly".
@@ -104,13 +102,13 @@ def bag_kernel(
     name = bag_kernel
     if name not in BAG_KERNELS:
         raise ValueError(f"bag_kernel={name!r} is unknown: choose from {_listed(BAG_KERNELS)}.")
-    if not callable(kernel) and kernel not in _INSTANCE_KERNELS:
+    if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(
-            f"kernel={kernel!r} is unknown: choose from {_listed(_INSTANCE_KERNELS)}, or pass a "
+            f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a "
             "callable."
         )
-    left = _bags(X)
-    right = None if Y is None else _bags(Y)
+    left = check_bags(X)
+    right = None if Y is None else check_bags(Y)
     other = left if right is None else right
     if left.shape[1] != other.shape[1]:
         raise ValueError(
@@ -143,15 +141,6 @@ def bag_kernel(
 
 def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))
-
-
-def _bags(X: Any) -> Bags:
-    bags = as_bags(X)
-    if bags is None:
-        matrix = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-        return Bags.singletons(matrix)
-    check_array(bags.instances, accept_sparse="csr", dtype=[np.float64, np.float32])
-    return bags
 
 
 def _bag_sums(bags: Bags) -> Any:

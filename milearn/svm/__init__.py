@@ -2,6 +2,7 @@
 
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
+from ._misvr import MISVR
 from ._sdpmil import SDPMIL
 
-__all__ = ["MISVC", "SDPMIL", "InstanceMISVC"]
+__all__ = ["MISVC", "MISVR", "SDPMIL", "InstanceMISVC"]

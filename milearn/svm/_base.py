@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._kernels import instance_kernel, resolve_gamma
+from .._kernels import KERNELS, instance_kernel, resolve_gamma
 from .._segments import gather_rows, segment_argmax
-from .._solvers._gram import BLOCK_BYTES, KernelGram, LinearGram, clipped_gram
-from .._solvers._hard_max import HardMaxResult
+from .._solvers._gram import BLOCK_BYTES
 from .._solvers._qp import check_qp_solver
 from ..base import (
     BagClassifier,
@@ -26,11 +23,12 @@ from ..base import (
     validate_sample_weight,
 )
 from ..utils._sklearn import CallbackSupport, FitTask, Interval, StrOptions
+from ._runs import Runs, training_gram
 
 __all__ = ["HardMaxSVC"]
 
 
-class HardMaxSVC(CallbackSupport, BagClassifier):
+class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
     """Base of the machines whose bag score is the maximum of its instance scores.
 
     A subclass stores its parameters, names its solver in ``_solve`` and its starts in
@@ -40,7 +38,7 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions({"linear", "poly", "rbf", "sigmoid"}), callable],
+        "kernel": [StrOptions(set(KERNELS)), callable],
         "degree": [Interval(Real, 0.0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "coef0": [Interval(Real, None, None, closed="neither")],
@@ -58,7 +56,7 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
 
     def __sklearn_is_fitted__(self) -> bool:
         # A fit that failed leaves n_features_in_ behind, which alone would count as fitted.
-        return hasattr(self, "dual_coef_")
+        return hasattr(self, "converged_")
 
     def _solve(
         self,
@@ -68,12 +66,12 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         weights: np.ndarray,
         start: np.ndarray | None,
         on_iteration: Any,
-    ) -> HardMaxResult:
+    ) -> Any:
         raise NotImplementedError
 
     def _starts(
         self, bags: Bags, used: np.ndarray, signs: np.ndarray, rng: Any
-    ) -> list[np.ndarray | None]:
+    ) -> list[Any]:
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> HardMaxSVC:
@@ -92,10 +90,10 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
         spread = np.repeat(shares[used], np.diff(offsets))
         gamma = resolve_gamma(self.gamma, instances, spread)
-        gram = self._gram(instances, gamma)
+        rng = check_random_state(self.random_state)
+        gram = self._problem(instances, offsets, gamma, rng)
 
         tasks = [positive] if positive >= 0 else list(range(len(classes)))
-        rng = check_random_state(self.random_state)
         runs = []
         for number, task in enumerate(tasks):
             signs = np.where(codes == task, 1.0, -1.0)
@@ -113,29 +111,32 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         self.classes_ = classes
         self._orientation = -1 if positive == 0 else 1
         self.gamma_ = gamma
-        self._store(best, gram, bags, rows)
-        self._warn(best)
+        self._store(best, gram, bags, used)
+        self._warn_of(best, self._gap_tol, stacklevel=4)
         progress.end()
         return self
 
+    @property
+    def _gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return self.tol
+
+    def _problem(self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any) -> Any:
+        """What the solver works on."""
+        return self._gram(instances, gamma)
+
     def _gram(self, instances: Any, gamma: float) -> Any:
-        if self.kernel == "linear":
-            return LinearGram(instances)
         kernel, semidefinite = instance_kernel(
             self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0
         )
-        gram = KernelGram(instances, kernel, int(self.cache_size * 2**20))
-        if semidefinite:
-            return gram
-        gram, share = clipped_gram(gram)
-        if share < 0:
-            warnings.warn(
-                "The kernel matrix of the training instances is indefinite (its smallest "
-                f"eigenvalue is {share:.1e} of the largest): its negative part was dropped.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return gram
+        return training_gram(
+            instances,
+            self.kernel,
+            kernel,
+            semidefinite,
+            self.cache_size * 2**20,
+            stacklevel=5,
+        )
 
     def _run(
         self,
@@ -144,7 +145,7 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         offsets: np.ndarray,
         weights: np.ndarray,
         progress: FitTask,
-    ) -> list[HardMaxResult]:
+    ) -> list[Any]:
         if len(runs) > 1 and self.n_jobs not in (None, 1):
             # Each worker fills a cache of kernel rows of its own.
             results = Parallel(n_jobs=self.n_jobs)(
@@ -160,19 +161,9 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
                 part.end()
         return results
 
-    def _reporter(self, part: Any, number: int, n_runs: int) -> Any:
-        def report(iteration: int, objective: float) -> bool:
-            if self.verbose:
-                print(
-                    f"[{type(self).__name__}] run {number + 1}/{n_runs}, iteration {iteration}: "
-                    f"objective {objective:.6g}"
-                )
-            return part.step()
-
-        return report
-
-    def _store(self, best: list[HardMaxResult], gram: Any, bags: Bags, rows: np.ndarray) -> None:
+    def _store(self, best: list[Any], gram: Any, bags: Bags, used: np.ndarray) -> None:
         binary, turn = len(best) == 1, self._orientation
+        rows, _ = gather_rows(bags.offsets, used)
         expansions = [gram.expansion(result.rows, result.coef) for result in best]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=gram.n) for index, coef in expansions]
@@ -187,37 +178,8 @@ class HardMaxSVC(CallbackSupport, BagClassifier):
         # From the attributes, not from the solver: ties are then broken as in witness().
         scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
         witnesses = segment_argmax(turn * scores, bags.offsets)
-
-        def values(name: str) -> Any:
-            found = [getattr(result, name) for result in best]
-            return found[0] if binary else np.array(found)
-
         self.witnesses_ = witnesses[:, 0] if binary else witnesses
-        self.objective_ = values("objective")
-        histories = [np.array(result.history) for result in best]
-        self.objective_history_ = histories[0] if binary else histories
-        self.gap_ = values("gap")
-        self.n_iter_ = values("n_iter")
-        self.converged_ = values("converged")
-
-    def _warn(self, best: list[HardMaxResult]) -> None:
-        name = type(self).__name__
-        open_ended = sum(not result.converged for result in best)
-        if open_ended:
-            warnings.warn(
-                f"{name} stopped at max_iter={self.max_iter} before it settled in {open_ended} of "
-                f"{len(best)} problem(s): raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        worst = max(result.gap / max(result.objective, 1e-300) for result in best)
-        if worst > self.tol:
-            warnings.warn(
-                f"A convex step of {name} was solved to a relative duality gap of {worst:.1e} "
-                f"only (tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        self._store_run(best)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         if self.kernel == "linear":

@@ -1,4 +1,4 @@
-"""MI-SVM: the support vector machine whose bag score is its highest instance score."""
+"""The regularisation framework of Cheung & Kwok for classification; MI-SVM is its hard case."""
 
 from __future__ import annotations
 
@@ -6,21 +6,40 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._segments import gather_rows
-from .._solvers._hard_max import HardMaxResult, solve_witnesses
+from .._bags import Bags
+from .._segments import gather_rows, segment_argmax
+from .._solvers._coupled import solve_coupled
+from .._solvers._hard_max import solve_witnesses
+from .._solvers._losses import Hinge
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import HardMaxSVC
+from ._coupled_machine import CoupledMachine, check_witness_rows
 
 __all__ = ["MISVC"]
 
-_PLANNED = ("l1", "l2", "epsilon_insensitive")
 
+class MISVC(CoupledMachine, HardMaxSVC):
+    r"""Support vector classification of bags whose score is tied to that of its instances.
 
-class MISVC(HardMaxSVC):
-    r"""Support vector classification of bags with one witness a positive bag (MI-SVM).
+    Bags and instances are points of one space: an instance is a bag of one. With
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` and the bag kernel
+    :math:`\langle \phi(B), \phi(B') \rangle`, the problem is
 
-    With :math:`f(x) = \langle w, \phi(x) \rangle + b` and the score of a bag
-    :math:`f(B_i) = \max_j f(x_{ij})`, the problem is
+    .. math::
+
+        \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \, [1 - y_i f(B_i)]_+
+        + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
+
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and by ``loss``
+
+    .. math::
+
+        \ell(t) = |t| \;\text{("l1")}, \qquad t^2 \;\text{("l2")}, \qquad
+        [|t| - \varepsilon]_+ \;\text{("epsilon\_insensitive")}.
+
+    ``coupling=0`` is the support vector machine with the bag kernel. With ``loss="max"`` the two
+    scores are one, :math:`f(B_i) = \max_j f(x_{ij})`, there are no bag objects, and the problem
+    is that of MI-SVM,
 
     .. math::
 
@@ -28,51 +47,65 @@ class MISVC(HardMaxSVC):
         + C \sum_{y_i = 1} c_i \, [1 - \max_j f(x_{ij})]_+
         + C \sum_{y_i = -1} c_i \, h_i(f),
 
-    where :math:`c_i` is the weight of a bag and, by ``slack``,
-
     .. math::
 
-        h_i(f) = [1 + \max_j f(x_{ij})]_+ \;\text{("bag")}
+        h_i(f) = [1 + \max_j f(x_{ij})]_+ \;\text{(slack "bag")}
         \quad\text{or}\quad
-        h_i(f) = \sum_j [1 + f(x_{ij})]_+ \;\text{("instance")}.
+        h_i(f) = \sum_j [1 + f(x_{ij})]_+ \;\text{(slack "instance")}.
 
-    The problem is not convex in the positive bags. The concave-convex procedure replaces the
-    maximum over a positive bag by its current highest instance, the witness, solves the convex
-    problem that is left, and repeats until the witnesses stay. Negative bags stay whole. The
-    objective never rises; the result is a local minimum that depends on ``init``.
+    Neither problem is convex. The concave-convex procedure replaces a maximum, where it is concave
+    in the objective, by its current highest instances, solves the convex problem that is left, and
+    repeats until they stay. The objective never rises; the result is a local minimum that depends
+    on ``init``.
 
     Parameters
     ----------
     C : float, default=1.0
-        Cost of a bag's slack against the norm of w. Above zero.
-    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
-        Kernel between instances; a callable takes two matrices and returns the matrix of shape
-        (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with a
-        warning; "sigmoid" and callables need the whole matrix of training instances for that.
+        Cost of a bag's slack against the norm of w. Above zero. The paper's gamma is C * n_bags.
+    kernel : str or callable, default="rbf"
+        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
+        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
+        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
+        a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
+        instances for that.
     degree : float, default=3
         Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid". "scale" is 1 / (n_features * variance of the
-        instances), "auto" is 1 / n_features.
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
+        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    loss : {"max"}, default="max"
-        Loss between the score of a bag and its highest instance score. "max" makes them equal.
+    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Kernel between bags made of it, see :func:`milearn.metrics.bag_kernel`. Not used by
+        ``loss="max"``.
+    loss : {"l1", "l2", "epsilon_insensitive", "max"}, default="l1"
+        Loss between the score of a bag and its highest instance score.
+    coupling : float, default=0.1
+        Weight of that loss against the hinge (the paper's lambda). Not used by ``loss="max"``.
+    epsilon : float, default=0.1
+        Difference that costs nothing, for "epsilon_insensitive".
+    n_components : int, default=None
+        Number of landmarks of a Nystroem approximation of the kernel between instances, drawn from
+        the training instances. The problem is then solved by cutting planes over explicit
+        features, without any kernel matrix; so it is with ``kernel="linear"`` where the kernel
+        values of bags and instances do not fit into ``cache_size``.
     slack : {"bag", "instance"}, default="bag"
-        Whether a negative bag pays for its worst instance, as published, or for each of its
-        instances.
-    init : {"mean", "random"} or array-like of shape (n_bags,), default="mean"
-        First witnesses: the mean of each positive bag, an instance drawn from each, or given
-        rows of ``X.instances`` (those of negative bags are not used).
+        For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
+        each of its instances.
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First linearisation: the mean of each bag (as published), an instance drawn from each, or
+        given rows of ``X.instances``. "auto" takes the highest instances under the machine without
+        coupling, and the mean for ``loss="max"``, where the rows of negative bags are not used.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it.
+        tenth of it; by cutting planes to a tenth of it or 1e-4, whichever is larger.
     max_iter : int, default=100
         Most steps of the concave-convex procedure.
     cache_size : float, default=1000
-        Memory for kernel values in MiB. Rows that do not fit are computed again.
+        Memory for kernel values in MiB. The coupled problem needs about 3 n_bags * n_instances
+        values; rows beyond that are computed again where they do not fit.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
@@ -81,7 +114,7 @@ class MISVC(HardMaxSVC):
     qp_solver : str, default=None
         Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
-        For random starts.
+        For random starts and landmarks.
     n_jobs : int, default=None
         Workers for classes and starts.
     verbose : bool or int, default=False
@@ -91,12 +124,17 @@ class MISVC(HardMaxSVC):
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel only.
+        Weights, for the linear kernel; with ``n_components`` those of the approximate features.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Signed dual variables.
+        Coefficients of the function over kernel values of the support vectors; not with
+        cutting planes.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
+        Rows of the support vectors in the training instances. With ``bag_kernel="minmax"``
+        numbers from ``n_instances`` on stand for bags.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
+    components_, normalization_ : ndarray of shape (n_landmarks, n_features), (n_landmarks, rank)
+        With ``n_components``: the features of x are ``kernel(x, components_) @ normalization_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     gamma_ : float
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
@@ -122,31 +160,39 @@ class MISVC(HardMaxSVC):
     ------
     milearn.exceptions.SolverError
         When a dual problem is not solved.
+    MemoryError
+        Before the fit, where kernel values do not fit into ``cache_size``; the message names the
+        remedy.
 
     See Also
     --------
+    MISVR : The same for regression.
     InstanceMISVC : Labels every instance of a positive bag (mi-SVM).
 
     Notes
     -----
-    [1]_ alternates between choosing witnesses and solving an SVM; with negative bags kept whole
-    that is the concave-convex procedure of [2]_ with the hard maximum, eq. (5) there, and cannot
-    cycle. ``slack="bag"`` is the published problem. ``slack="instance"`` is what is often
-    implemented under the same name; it weighs a negative bag by its size.
+    The framework is that of [1]_; ``loss="max"`` is MI-SVM of [2]_, eq. (5) there. What differs
+    from [1]_: the default start is the machine without coupling, which costs less than the mean
+    of each bag and ends no higher; one slack a bag serves both sides of "epsilon_insensitive",
+    which makes it "l1" at epsilon zero and bounds the objective more tightly; the constraints
+    f(x_ij) - delta_i <= f(B_i) are generated as they are violated. [2]_ alternates between
+    choosing witnesses and solving an SVM; with negative bags kept whole that is the
+    concave-convex procedure and cannot cycle. ``slack="instance"`` is what is often implemented
+    as MI-SVM; it weighs a negative bag by its size.
 
     References
     ----------
-    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
-       Multiple-Instance Learning. NIPS 15, 2003.
-    .. [2] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
        ICML 2006.
+    .. [2] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
+       Multiple-Instance Learning. NIPS 15, 2003.
 
     Examples
     --------
     >>> from milearn.datasets import make_bags
     >>> from milearn.svm import MISVC
     >>> bags, y = make_bags(n_bags=40, random_state=0)
-    >>> model = MISVC(C=10.0).fit(bags, y)
+    >>> model = MISVC(C=100.0).fit(bags, y)
     >>> model.score(bags, y)
     1.0
     >>> model.witness(bags[:3]).shape
@@ -155,9 +201,9 @@ class MISVC(HardMaxSVC):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **HardMaxSVC._parameter_constraints,
-        "loss": [StrOptions({"max", *_PLANNED})],
+        **CoupledMachine._coupled_constraints,
         "slack": [StrOptions({"bag", "instance"})],
-        "init": [StrOptions({"mean", "random"}), "array-like"],
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
     }
 
     def __init__(
@@ -168,9 +214,13 @@ class MISVC(HardMaxSVC):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
-        loss: str = "max",
+        bag_kernel: str = "normalized_set",
+        loss: str = "l1",
+        coupling: float = 0.1,
+        epsilon: float = 0.1,
+        n_components: int | None = None,
         slack: str = "bag",
-        init: Any = "mean",
+        init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -187,7 +237,11 @@ class MISVC(HardMaxSVC):
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.bag_kernel = bag_kernel
         self.loss = loss
+        self.coupling = coupling
+        self.epsilon = epsilon
+        self.n_components = n_components
         self.slack = slack
         self.init = init
         self.n_init = n_init
@@ -218,12 +272,18 @@ class MISVC(HardMaxSVC):
         -------
         self
         """
-        if self.loss in _PLANNED:
-            raise NotImplementedError(
-                f"loss={self.loss!r} is not available in this version: use loss='max'."
-            )
         self._fit(X, y, sample_weight)
         return self
+
+    @property
+    def _hard(self) -> bool:
+        """Whether instances alone are the objects, and the solver that of MI-SVM."""
+        return self.loss == "max"
+
+    def _problem(self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any) -> Any:
+        if self._hard:
+            return self._gram(instances, gamma)
+        return self._objects(instances, offsets, gamma)
 
     def _solve(
         self,
@@ -233,48 +293,55 @@ class MISVC(HardMaxSVC):
         weights: np.ndarray,
         start: np.ndarray | None,
         on_iteration: Any,
-    ) -> HardMaxResult:
-        return solve_witnesses(
-            gram,
-            offsets,
-            signs,
-            weights,
-            slack=self.slack,
-            start=start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            qp_solver=self.qp_solver,
-            on_iteration=on_iteration,
-        )
+    ) -> Any:
+        options: dict[str, Any] = {
+            "start": start,
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "qp_solver": self.qp_solver,
+            "on_iteration": on_iteration,
+        }
+        if self._hard:
+            return solve_witnesses(gram, offsets, signs, weights, slack=self.slack, **options)
+        return solve_coupled(gram, Hinge(signs, weights), self._coupling(weights), **options)
 
-    def _starts(
-        self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any
-    ) -> list[np.ndarray | None]:
+    def _starts(self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any) -> list[Any]:
         _, offsets = gather_rows(bags.offsets, used)
+        if not self._hard:
+            return self._share_starts(bags, used, offsets, rng)
         first, sizes = offsets[:-1][signs > 0], np.diff(offsets)[signs > 0]
 
         def drawn() -> np.ndarray:
             return first + rng.randint(0, sizes)
 
         if not isinstance(self.init, str):
-            given = self._given_witnesses(bags)[used] - bags.offsets[:-1][used]
+            given = check_witness_rows(self.init, bags)[used] - bags.offsets[:-1][used]
             starts = [(offsets[:-1] + given)[signs > 0]]
         else:
-            starts = [None if self.init == "mean" else drawn()]
+            starts = [drawn() if self.init == "random" else None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
-    def _given_witnesses(self, bags: Any) -> np.ndarray:
-        rows = np.asarray(self.init)
-        if rows.shape != (len(bags),) or rows.dtype.kind not in "iu":
-            raise ValueError(
-                f"init has shape {rows.shape} and type {rows.dtype}: give {len(bags)} integers, "
-                "one row of X.instances a bag."
-            )
-        outside = (rows < bags.offsets[:-1]) | (rows >= bags.offsets[1:])
-        if outside.any():
-            bag = int(np.argmax(outside))
-            raise ValueError(
-                f"init[{bag}] = {rows[bag]} is not a row of bag {bag}: its rows are "
-                f"{bags.offsets[bag]} to {bags.offsets[bag + 1] - 1}."
-            )
-        return rows
+    def _store(self, best: list[Any], gram: Any, bags: Bags, used: np.ndarray) -> None:
+        self._highest_decides = self.loss == "max"
+        if self._hard:
+            super()._store(best, gram, bags, used)
+            return
+        turn = self._orientation
+        self.intercept_ = turn * np.array([result.intercept for result in best])
+        self._store_function(best, gram, bags, used, turn)
+        witnesses = segment_argmax(turn * self._instance_level(bags), bags.offsets)
+        self.witnesses_ = witnesses[:, 0] if len(best) == 1 else witnesses
+        self._store_run(best)
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        if self._hard:
+            return super()._instance_scores(bags)
+        return self._flat(self._instance_level(bags))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        if self._hard:
+            return super()._bag_scores(bags)
+        return self._flat(self._two_levels(bags)[1])
+
+    def _flat(self, scores: np.ndarray) -> np.ndarray:
+        return scores[:, 0] if len(self.intercept_) == 1 else scores

@@ -1,0 +1,306 @@
+"""The regularisation framework of Cheung & Kwok for regression, in the form of nu-SVR."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._kernels import resolve_gamma
+from .._segments import gather_rows, segment_argmax
+from .._solvers._coupled import solve_coupled
+from .._solvers._losses import Tube
+from .._solvers._qp import check_qp_solver
+from ..base import BagRegressor, validate_bags, validate_labels, validate_sample_weight
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
+from ._coupled_machine import CoupledMachine
+
+__all__ = ["MISVR"]
+
+
+class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
+    r"""Support vector regression of bags whose value is tied to that of their instances.
+
+    Bags and instances are points of one space: an instance is a bag of one. With
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` the problem is
+
+    .. math::
+
+        \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr)
+        + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
+
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and by ``loss``
+
+    .. math::
+
+        \ell(t) = |t| \;\text{("l1")}, \qquad t^2 \;\text{("l2")}, \qquad
+        [|t| - \varepsilon]_+ \;\text{("epsilon\_insensitive")}.
+
+    ``coupling=0`` is the nu-support vector regression with the bag kernel. With ``loss="max"`` the
+    value of a bag is that of its highest instance, :math:`f(B_i) = \max_j f(x_{ij})`, and there are
+    no bag objects.
+
+    The problem is not convex. The concave-convex procedure replaces a maximum, where it is concave
+    in the objective, by its current highest instances, solves the convex problem that is left, and
+    repeats until they stay. The objective never rises; the result is a local minimum that depends
+    on ``init``.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Bound on the share of bags outside the tube.
+    C : float, default=1.0
+        Cost of a bag's distance from the tube against the norm of w. The paper's gamma is
+        C * n_bags.
+    kernel : str or callable, default="rbf"
+        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
+        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
+        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
+        a warning.
+    degree : float, default=3
+        Degree of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
+        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    coef0 : float, default=0.0
+        Constant of "poly" and "sigmoid".
+    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Kernel between bags made of it, see :func:`milearn.metrics.bag_kernel`. Not used by
+        ``loss="max"``.
+    loss : {"l1", "l2", "epsilon_insensitive", "max"}, default="l1"
+        Loss between the value of a bag and its highest instance value.
+    coupling : float, default=0.1
+        Weight of that loss against the first (the paper's lambda). Not used by ``loss="max"``.
+    epsilon : float, default=0.1
+        Difference that costs nothing, for "epsilon_insensitive"; in units of the target. The tube
+        around the target has the width :math:`\epsilon` above, which ``nu`` sets.
+    n_components : int, default=None
+        Number of landmarks of a Nystroem approximation of the kernel between instances, drawn from
+        the training instances. The problem is then solved by cutting planes over explicit
+        features, without any kernel matrix; so it is with ``kernel="linear"`` where the kernel
+        values of bags and instances do not fit into ``cache_size``.
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First linearisation: the mean of each bag (as published), an instance drawn from each, or
+        given rows of ``X.instances``. "auto" takes the highest instances under the machine without
+        coupling, and the mean for ``loss="max"``.
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which to stop. The convex steps are solved to a
+        tenth of it; by cutting planes to a tenth of it or 1e-4, whichever is larger.
+    max_iter : int, default=100
+        Most steps of the concave-convex procedure.
+    cache_size : float, default=1000
+        Memory for kernel values in MiB. The problem needs about 3 n_bags * n_instances values;
+        rows beyond that are computed again where they do not fit.
+    qp_solver : str, default=None
+        Backend of qpsolvers for the dual problems, "piqp" when None.
+    random_state : int, RandomState instance or None, default=None
+        For random starts and landmarks.
+    n_jobs : int, default=None
+        Workers for starts.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+        Weights, for the linear kernel; with ``n_components`` those of the approximate features.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the function over kernel values of the support vectors; not with
+        cutting planes.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors in the training instances. With ``bag_kernel="minmax"``
+        numbers from ``n_instances`` on stand for bags.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
+    components_, normalization_ : ndarray of shape (n_landmarks, n_features), (n_landmarks, rank)
+        With ``n_components``: the features of x are ``kernel(x, components_) @ normalization_``.
+    intercept_ : ndarray of shape (1,)
+    tube_ : float
+        Half the width of the tube, the epsilon of the problem.
+    gamma_ : float
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above at the solution.
+    objective_history_ : ndarray
+        The value after each step; it never rises.
+    gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+    converged_ : bool
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the witnesses have not settled after ``max_iter`` steps, or a convex step misses its
+        precision.
+
+    Raises
+    ------
+    milearn.exceptions.SolverError
+        When a dual problem is not solved.
+    MemoryError
+        Before the fit, where kernel values do not fit into ``cache_size``; the message names the
+        remedy.
+
+    See Also
+    --------
+    MISVC : The same for classification.
+
+    Notes
+    -----
+    The problem is (17) of [1]_ with C = gamma / n_bags; the losses beside "l1" are carried over
+    from classification, as the paper says they can be. The highest instance is taken for the one
+    that is responsible for the value of a bag; turn the sign of the targets where it is the lowest.
+    What differs from [1]_ is listed at :class:`MISVC`.
+
+    References
+    ----------
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
+       ICML 2006.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_affinity
+    >>> from milearn.svm import MISVR
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = MISVR(C=10.0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        **CoupledMachine._coupled_constraints,
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: float = 3,
+        gamma: Any = "scale",
+        coef0: float = 0.0,
+        bag_kernel: str = "normalized_set",
+        loss: str = "l1",
+        coupling: float = 0.1,
+        epsilon: float = 0.1,
+        n_components: int | None = None,
+        init: Any = "auto",
+        n_init: int = 1,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        cache_size: float = 1000,
+        qp_solver: str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.bag_kernel = bag_kernel
+        self.loss = loss
+        self.coupling = coupling
+        self.epsilon = epsilon
+        self.n_components = n_components
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.cache_size = cache_size
+        self.qp_solver = qp_solver
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # A fit that failed leaves n_features_in_ behind, which alone would count as fitted.
+        return hasattr(self, "converged_")
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MISVR:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+        """
+        check_qp_solver(self.qp_solver)
+        bags = validate_bags(self, X, dtype=np.float64)
+        targets = validate_labels(self, y, bags, numeric=True)
+        shares = validate_sample_weight(sample_weight, bags)
+        # A bag of weight zero takes no part at all, as if it had been left out.
+        used = np.flatnonzero(shares > 0)
+        rows, offsets = gather_rows(bags.offsets, used)
+        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
+        gamma = resolve_gamma(self.gamma, instances, np.repeat(shares[used], np.diff(offsets)))
+        rng = check_random_state(self.random_state)
+        problem = self._objects(instances, offsets, gamma)
+        tube = Tube(targets[used], self.C * shares[used], self.nu)
+        starts = self._share_starts(bags, used, offsets, rng)
+        progress = self._start_task(len(starts), X=bags, y=targets, sample_weight=sample_weight)
+        results = self._run(problem, tube, starts, progress)
+        best = min(results, key=lambda result: result.objective)
+        self.gamma_ = gamma
+        self._highest_decides = self.loss == "max"
+        self.intercept_ = np.array([best.intercept])
+        self.tube_ = best.width
+        self._store_function([best], problem, bags, used, 1)
+        self.witnesses_ = segment_argmax(self._instance_level(bags)[:, 0], bags.offsets)
+        self._store_run([best])
+        self._warn_of([best], self.tol, stacklevel=3)
+        progress.end()
+        return self
+
+    def _run(self, problem: Any, tube: Tube, starts: list, progress: Any) -> list:
+        coupling = self._coupling(tube.weights)
+        options = {"tol": self.tol, "max_iter": self.max_iter, "qp_solver": self.qp_solver}
+        if len(starts) > 1 and self.n_jobs not in (None, 1):
+            return Parallel(n_jobs=self.n_jobs)(
+                delayed(solve_coupled)(problem, tube, coupling, start=start, **options)
+                for start in starts
+            )
+        results = []
+        for number, start in enumerate(starts):
+            part = progress.part("run", max_steps=self.max_iter)
+            report = self._reporter(part, number, len(starts))
+            results.append(
+                solve_coupled(
+                    problem, tube, coupling, start=start, on_iteration=report, **options
+                )
+            )
+            part.end()
+        return results
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._instance_level(bags)[:, 0]
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        if self.loss == "max":
+            return super()._bag_scores(bags)
+        return self._two_levels(bags)[1][:, 0]
