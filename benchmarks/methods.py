@@ -137,11 +137,21 @@ def _statistics(*names: str) -> Callable[[bool], Pipeline]:
     return make
 
 
+def _coupled(kernel: str) -> Method:
+    return Method(
+        f"misvc-l1-{kernel}",
+        f"MISVC, l1 loss, {kernel}",
+        _on_instances(lambda: MISVC(kernel=kernel)),
+        "misvc",
+        kernel,
+    )
+
+
 def _misvc(kernel: str, slack: str) -> Method:
     return Method(
         f"misvc-{slack}-{kernel}",
         f"MISVC, {slack} slack, {kernel}",
-        _on_instances(lambda: MISVC(kernel=kernel, slack=slack)),
+        _on_instances(lambda: MISVC(loss="max", kernel=kernel, slack=slack)),
         "misvc",
         kernel,
     )
@@ -193,6 +203,7 @@ METHODS: dict[str, Method] = {
             _on_instances(lambda: SingleInstance(SVC())),
             "singleinstance__estimator",
         ),
+        _coupled("rbf"),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
         *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),

@@ -19,6 +19,7 @@ DATASETS = ("digits", "concept", "musk1")
 METHODS = (
     "floor-minmax",
     "single-rbf",
+    "misvc-l1-rbf",
     "misvc-bag-linear",
     "misvc-bag-rbf",
     "misvc-instance-linear",

@@ -61,8 +61,9 @@ from tests.toys import LeastSquaresBags, two_level_bags
 
 CLASSIFIERS = {
     "toy": (LeastSquaresBags(), "alpha"),
-    "MISVC": (MISVC(kernel="linear"), "C"),
-    "MISVC, RBF, instance slack": (MISVC(gamma=0.5, slack="instance"), "C"),
+    "MISVC, linear": (MISVC(loss="max", kernel="linear"), "C"),
+    "MISVC, RBF, instance slack": (MISVC(loss="max", gamma=0.5, slack="instance"), "C"),
+    "MISVC, l1 loss": (MISVC(gamma=0.5, C=10.0), "C"),
 }
 
 

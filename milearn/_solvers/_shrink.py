@@ -52,7 +52,7 @@ def solve_qp_near(
     fixed = start.lower | start.upper
     x = np.where(start.upper, problem.ub, np.where(start.lower, problem.lb, 0.0))
     for _ in range(_MOST_ROUNDS):
-        if fixed.mean() < 0.2:
+        if fixed.mean() < 0.2 or fixed.all():
             break
         try:
             found = _with_fixed(problem, fixed, x, tol, solver)
@@ -65,7 +65,9 @@ def solve_qp_near(
             (start.lower & (gradient < -rounding)) | (start.upper & (gradient > rounding))
         )
         if not wrong.any():
-            z_box = np.where(fixed, -gradient, found.z_box)
+            # A multiplier of the wrong sign by rounding would meet a bound at infinity.
+            z_box = np.where(start.lower, np.minimum(-gradient, 0), np.maximum(-gradient, 0))
+            z_box = np.where(fixed, z_box, found.z_box)
             whole = problem.measured(found.x, found.y, found.z, z_box, found.solver)
             return sharpen_qp(problem, whole)
         fixed &= ~wrong
