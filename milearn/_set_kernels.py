@@ -15,6 +15,7 @@ is made block by block and never kept.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -163,7 +164,7 @@ def instance_scales(name: str, instances: Any, kernel: Kernel) -> np.ndarray:
 def minmax_vectors(instances: Any, offsets: np.ndarray) -> np.ndarray:
     """Minimum and maximum of each feature of each bag, shape (n_bags, 2 * n_features)."""
     if sparse.issparse(instances):
-        blocks = (instances[a:b] for a, b in zip(offsets[:-1], offsets[1:], strict=True))
+        blocks = (instances[a:b] for a, b in pairwise(offsets))
         pairs = [
             np.r_[block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()]
             for block in blocks

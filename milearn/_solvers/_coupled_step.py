@@ -23,7 +23,6 @@ to the upper side of the tube.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -281,9 +280,7 @@ class _Step:
         """Scores, primal value of the whole problem, gap; and by how much each bag is exceeded."""
         objects, coupling = self.objects, self.coupling
         values = dual.clipped(result.x) * self.scale
-        weights = np.bincount(
-            dual.object, weights=dual.sign * values, minlength=dual.n_objects
-        )
+        weights = np.bincount(dual.object, weights=dual.sign * values, minlength=dual.n_objects)
         n, m = len(self.points), len(self.coupled)
         of_points, of_gaps, of_rows = weights[:n], weights[n : n + m], weights[n + m :]
         owner = self.owner[self.rows]
@@ -310,11 +307,12 @@ class _Step:
         mixtures = self.mix @ scores
         if self.hard:
             bag_scores = mixtures
-            intercept, width = self.loss.free(0.5 * (highest + mixtures))
+            assert isinstance(self.loss, Tube)
+            intercept, value = self.loss.split(highest, mixtures)
             excess = highest - mixtures
-            primal = 0.5 * norm2 + self._split_tube(highest, mixtures, result)
+            primal = 0.5 * norm2 + value
         else:
-            intercept, width = self.loss.free(bag_scores)
+            intercept, _ = self.loss.free(bag_scores)
             modelled = np.abs(bag_scores - mixtures)
             np.maximum.at(modelled, owner, scores[self.rows] - bag_scores[owner])
             differences = np.maximum(bag_scores - mixtures, highest - bag_scores)
@@ -337,11 +335,6 @@ class _Step:
         )
         return solution, excess
 
-    def _split_tube(self, upper: np.ndarray, lower: np.ndarray, result: QPResult) -> float:
-        """The tube's loss where its two sides see different scores."""
-        assert isinstance(self.loss, Tube)
-        return split_tube(self.loss, upper, lower)[0]
-
     def violators(self, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
         """The highest instance of each bag that it exceeds by more than its rows allow."""
         scale = max(1.0, float(np.abs(solution.scores).max()))
@@ -349,29 +342,6 @@ class _Step:
         wrong[self.row_bags] = excess[self.row_bags] > 1e-9 * scale
         highest = segment_argmax(solution.scores, self.objects.offsets)[wrong]
         return np.setdiff1d(highest, self.rows)
-
-
-def split_tube(loss: Tube, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-    """min over b, eps of nu eps sum c + sum c_i ([u_i + b - y_i - eps]_+ + [y_i - l_i - b - eps]_+).
-
-    ``upper`` are the scores that must not lie above the tube, ``lower`` those that must not lie
-    below it. Returns the value and b.
-    """
-    weights, total = loss.weights, loss.weights.sum()
-    above, below = upper - loss.targets, loss.targets - lower
-    # Edges p = eps - b and q = eps + b, each with nu / 2 of the weight beyond it, and p + q >= 0.
-    share = 0.5 * loss.nu
-    from ._losses import weighted_tail
-
-    p, q = weighted_tail(above, weights, share), weighted_tail(below, weights, share)
-    if p + q < 0:
-        # The tube has no width: b minimises the sum of both sides.
-        both = np.concatenate([-above, below])
-        b = weighted_tail(both, np.concatenate([weights, weights]), 0.5)
-        p, q = -b, b
-    value = 0.5 * loss.nu * total * (p + q)
-    value += weights @ (np.maximum(0.0, above - p) + np.maximum(0.0, below - q))
-    return float(value), 0.5 * (q - p)
 
 
 class _Dual:
@@ -423,7 +393,15 @@ class _Dual:
             )
         else:
             parts.append(
-                (extra, np.ones(k), np.full(k, -margin), np.zeros(k), np.zeros(k), np.zeros(k), np.inf)
+                (
+                    extra,
+                    np.ones(k),
+                    np.full(k, -margin),
+                    np.zeros(k),
+                    np.zeros(k),
+                    np.zeros(k),
+                    np.inf,
+                )
             )
         columns = [
             np.concatenate([np.broadcast_to(part[i], part[0].shape) for part in parts])
@@ -538,13 +516,11 @@ class _Dual:
             ]
         )
         n = len(step.points)
-        tight = [memory.tight[:n][self.group_bags]] if self.grouped or step.hard else []
-        if not self.grouped and not step.hard:
-            tight = []
+        # Rows of groups, where there are any, and of the tube.
+        tight = [memory.tight[:n][self.group_bags]] if self.grouped else []
         if isinstance(step.loss, Tube):
             tight.append(memory.tight[n:])
         flags = np.concatenate(tight) if tight else np.zeros(0, dtype=bool)
-        flags = flags[: len(self.qp.h)]
         upper = (status == _UPPER) & np.isfinite(self.upper)
         lower = (status == _LOWER) & np.isfinite(self.lower)
         return ActiveSet(lower=lower, upper=upper, tight=flags)

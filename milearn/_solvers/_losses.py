@@ -82,6 +82,25 @@ class Tube:
         outside = np.maximum(0.0, gaps - width)
         return float(self.nu * width * self.weights.sum() + self.weights @ outside)
 
+    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
+        """The best intercept and the loss where the two sides of the tube see different scores.
+
+        ``upper`` must not lie above the tube, ``lower`` not below it:
+        nu eps sum c + sum c_i ([u_i + b - y_i - eps]_+ + [y_i - l_i - b - eps]_+).
+        """
+        weights = self.weights
+        above, below = upper - self.targets, self.targets - lower
+        # Edges p = eps - b and q = eps + b, each with nu / 2 of the weight beyond it.
+        share = 0.5 * self.nu
+        p, q = weighted_tail(above, weights, share), weighted_tail(below, weights, share)
+        if p + q < 0:
+            # The tube has no width: b is the median of both sides.
+            q = weighted_tail(np.concatenate([-above, below]), np.concatenate([weights] * 2), 0.5)
+            p = -q
+        value = share * weights.sum() * (p + q)
+        value += weights @ (np.maximum(0.0, above - p) + np.maximum(0.0, below - q))
+        return 0.5 * (q - p), float(value)
+
     def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
         """A subgradient by the scores: the nu share of largest gaps pays, the edge in part."""
         residuals = self.targets - scores - intercept

@@ -41,8 +41,8 @@ def make_affinity(
         v(u) = 4 \, (u^{-6} - u^{-12}),
 
     with the Lennard-Jones potential :math:`-v`, whose best value 1 is at
-    :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The value
-    of a molecule is the affinity of its best shape, in [0, 1].
+    :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The
+    value of a molecule is the affinity of its best shape, in [0, 1].
 
     Parameters
     ----------
@@ -160,9 +160,7 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     (20, 50)
     """
     if not isinstance(n_features, numbers.Integral) or n_features < 0:
-        raise ValueError(
-            f"n_features={n_features!r} is out of range; it must be an integer >= 0."
-        )
+        raise ValueError(f"n_features={n_features!r} is out of range; it must be an integer >= 0.")
     bags = check_bags(X)
     rng = check_random_state(random_state)
     n, width = bags.instances.shape

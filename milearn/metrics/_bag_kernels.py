@@ -55,11 +55,11 @@ def bag_kernel(
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
-        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
-        (n_left, n_right).
+        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the
+        matrix of shape (n_left, n_right).
     gamma : float, default=None
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when None (of an instance, also
-        for "minmax").
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when
+        None (of an instance, also for "minmax").
     degree : float, default=3
         Degree of "poly".
     coef0 : float, default=0.0
@@ -104,8 +104,7 @@ def bag_kernel(
         raise ValueError(f"bag_kernel={name!r} is unknown: choose from {_listed(BAG_KERNELS)}.")
     if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(
-            f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a "
-            "callable."
+            f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a callable."
         )
     left = check_bags(X)
     right = None if Y is None else check_bags(Y)

@@ -69,9 +69,7 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
     ) -> Any:
         raise NotImplementedError
 
-    def _starts(
-        self, bags: Bags, used: np.ndarray, signs: np.ndarray, rng: Any
-    ) -> list[Any]:
+    def _starts(self, bags: Bags, used: np.ndarray, signs: np.ndarray, rng: Any) -> list[Any]:
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> HardMaxSVC:
@@ -111,8 +109,8 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
         self.classes_ = classes
         self._orientation = -1 if positive == 0 else 1
         self.gamma_ = gamma
-        self._store(best, gram, bags, used)
-        self._warn_of(best, self._gap_tol, stacklevel=4)
+        self._store(best, gram, bags, rows)
+        self._warn(best)
         progress.end()
         return self
 
@@ -161,9 +159,8 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
                 part.end()
         return results
 
-    def _store(self, best: list[Any], gram: Any, bags: Bags, used: np.ndarray) -> None:
+    def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
         binary, turn = len(best) == 1, self._orientation
-        rows, _ = gather_rows(bags.offsets, used)
         expansions = [gram.expansion(result.rows, result.coef) for result in best]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=gram.n) for index, coef in expansions]
@@ -180,6 +177,9 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
         witnesses = segment_argmax(turn * scores, bags.offsets)
         self.witnesses_ = witnesses[:, 0] if binary else witnesses
         self._store_run(best)
+
+    def _warn(self, best: list[Any]) -> None:
+        self._warn_of(best, self._gap_tol, stacklevel=5)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         if self.kernel == "linear":

@@ -138,20 +138,22 @@ class CoupledMachine(Runs):
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
     def _store_function(
-        self, results: list[CoupledResult], objects: Objects, bags: Bags, used: np.ndarray, turn: int
+        self,
+        results: list[CoupledResult],
+        objects: Objects,
+        bags: Bags,
+        rows: np.ndarray,
+        turn: int,
     ) -> None:
-        """Store the functions, one a result, over rows of the kernel."""
+        """Store the functions, one a result; ``rows`` are the instances that took part."""
         dense = np.stack(
             [turn * objects.expansion(result.of_bags, result.of_instances) for result in results]
         )
         support = np.flatnonzero(dense.any(axis=0))
-        sizes = bags.sizes[used]
-        first = np.repeat(bags.offsets[:-1][used], sizes)
-        local = np.arange(len(first)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        rows = first + local
         if self._statistics:
             own = minmax_vectors(bags.instances, np.arange(bags.n_instances + 1))
             vectors = np.concatenate([own, minmax_vectors(bags.instances, bags.offsets)])
+            used = np.unique(bags.bag_index[rows])
             numbers = np.concatenate([rows, bags.n_instances + used])
         else:
             vectors, numbers = bags.instances, rows

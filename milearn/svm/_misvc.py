@@ -173,7 +173,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
     -----
     The framework is that of [1]_; ``loss="max"`` is MI-SVM of [2]_, eq. (5) there. What differs
     from [1]_: the default start is the machine without coupling, which costs less than the mean
-    of each bag and ends no higher; one slack a bag serves both sides of "epsilon_insensitive",
+    of each bag and ends about as low; one slack a bag serves both sides of "epsilon_insensitive",
     which makes it "l1" at epsilon zero and bounds the objective more tightly; the constraints
     f(x_ij) - delta_i <= f(B_i) are generated as they are violated. [2]_ alternates between
     choosing witnesses and solving an SVM; with negative bags kept whole that is the
@@ -321,14 +321,14 @@ class MISVC(CoupledMachine, HardMaxSVC):
             starts = [drawn() if self.init == "random" else None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
-    def _store(self, best: list[Any], gram: Any, bags: Bags, used: np.ndarray) -> None:
+    def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
         self._highest_decides = self.loss == "max"
         if self._hard:
-            super()._store(best, gram, bags, used)
+            super()._store(best, gram, bags, rows)
             return
         turn = self._orientation
         self.intercept_ = turn * np.array([result.intercept for result in best])
-        self._store_function(best, gram, bags, used, turn)
+        self._store_function(best, gram, bags, rows, turn)
         witnesses = segment_argmax(turn * self._instance_level(bags), bags.offsets)
         self.witnesses_ = witnesses[:, 0] if len(best) == 1 else witnesses
         self._store_run(best)

@@ -270,7 +270,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         self._highest_decides = self.loss == "max"
         self.intercept_ = np.array([best.intercept])
         self.tube_ = best.width
-        self._store_function([best], problem, bags, used, 1)
+        self._store_function([best], problem, bags, rows, 1)
         self.witnesses_ = segment_argmax(self._instance_level(bags)[:, 0], bags.offsets)
         self._store_run([best])
         self._warn_of([best], self.tol, stacklevel=3)
@@ -279,7 +279,11 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
 
     def _run(self, problem: Any, tube: Tube, starts: list, progress: Any) -> list:
         coupling = self._coupling(tube.weights)
-        options = {"tol": self.tol, "max_iter": self.max_iter, "qp_solver": self.qp_solver}
+        options: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "qp_solver": self.qp_solver,
+        }
         if len(starts) > 1 and self.n_jobs not in (None, 1):
             return Parallel(n_jobs=self.n_jobs)(
                 delayed(solve_coupled)(problem, tube, coupling, start=start, **options)
@@ -290,9 +294,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
             part = progress.part("run", max_steps=self.max_iter)
             report = self._reporter(part, number, len(starts))
             results.append(
-                solve_coupled(
-                    problem, tube, coupling, start=start, on_iteration=report, **options
-                )
+                solve_coupled(problem, tube, coupling, start=start, on_iteration=report, **options)
             )
             part.end()
         return results

@@ -61,7 +61,7 @@ def test_irrelevant_features_are_appended(as_sparse):
 
 
 def test_wrong_parameters_are_named():
-    with pytest.raises(ValueError, match="n_features=3 is out of range; .*n_relevant=16"):
+    with pytest.raises(ValueError, match=r"n_features=3 is out of range; .*n_relevant=16"):
         make_affinity(10, 3)
     with pytest.raises(ValueError, match="n_bags=0 is out of range"):
         make_affinity(0)

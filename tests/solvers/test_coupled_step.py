@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import cvxpy as cp
 import numpy as np
 import pytest
 
-from milearn._set_kernels import BAG_KERNELS, bag_scales, instance_scales, minmax_vectors
 from milearn._kernels import instance_kernel
+from milearn._set_kernels import BAG_KERNELS, bag_scales, instance_scales, minmax_vectors
 from milearn._solvers._coupled_step import Coupling, solve_step
 from milearn._solvers._gram import KernelGram, LinearGram
 from milearn._solvers._losses import Hinge, Tube
@@ -43,7 +45,7 @@ def losses(seed, n_bags, task):
 def random_shares(seed, offsets, kind):
     rng = np.random.default_rng(seed + 200)
     shares = np.zeros(offsets[-1])
-    for a, b in zip(offsets[:-1], offsets[1:], strict=True):
+    for a, b in itertools.pairwise(offsets):
         if kind == "mean":
             shares[a:b] = 1.0 / (b - a)
         elif kind == "one":
@@ -57,7 +59,7 @@ def oracle(bags, instances, offsets, shares, loss, coupling):
     """The convex problem as it is written in the module, all rows in it."""
     f, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
     cost = 0.5 * cp.sum_squares(f)
-    blocks = [slice(*pair) for pair in zip(offsets[:-1], offsets[1:], strict=True)]
+    blocks = [slice(*pair) for pair in itertools.pairwise(offsets)]
     mixed = [shares[part] @ instances[part] @ f for part in blocks]
     highest = [cp.max(instances[part] @ f) for part in blocks]
     if isinstance(loss, Tube):
