@@ -173,12 +173,12 @@ class MISVC(CoupledMachine, HardMaxSVC):
     -----
     The framework is that of [1]_; ``loss="max"`` is MI-SVM of [2]_, eq. (5) there. What differs
     from [1]_: the default start is the machine without coupling, which costs less than the mean
-    of each bag and ends within a few percent of it, above or below; one slack a bag serves both sides of "epsilon_insensitive",
-    which makes it "l1" at epsilon zero and bounds the objective more tightly; the constraints
-    f(x_ij) - delta_i <= f(B_i) are generated as they are violated. [2]_ alternates between
-    choosing witnesses and solving an SVM; with negative bags kept whole that is the
-    concave-convex procedure and cannot cycle. ``slack="instance"`` is what is often implemented
-    as MI-SVM; it weighs a negative bag by its size.
+    of each bag and ends within a few percent of it, above or below; one slack a bag serves both
+    sides of "epsilon_insensitive", which makes it "l1" at epsilon zero and bounds the objective
+    more tightly; the constraints f(x_ij) - delta_i <= f(B_i) are generated as they are violated.
+    [2]_ alternates between choosing witnesses and solving an SVM; with negative bags kept whole
+    that is the concave-convex procedure and cannot cycle. ``slack="instance"`` is what is often
+    implemented as MI-SVM; it weighs a negative bag by its size.
 
     References
     ----------
