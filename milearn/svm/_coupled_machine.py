@@ -65,6 +65,7 @@ class CoupledMachine(Runs):
     loss: str
     coupling: float
     epsilon: float
+    n_components: int | None
     tol: float
     max_iter: int
     cache_size: float
@@ -80,6 +81,10 @@ class CoupledMachine(Runs):
 
     def _kernel_function(self, gamma: float) -> tuple[Callable[[Any, Any], np.ndarray], bool]:
         return instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+
+    def _check_supported(self) -> None:
+        if self.n_components is not None:
+            raise NotImplementedError("n_components comes with the next change: leave it at None.")
 
     def _coupling(self, costs: np.ndarray) -> Coupling:
         return Coupling(self.loss, self.coupling * costs, self.epsilon)

@@ -272,6 +272,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
         -------
         self
         """
+        self._check_supported()
         self._fit(X, y, sample_weight)
         return self
 

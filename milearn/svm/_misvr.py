@@ -250,6 +250,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         -------
         self
         """
+        self._check_supported()
         check_qp_solver(self.qp_solver)
         bags = validate_bags(self, X, dtype=np.float64)
         targets = validate_labels(self, y, bags, numeric=True)
