@@ -254,7 +254,7 @@ def _tuned(model: Any, grid: Any, X: Any, y: np.ndarray) -> tuple[Any, Any, floa
 def _misvm(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
     from milearn.svm import MISVC
 
-    model = MISVC(kernel="linear", slack="instance", tol=1e-3)
+    model = MISVC(loss="max", kernel="linear", slack="instance", tol=1e-3)
     best, chosen, seconds = _tuned(model, {"C": GRID_BAG}, pages.bags[train], pages.y[train])
     return best.predict(pages.bags), chosen, seconds
 
@@ -563,7 +563,7 @@ def _protein_result(task: ProteinTask) -> dict[str, Any]:
         share = 1.0 / len(train)
         costs = {"C": [share * C for C in PROTEIN_C]}
         machine, grid = {
-            "misvm": (MISVC(kernel="linear", tol=1e-3), costs),
+            "misvm": (MISVC(loss="max", kernel="linear", tol=1e-3), costs),
             "mi-svm": (InstanceMISVC(kernel="linear", tol=1e-3), costs),
             "majority": (make_pipeline(BagStatistics(), DummyClassifier()), {}),
             "floor": (
