@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from ._disjunctive import Relaxation
-from ._dpboost import Limits, Relaxed, _Incumbent, relax
+from ._generation import Incumbent, Limits, Relaxed, relax
+from ._hull_relaxation import Relaxation
 
 __all__ = ["branch_and_bound"]
 
 
 def branch_and_bound(
-    best: _Incumbent,
+    best: Incumbent,
     root: Relaxed,
     pool: Any,
     limits: Limits,

@@ -14,7 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._segments import gather_rows, segment_argmax, segment_max
 from .._solvers._disjunctive import DisjunctiveProblem
-from .._solvers._dpboost import DPResult, Limits, solve_disjunctive
+from .._solvers._dpboost import DPResult, solve_disjunctive
+from .._solvers._generation import Limits
 from ..base import (
     BagClassifier,
     encode_classes,

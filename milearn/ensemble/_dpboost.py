@@ -132,8 +132,8 @@ class DPBoost(BoostedBags):
       same. Constraints of single instances stay in it, as in [1]_.
     * A reduction counts as violated when the slack that all instances of its bag share does not
       cover it; score (10) of [1]_ leaves slacks out.
-    * Up to ten learners and a hundred reductions are added at a time, and learners without weight
-      are taken out again when no learner is left to add.
+    * Up to five learners and a hundred reductions are added at a time, and learners without weight
+      and with a score below 1 are taken out again.
     * [1]_ returns the weights of the relaxation. Here the witnesses that these name are fixed and
       the linear program that is left is solved, as long as that lowers the value of the problem.
     * Negative bags may have several instances, each with a constraint and a slack of its own.

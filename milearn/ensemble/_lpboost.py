@@ -107,7 +107,7 @@ class LPBoost(BoostedBags):
 
     Notes
     -----
-    [1]_ adds one learner a round and stops by the same rule; here up to ten are added, the best of
+    [1]_ adds one learner a round and stops by the same rule; here up to five are added, the best of
     each feature. The constant learners 1 and -1 belong to the stumps, in place of an intercept.
 
     References

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
-from milearn._solvers import _disjunctive
+from milearn._solvers._lp import LPModel
 from milearn.datasets import make_ambiguous_plane, make_bags
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.ensemble._learners import Ball, Fitted, Stump
@@ -125,7 +125,7 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
     fresh, used = DPBoost(), DPBoost().fit(X[:, [0, 1]], y)
     before = refitted(used, X[:, [0, 1]], y)
     calls = []
-    solve = _disjunctive.LPModel.solve
+    solve = LPModel.solve
 
     def broken(self, **options):
         calls.append(1)
@@ -133,7 +133,7 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
             raise error("stop")
         return solve(self, **options)
 
-    monkeypatch.setattr(_disjunctive.LPModel, "solve", broken)
+    monkeypatch.setattr(LPModel, "solve", broken)
     for model in (fresh, used):
         calls.clear()
         with pytest.raises(error):
@@ -142,6 +142,20 @@ def test_a_fit_that_is_broken_off_leaves_what_was_there(bags, monkeypatch, error
     assert not [name for name in vars(fresh) if name.endswith("_")]
     assert vars(used) == before[2]
     assert (used.decision_function(X[:, [0, 1]]) == before[0]).all()
+
+
+def test_a_program_that_is_not_solved_is_an_exception_that_names_the_status(bags, monkeypatch):
+    run = LPModel._run
+
+    def cut(self, *args):
+        self._highs.setOptionValue("simplex_iteration_limit", 0)
+        return run(self, *args)
+
+    monkeypatch.setattr(LPModel, "_run", cut)
+    model = DPBoost(C=10.0)
+    with pytest.raises(SolverError, match=r"not solved by HiGHS \(status: .*[Ii]teration"):
+        model.fit(*bags)
+    assert not [name for name in vars(model) if name.endswith("_")]
 
 
 @pytest.mark.parametrize("branch", [False, True])

@@ -11,7 +11,8 @@ from scipy.optimize import linprog
 
 from milearn import Bags
 from milearn._solvers._disjunctive import DisjunctiveProblem, Group, Prices, score_columns
-from milearn._solvers._dpboost import Limits, relax, solve_disjunctive
+from milearn._solvers._dpboost import solve_disjunctive
+from milearn._solvers._generation import Limits, relax
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.ensemble._learners import EstimatorPool, StumpPool
 from milearn.ensemble._points import disjunctive_problem, distinct_points
