@@ -1,4 +1,4 @@
-"""One measured fit in a process of its own: ``python -m benchmarks._speed_fit '<json>'``.
+"""One measured row in a process of its own: ``python -m benchmarks._speed_fit '<json>'``.
 
 A fresh process, because memory that an earlier fit left behind would hide the next one's peak.
 Prints one line of JSON.
@@ -11,93 +11,303 @@ import sys
 import time
 import warnings
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn.model_selection import BagShuffleSplit
+from milearn.structured import MILSD
+from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
+from . import _weka
 from ._memory import peak, reset_peak, resident
 from .data import load
-from .peers import PEERS, hinge_objective
+from .peers import PEERS, Peer, hinge_objective
 
-__all__ = ["measure"]
+__all__ = ["FLOOR", "OURS", "Row", "measure", "ours"]
+
+FLOOR = "svc"
 
 # A short fit is repeated within its process until this much time is spent, and the shortest time
 # counts: what else the machine does can only add to it.
 _ENOUGH_SECONDS = 1.0
 _MOST_FITS = 20
+# A fit that takes longer is not done once more for its accuracy.
+_LONGEST_FOR_ACCURACY = 60.0
+TRAIN_SHARE = 0.75
 
 
-def build(method: str, kernel: str, gamma: float, C: float) -> Any:
-    """The estimator of a row."""
-    from milearn.svm import MISVC, InstanceMISVC
+class _OneMachine:
+    """One SVC on all instances, each with the label of its bag; the highest instance decides."""
 
-    if method == "svc":
-        return SVC(kernel=kernel, C=C, gamma=gamma)
-    if method == "instancemisvc":
-        return InstanceMISVC(kernel=kernel, C=C, gamma=gamma)
-    slack = method.removeprefix("misvc-")
-    return MISVC(kernel=kernel, C=C, gamma=gamma, loss="max", slack=slack)
+    def __init__(self, kernel: str, gamma: float, C: float) -> None:
+        self.machine = SVC(kernel=kernel, gamma=gamma, C=C)
+
+    def fit(self, bags: Bags, y: np.ndarray) -> _OneMachine:
+        self.machine.fit(bags.instances, y[bags.bag_index])
+        return self
+
+    def predict(self, bags: Bags) -> np.ndarray:
+        return np.maximum.reduceat(self.machine.predict(bags.instances), bags.offsets[:-1])
+
+
+class _SetKernelMachine:
+    """One SVC on the bags, with sums of the kernel over the pairs of two bags' instances."""
+
+    def __init__(self, kernel: str, gamma: float, C: float, *, normalised: bool) -> None:
+        self.kernel, self.gamma, self.normalised = kernel, gamma, normalised
+        self.machine = SVC(kernel="precomputed", C=C)
+
+    def fit(self, bags: Bags, y: np.ndarray) -> _SetKernelMachine:
+        self.bags_ = bags
+        self.norms_ = self._norms(bags)
+        self.gram_ = self._gram(bags)
+        self.machine.fit(self.gram_, y)
+        support, weights = self.machine.support_, self.machine.dual_coef_[0]
+        square_norm = float(weights @ self.gram_[np.ix_(support, support)] @ weights)
+        scores = self.machine.decision_function(self.gram_)
+        problem = "setkernel" if self.normalised else "setkernel-sum"
+        self.objective_ = hinge_objective(square_norm, scores, bags, y, self.machine.C, problem)
+        return self
+
+    def predict(self, bags: Bags) -> np.ndarray:
+        return self.machine.predict(self._gram(bags))
+
+    def _pairs(self, left: Any, right: Any) -> np.ndarray:
+        if self.kernel == "linear":
+            return linear_kernel(left, right)
+        return rbf_kernel(left, right, gamma=self.gamma)
+
+    def _norms(self, bags: Bags) -> np.ndarray:
+        if not self.normalised:
+            return np.ones(len(bags))
+        return np.sqrt([self._pairs(block, block).sum() for block in bags])
+
+    def _gram(self, bags: Bags) -> np.ndarray:
+        pairs = self._pairs(bags.instances, self.bags_.instances)
+        rows = np.add.reduceat(pairs, bags.offsets[:-1], axis=0)
+        sums = np.add.reduceat(rows, self.bags_.offsets[:-1], axis=1)
+        return sums / self._norms(bags)[:, None] / self.norms_
+
+
+class _CostOfMean(MILSD):
+    """MILSD divides C by the number of bags: multiplied before, the problem is that of MISVC."""
+
+    def fit(self, X: Bags, y: np.ndarray) -> _CostOfMean:
+        C, self.C = self.C, self.C * len(X)
+        super().fit(X, y)
+        self.C = C
+        return self
+
+
+@dataclass(frozen=True)
+class Row:
+    """One of our rows.
+
+    Attributes
+    ----------
+    title : str
+        As it is printed.
+    build : callable
+        ``build(kernel, gamma, C)`` makes an estimator with ``fit`` and ``predict`` on bags.
+    kernels : tuple of str
+        The tables that it stands in; ``"none"`` for a method without a kernel.
+    problem : str or None
+        What it minimises, as :func:`benchmarks.peers.hinge_objective` calls it.
+    goal : dict of float
+        Most that a fit may cost, in fits of the floor, by kernel.
+    for_peers : bool
+        Whether it stands here only beside a peer that solves the same problem.
+    """
+
+    title: str
+    build: Callable[[str, float, float], Any]
+    kernels: tuple[str, ...] = ("linear", "rbf")
+    problem: str | None = None
+    goal: dict[str, float] = field(default_factory=dict)
+    for_peers: bool = False
+
+
+def _misvc(slack: str) -> Callable[[str, float, float], Any]:
+    return lambda kernel, gamma, C: MISVC(
+        kernel=kernel, gamma=gamma, C=C, loss="max", slack=slack
+    )
+
+
+OURS: dict[str, Row] = {
+    FLOOR: Row(
+        "floor: one SVC, inherited labels",
+        lambda kernel, gamma, C: _OneMachine("linear" if kernel == "none" else kernel, gamma, C),
+        kernels=("linear", "rbf", "none"),
+    ),
+    "misvc-instance": Row(
+        "MISVC, instance slack",
+        _misvc("instance"),
+        problem="misvc-instance",
+        goal={"linear": 1.0, "rbf": 2.5},
+    ),
+    "misvc-bag": Row(
+        "MISVC, bag slack", _misvc("bag"), problem="misvc-bag", goal={"linear": 2.0, "rbf": 4.0}
+    ),
+    "instancemisvc": Row(
+        "InstanceMISVC",
+        lambda kernel, gamma, C: InstanceMISVC(kernel=kernel, gamma=gamma, C=C),
+        problem="instancemisvc",
+        goal={"linear": 10.0, "rbf": 10.0},
+    ),
+    "milsd": Row(
+        "MILSD, no graph",
+        lambda kernel, gamma, C: _CostOfMean(C=C),
+        kernels=("linear",),
+        problem="misvc-bag",
+    ),
+    "sdpmil": Row("SDPMIL", lambda kernel, gamma, C: SDPMIL(kernel=kernel, gamma=gamma, C=C)),
+    "setkernel": Row(
+        "set kernel + SVC",
+        lambda kernel, gamma, C: _SetKernelMachine(kernel, gamma, C, normalised=True),
+        problem="setkernel",
+        for_peers=True,
+    ),
+    "setkernel-sum": Row(
+        "sums of the kernel + SVC",
+        lambda kernel, gamma, C: _SetKernelMachine(kernel, gamma, C, normalised=False),
+        problem="setkernel-sum",
+        for_peers=True,
+    ),
+}
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
-    """Time and peak memory of one fit on standardised instances."""
+    """CPU time and peak memory of a fit and of a prediction on standardised instances.
+
+    With ``accuracy`` in the task, also the accuracies of one more fit on a part of the bags.
+    """
     data = load(task["dataset"])
     bags = data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances))
-    y = data.y
-    gamma = 1.0 / bags.shape[1]
-    fit, value = _job(task["method"], task["kernel"], gamma, task["C"])
+    split = _split(data.bags, data.y) if task.get("accuracy") else None
+    if task["method"].startswith("weka-"):
+        return _of_weka(task, bags, data.y, split)
+    return _of_python(task, bags, data.y, split)
+
+
+def _split(bags: Bags, y: np.ndarray) -> tuple[Bags, np.ndarray, np.ndarray]:
+    """All bags as the training bags among them ask for, and the numbers of these and the others."""
+    splitter = BagShuffleSplit(1, train_size=TRAIN_SHARE, random_state=0)
+    train, test = next(iter(splitter.split(bags, y)))
+    scaler = StandardScaler().fit(bags[train].instances)
+    return bags.with_instances(scaler.transform(bags.instances)), train, test
+
+
+def _of_weka(
+    task: dict[str, Any], bags: Bags, y: np.ndarray, split: tuple[Bags, np.ndarray, Any] | None
+) -> dict[str, Any]:
+    result, solution = _weka.measure(
+        task["method"],
+        task,
+        bags,
+        y,
+        gamma=1.0 / bags.shape[1],
+        enough=_ENOUGH_SECONDS,
+        most=_MOST_FITS,
+        split=None if split is None else split[:2],
+    )
+    problem = _weka.WEKA[task["method"].removeprefix("weka-")].problem
+    value = None
+    if solution is not None and problem is not None:
+        value = hinge_objective(*solution, bags, y, task["C"], problem)
+    return {**result, "objective": value, "n_iter": None, "warnings": {}}
+
+
+def _of_python(
+    task: dict[str, Any],
+    bags: Bags,
+    y: np.ndarray,
+    split: tuple[Bags, np.ndarray, np.ndarray] | None,
+) -> dict[str, Any]:
+    fit, predict, value = _job(task["method"], task["kernel"], 1.0 / bags.shape[1], task["C"])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # The first fit imports solver libraries and fills their caches: a few bags take that away.
         few = np.concatenate([np.flatnonzero(y == label)[:3] for label in (0, 1)])
-        fit(bags[few], y[few])
+        predict(fit(bags[few], y[few]), bags[few])
         caught.clear()
-        reset_peak()
-        before = resident()
-        seconds = []
-        while sum(seconds) < _ENOUGH_SECONDS and len(seconds) < _MOST_FITS:
-            start = time.perf_counter()
-            model = fit(bags, y)
-            seconds.append(time.perf_counter() - start)
-            if len(seconds) == 1:
-                most = peak() - before
+        fitted = _timed(lambda: fit(bags, y))
+        model = fitted["value"]
+        told = dict(Counter(item.category.__name__ for item in caught))
+        predicted = _timed(lambda: predict(model, bags))
+        result = {
+            **{name: fitted[name] for name in ("seconds", "wall", "fits", "peak_mb")},
+            **{f"predict_{name}": predicted[name] for name in ("seconds", "wall", "peak_mb")},
+            "objective": value(model, bags, y),
+            "n_iter": _plain(getattr(model, "n_iter_", None)),
+            "warnings": told,
+        }
+        if split is not None and fitted["wall"] < _LONGEST_FOR_ACCURACY:
+            scaled, train, test = split
+            model = fit(scaled[train], y[train])
+            for side, part in (("train", train), ("test", test)):
+                right = predict(model, scaled[part]) == y[part]
+                result[f"{side}_accuracy"] = float(np.mean(right))
+    return result
+
+
+def _timed(work: Callable[[], Any]) -> dict[str, Any]:
+    """Shortest CPU and wall time of some calls, peak memory of the first, what the last returned."""
+    reset_peak()
+    before = resident()
+    seconds: list[float] = []
+    walls: list[float] = []
+    most = 0.0
+    value = None
+    while sum(walls) < _ENOUGH_SECONDS and len(walls) < _MOST_FITS:
+        wall, start = time.perf_counter(), time.process_time()
+        value = work()
+        seconds.append(time.process_time() - start)
+        walls.append(time.perf_counter() - wall)
+        if len(walls) == 1:
+            most = peak() - before
     return {
         "seconds": min(seconds),
-        "fits": len(seconds),
+        "wall": min(walls),
+        "fits": len(walls),
         "peak_mb": max(0.0, most) / 2**20,
-        "objective": value(model, bags, y),
-        "n_iter": _plain(getattr(model, "n_iter_", None)),
-        "warnings": dict(Counter(item.category.__name__ for item in caught)),
+        "value": value,
     }
 
 
-def _job(method: str, kernel: str, gamma: float, C: float) -> tuple[Any, Any]:
-    """How to fit the row's model, and how to get the value of its objective."""
+def _job(method: str, kernel: str, gamma: float, C: float) -> tuple[Any, Any, Any]:
+    """How to fit the row's model, to predict with it, and to get the value of its objective."""
     if method in PEERS:
-        peer = PEERS[method]
-
-        def fit_peer(bags: Bags, y: np.ndarray) -> Any:
-            return peer.fit(list(bags), 2 * y - 1, kernel, gamma, C)
-
-        def value_of_peer(model: Any, bags: Bags, y: np.ndarray) -> float:
-            square_norm, scores = peer.solution(model, bags.instances)
-            return hinge_objective(square_norm, scores, bags, y, C, peer.same_as)
-
-        return fit_peer, value_of_peer
-    if method == "svc":
-        # The floor: all instances with the labels of their bags, once.
-        return (
-            lambda bags, y: build(method, kernel, gamma, C).fit(bags.instances, y[bags.bag_index]),
-            lambda model, bags, y: None,
-        )
+        return _job_of_peer(PEERS[method], kernel, gamma, C)
+    row = OURS[method]
     return (
-        lambda bags, y: build(method, kernel, gamma, C).fit(bags, y),
-        lambda model, bags, y: float(model.objective_),
+        lambda bags, y: row.build(kernel, gamma, C).fit(bags, y),
+        lambda model, bags: model.predict(bags),
+        lambda model, bags, y: _plain(getattr(model, "objective_", None)),
     )
+
+
+def _job_of_peer(peer: Peer, kernel: str, gamma: float, C: float) -> tuple[Any, Any, Any]:
+    def fit(bags: Bags, y: np.ndarray) -> Any:
+        return peer.fit(list(bags), 2 * y - 1, kernel, gamma, C)
+
+    def predict(model: Any, bags: Bags) -> np.ndarray:
+        return (peer.predict(model, list(bags)) > 0).astype(int)
+
+    def value(model: Any, bags: Bags, y: np.ndarray) -> float | None:
+        if peer.solution is None or peer.problem is None:
+            return None
+        square_norm, scores = peer.solution(model, bags)
+        return hinge_objective(square_norm, scores, bags, y, C, peer.problem)
+
+    return fit, predict, value
 
 
 def _plain(value: Any) -> Any:

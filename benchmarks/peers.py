@@ -1,4 +1,4 @@
-"""Other implementations, used when they are importable and never required.
+"""Other Python implementations, used when they are importable and never required.
 
 An adapter turns a peer's result into arrays, so that the value of the objective can be computed
 here, by one piece of code, for the peer and for milearn: a time is worth reporting only beside
@@ -16,7 +16,11 @@ import numpy as np
 
 from milearn import Bags
 
-__all__ = ["PEERS", "Peer", "hinge_objective", "installed"]
+__all__ = ["BAG_PROBLEMS", "PEERS", "Peer", "hinge_objective", "installed"]
+
+# Problems of one machine on bags, whose scores are those of bags: with the set kernel of
+# Gaertner et al. (2002), normalised or not.
+BAG_PROBLEMS = ("setkernel", "setkernel-sum")
 
 
 @dataclass(frozen=True)
@@ -25,24 +29,27 @@ class Peer:
 
     Attributes
     ----------
-    module : str
+    modules : tuple of str
         What has to be importable.
     title : str
         As it is printed.
-    same_as : str
-        The method of the ``speed`` command that solves the same problem.
+    problem : str or None
+        What it minimises, as :func:`hinge_objective` calls it; None for another objective.
     fit : callable
         ``fit(blocks, signs, kernel, gamma, C)`` returns the fitted model. ``blocks`` is a list of
         2-D arrays, ``signs`` -1 and +1.
-    solution : callable
-        ``solution(model, instances)`` returns |w|^2 and the score of every instance.
+    predict : callable
+        ``predict(model, blocks)`` returns a score a bag, above zero for a positive one.
+    solution : callable, default=None
+        ``solution(model, bags)`` returns |w|^2 and the scores that the problem is about.
     """
 
-    module: str
+    modules: tuple[str, ...]
     title: str
-    same_as: str
+    problem: str | None
     fit: Callable[..., Any]
-    solution: Callable[[Any, np.ndarray], tuple[float, np.ndarray]]
+    predict: Callable[[Any, list[np.ndarray]], np.ndarray]
+    solution: Callable[[Any, Bags], tuple[float, np.ndarray]] | None = None
 
 
 def _fit_misvm(name: str) -> Callable[..., Any]:
@@ -62,28 +69,80 @@ def _fit_misvm(name: str) -> Callable[..., Any]:
     return fit
 
 
-def _misvm_solution(model: Any, instances: np.ndarray) -> tuple[float, np.ndarray]:
-    scores = np.asarray(model.predict(list(instances[:, None, :])), dtype=float).ravel()
+def _misvm_scores(model: Any, blocks: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(model.predict(blocks), dtype=float).ravel()
+
+
+def _misvm_solution(model: Any, bags: Bags) -> tuple[float, np.ndarray]:
+    scores = _misvm_scores(model, list(bags.instances[:, None, :]))
     if model._sv_X is None or len(model._sv_X) == 0:
         return 0.0, scores
     # |w|^2 from the scores at the support vectors: sum_i alpha_i y_i (f(x_i) - b).
     weights = np.asarray(model._sv_alphas).ravel() * np.asarray(model._sv_y).ravel()
     support = np.asarray(model._sv_X)
-    at_support = np.asarray(model.predict(list(support[:, None, :])), dtype=float).ravel()
+    at_support = _misvm_scores(model, list(support[:, None, :]))
     return float(weights @ (at_support - float(model._b))), scores
 
 
+def _fit_sawmil(name: str, **settings: Any) -> Callable[..., Any]:
+    def fit(
+        blocks: list[np.ndarray], signs: np.ndarray, kernel: str, gamma: float, C: float
+    ) -> Any:
+        import sawmil
+
+        chosen = sawmil.Linear() if kernel == "linear" else sawmil.RBF(gamma=gamma)
+        # Of its solvers this one is free and was seen to reach the optimum.
+        model = getattr(sawmil, name)(C=C, kernel=chosen, solver="osqp", **settings)
+        return model.fit(blocks, signs.astype(float))
+
+    return fit
+
+
+def _sawmil_scores(model: Any, blocks: list[np.ndarray]) -> np.ndarray:
+    return np.asarray(model.decision_function(blocks), dtype=float).ravel()
+
+
+def _sawmil_solution(model: Any, bags: Bags) -> tuple[float, np.ndarray]:
+    weights = np.asarray(model.alpha_) * np.asarray(model.y_)
+    gram = model.bag_kernel(model.bags_, model.bags_)
+    return float(weights @ gram @ weights), _sawmil_scores(model, list(bags))
+
+
 PEERS: dict[str, Peer] = {
-    "misvm-MISVM": Peer("misvm", "misvm.MISVM", "misvc-bag", _fit_misvm("MISVM"), _misvm_solution),
-    "misvm-miSVM": Peer(
-        "misvm", "misvm.miSVM", "instancemisvc", _fit_misvm("miSVM"), _misvm_solution
+    **{
+        f"misvm-{name}": Peer(
+            ("misvm",),
+            f"misvm.{name}",
+            problem,
+            _fit_misvm(name),
+            _misvm_scores,
+            _misvm_solution,
+        )
+        for name, problem in (("MISVM", "misvc-bag"), ("miSVM", "instancemisvc"))
+    },
+    # Its other normalisers sum over a bag in the kernel and take the mean in a linear machine's
+    # predictions (0.2.1).
+    "sawmil-NSK": Peer(
+        ("sawmil", "osqp"),
+        "sawmil.NSK",
+        "setkernel",
+        _fit_sawmil("NSK", normalizer="featurespace", scale_C=False),
+        _sawmil_scores,
+        _sawmil_solution,
+    ),
+    "sawmil-sMIL": Peer(
+        ("sawmil", "osqp"), "sawmil.sMIL", None, _fit_sawmil("sMIL"), _sawmil_scores
     ),
 }
 
 
 def installed() -> dict[str, Peer]:
     """The peers that can be imported here."""
-    return {name: peer for name, peer in PEERS.items() if find_spec(peer.module) is not None}
+    return {
+        name: peer
+        for name, peer in PEERS.items()
+        if all(find_spec(module) is not None for module in peer.modules)
+    }
 
 
 def hinge_objective(
@@ -95,15 +154,18 @@ def hinge_objective(
     ----------
     square_norm : float
         |w|^2.
-    scores : ndarray of shape (n_instances,)
+    scores : ndarray of shape (n_instances,), or (n_bags,) for ``BAG_PROBLEMS``
         f(x) with the intercept.
     y : ndarray of shape (n_bags,)
         1 for positive bags, 0 for the others.
-    problem : {"misvc-bag", "misvc-instance", "instancemisvc"}
+    problem : {"misvc-bag", "misvc-instance", "instancemisvc", "setkernel", "setkernel-sum"}
         One slack a bag; one slack a positive bag and a negative instance; one slack an instance,
         where an instance of a positive bag has the label that fits its score and the highest one
-        is positive.
+        is positive; one slack a bag, which is a point.
     """
+    if problem in BAG_PROBLEMS:
+        losses = [np.maximum(0.0, 1.0 - np.where(y == 1, scores, -scores))]
+        return 0.5 * square_norm + C * float(losses[0].sum())
     top = np.maximum.reduceat(scores, bags.offsets[:-1])
     negative = y[bags.bag_index] == 0
     positive_bags = np.maximum(0.0, 1.0 - top[y == 1])
