@@ -1,10 +1,11 @@
 // Times one of WEKA's multi-instance classifiers inside a virtual machine that is already warm.
 //
-//   java -cp weka.jar WekaTimer.java ENOUGH_SECONDS MOST_FITS BAGS.arff SPLIT CLASS [OPTION...]
+//   java -cp weka.jar WekaTimer.java ENOUGH_SECONDS MOST_FITS LONGEST BAGS.arff SPLIT CLASS [OPTION...]
 //
 // SPLIT is "-" or a file: the first line names an ARFF file, the second lists the numbers of its
-// training bags. Prints lines of a name and its values for benchmarks/_weka.py. Started from its source,
-// so that nothing has to be compiled beforehand.
+// training bags, for the accuracies of one more fit, unless a fit takes longer than LONGEST seconds.
+// Prints lines of a name and its values for benchmarks/_weka.py. Started from its source, so that
+// nothing has to be compiled beforehand.
 
 import java.io.BufferedReader;
 import java.io.FileReader;
@@ -180,9 +181,10 @@ public class WekaTimer {
   public static void main(String[] args) throws Exception {
     double enough = Double.parseDouble(args[0]);
     int most = Integer.parseInt(args[1]);
-    Instances bags = read(args[2]);
-    String name = args[4];
-    String[] options = Arrays.copyOfRange(args, 5, args.length);
+    double longest = Double.parseDouble(args[2]);
+    Instances bags = read(args[3]);
+    String name = args[5];
+    String[] options = Arrays.copyOfRange(args, 6, args.length);
 
     // A few bags load the classes.
     Instances few = new Instances(bags, 0);
@@ -198,7 +200,7 @@ public class WekaTimer {
     accuracy(model, few);
 
     double before = settledMemory();
-    double spent = 0;
+    double spent = 0, first = 0;
     int count = 0;
     StringBuilder times = new StringBuilder("fit");
     StringBuilder walls = new StringBuilder("fit_wall");
@@ -210,6 +212,7 @@ public class WekaTimer {
       walls.append(' ').append(wall() - at);
       spent += wall() - at;
       if (count++ == 0) {
+        first = wall() - at;
         System.out.println("fit_memory " + (status("VmHWM") - before));
       }
     }
@@ -235,8 +238,8 @@ public class WekaTimer {
     System.out.println(walls);
     printSolution(model, bags);
 
-    if (!args[3].equals("-")) {
-      List<String> split = Files.readAllLines(Paths.get(args[3]));
+    if (!args[4].equals("-") && first < longest) {
+      List<String> split = Files.readAllLines(Paths.get(args[4]));
       Instances all = read(split.get(0));
       Set<Integer> train = new HashSet<>();
       for (String number : split.get(1).trim().split(" ")) {

@@ -1,8 +1,8 @@
 """WEKA's multi-instance classifiers, over an ARFF file that our writer wrote.
 
-Where Java, its compiler and WEKA are there (Debian: ``weka`` and ``default-jdk-headless``), each is
-timed inside one Java virtual machine by ``WekaTimer.java``: neither the start of the machine nor the
-reading of the file counts.
+Where WEKA, Java and its compiler are there (Debian: ``weka``, ``default-jdk-headless``), each is
+timed inside one Java virtual machine by ``WekaTimer.java``: neither the start of the machine nor
+the reading of the file counts.
 """
 
 from __future__ import annotations
@@ -25,9 +25,8 @@ __all__ = ["WEKA", "WekaClassifier", "find_jar", "installed", "measure", "missin
 
 _CLASSES = "weka.classifiers.mi."
 _TIMER = Path(__file__).resolve().parent / "WekaTimer.java"
-# WEKA's kernels on bags leave out the feature that stands where the class stands among the bags'
-# attributes (3.6.14): a column of zeros takes that place.
-_SKIPPED = 2
+# The attributes of a bag are its name, its instances and its class.
+_PLACE_OF_CLASS = 2
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,16 @@ class WekaClassifier:
     options : callable
         ``options(kernel, gamma, C)``; a number with ``@`` behind it is multiplied by the number
         of bags over that of instances.
+    skips : bool
+        Whether its kernels leave out the feature that stands where the class stands among the
+        attributes of a bag (seen in 3.6.14): a column of zeros then takes that place.
     """
 
     title: str
     problem: str | None
     kernels: tuple[str, ...]
     options: Callable[[str, float, float], list[str]]
+    skips: bool = False
 
 
 def _kernel(prefix: str, names: tuple[str, str]) -> Callable[[str, float], str]:
@@ -62,9 +65,7 @@ def _kernel(prefix: str, names: tuple[str, str]) -> Callable[[str, float], str]:
 
 
 _on_bags = _kernel(f"{_CLASSES}supportVector.", ("MIPolyKernel", "MIRBFKernel"))
-_on_instances = _kernel(
-    "weka.classifiers.functions.supportVector.", ("PolyKernel", "RBFKernel")
-)
+_on_instances = _kernel("weka.classifiers.functions.supportVector.", ("PolyKernel", "RBFKernel"))
 
 # -N 2: the instances are standardised already.
 WEKA: dict[str, WekaClassifier] = {
@@ -74,6 +75,7 @@ WEKA: dict[str, WekaClassifier] = {
         "setkernel-sum",
         ("linear", "rbf"),
         lambda kernel, gamma, C: ["-C", f"{C!r}@", "-N", "2", "-K", _on_bags(kernel, gamma)],
+        skips=True,
     ),
     "MISVM": WekaClassifier(
         "weka MISVM (mi-SVM)",
@@ -116,6 +118,7 @@ def measure(
     gamma: float,
     enough: float,
     most: int,
+    longest: float,
     split: tuple[Bags, np.ndarray] | None = None,
 ) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
     """Times and memory of a classifier, and |w|^2 and scores where it is a support vector machine.
@@ -133,6 +136,8 @@ def measure(
         Seconds after which no fit (and no prediction) is repeated.
     most : int
         Most fits, and most predictions.
+    longest : float
+        Seconds of a fit above which the accuracies are left out.
     split : (Bags, ndarray), default=None
         All bags scaled as the training bags among them ask for, and the numbers of these: for
         accuracies.
@@ -141,19 +146,32 @@ def measure(
     assert jar is not None
     classifier = WEKA[name.removeprefix("weka-")]
     options = classifier.options(task["kernel"], gamma, task["C"])
+
+    def placed(bags: Bags) -> Bags:
+        if not classifier.skips:
+            return bags
+        return bags.with_instances(np.insert(bags.instances, _PLACE_OF_CLASS, 0.0, axis=1))
+
     with tempfile.TemporaryDirectory(prefix="milearn-weka-") as folder:
         path = Path(folder) / "bags.arff"
-        save_bags(path, _shifted(bags), y)
+        save_bags(path, placed(bags), y)
         told = "-"
         if split is not None:
             told = str(Path(folder) / "split.txt")
-            save_bags(Path(folder) / "split.arff", _shifted(split[0]), y)
+            save_bags(Path(folder) / "split.arff", placed(split[0]), y)
             numbers = " ".join(map(str, split[1].tolist()))
             Path(told).write_text(f"{Path(folder) / 'split.arff'}\n{numbers}\n")
         done = subprocess.run(
             [
                 *("java", "-XX:+UseSerialGC", "-Xmx3g", "-Djava.awt.headless=true"),
-                *("-cp", str(jar), str(_TIMER), str(enough), str(most), str(path), told),
+                *(
+                    "-cp",
+                    str(jar),
+                    str(_TIMER),
+                    *map(str, (enough, most, longest)),
+                    str(path),
+                    told,
+                ),
                 _CLASSES + name.removeprefix("weka-"),
                 *options,
             ],
@@ -164,11 +182,6 @@ def measure(
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         raise RuntimeError(lines[0] if lines else f"java ended with status {done.returncode}")
     return _read(done.stdout)
-
-
-def _shifted(bags: Bags) -> Bags:
-    instances = bags.instances
-    return bags.with_instances(np.insert(instances, _SKIPPED, 0.0, axis=1))
 
 
 def _read(text: str) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
