@@ -8,7 +8,7 @@ from pathlib import Path
 from ._protocol import Summary
 from .methods import METHODS
 
-__all__ = ["plot_accuracies"]
+__all__ = ["plot_accuracies", "plot_sizes"]
 
 _FLOOR = "#9c4a00"
 _OURS = "#1f5f99"
@@ -77,6 +77,43 @@ def plot_accuracies(
     if handles:
         figure.legend(handles, labels, loc="outside upper right", frameon=False)
     figure.suptitle(title, x=0.02, ha="left")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    return path
+
+
+def plot_sizes(
+    curves: dict[str, list[tuple[float, float]]], path: Path, *, size: str
+) -> Path | None:
+    """Time over size on log axes, one line a method; None without matplotlib or data.
+
+    Parameters
+    ----------
+    curves : dict
+        Pairs of size and seconds for each title.
+    path : Path
+        The PNG to write.
+    size : str
+        What grows, for the axis.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    shown = {title: points for title, points in curves.items() if points}
+    if not shown:
+        return None
+    figure = Figure(figsize=(8.0, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    for number, (title, points) in enumerate(shown.items()):
+        marker = "osD^vP*X<>"[number % 10]
+        panel.loglog(*zip(*points, strict=True), marker=marker, markersize=5, label=title)
+    panel.set_xlabel(size)
+    panel.set_ylabel("CPU time of a fit, s")
+    panel.grid(alpha=0.3, which="major")
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     return path

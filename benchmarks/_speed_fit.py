@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 from . import _weka
-from ._memory import peak, reset_peak, resident
+from ._memory import measured
 from .data import load
 from .peers import PEERS, Peer, hinge_objective
 
@@ -35,8 +34,6 @@ __all__ = ["FLOOR", "OURS", "TRAIN_SHARE", "Row", "measure"]
 
 FLOOR = "svc"
 
-# A short fit is repeated within its process until this much time is spent, and the shortest time
-# counts: what else the machine does can only add to it.
 _ENOUGH_SECONDS = 1.0
 _MOST_FITS = 20
 # A fit that takes longer is not done once more for its accuracy.
@@ -238,12 +235,13 @@ def _of_python(
         few = np.concatenate([np.flatnonzero(y == label)[:3] for label in (0, 1)])
         predict(fit(bags[few], y[few]), bags[few])
         caught.clear()
-        fitted = _timed(lambda: fit(bags, y))
-        model = fitted["value"]
+        fitted, model = measured(lambda: fit(bags, y), enough=_ENOUGH_SECONDS, most=_MOST_FITS)
         told = dict(Counter(item.category.__name__ for item in caught))
-        predicted = _timed(lambda: predict(model, bags))
+        predicted, _ = measured(
+            lambda: predict(model, bags), enough=_ENOUGH_SECONDS, most=_MOST_FITS
+        )
         result = {
-            **{name: fitted[name] for name in ("seconds", "wall", "fits", "peak_mb")},
+            **fitted,
             **{f"predict_{name}": predicted[name] for name in ("seconds", "wall", "peak_mb")},
             "objective": value(model, bags, y),
             "n_iter": _plain(getattr(model, "n_iter_", None)),
@@ -256,30 +254,6 @@ def _of_python(
                 right = predict(model, scaled[part]) == y[part]
                 result[f"{side}_accuracy"] = float(np.mean(right))
     return result
-
-
-def _timed(work: Callable[[], Any]) -> dict[str, Any]:
-    """Shortest times of some calls, peak memory of the first, what the last returned."""
-    reset_peak()
-    before = resident()
-    seconds: list[float] = []
-    walls: list[float] = []
-    most = 0.0
-    value = None
-    while sum(walls) < _ENOUGH_SECONDS and len(walls) < _MOST_FITS:
-        wall, start = time.perf_counter(), time.process_time()
-        value = work()
-        seconds.append(time.process_time() - start)
-        walls.append(time.perf_counter() - wall)
-        if len(walls) == 1:
-            most = peak() - before
-    return {
-        "seconds": min(seconds),
-        "wall": min(walls),
-        "fits": len(walls),
-        "peak_mb": max(0.0, most) / 2**20,
-        "value": value,
-    }
 
 
 def _job(method: str, kernel: str, gamma: float, C: float) -> tuple[Any, Any, Any]:

@@ -8,8 +8,9 @@ from ._reports import add_report_options, collect, run_reports
 
 HELP = "time and memory against the size of the data, with slopes"
 
-# One module a method.
+# One module a method, and one for all of them.
 MODULES: tuple[str, ...] = (
+    "sizes",
     "dpboost",
     "m3ic",
     "sdpmil",

@@ -10,18 +10,12 @@ reached the same value of the objective.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
-import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from . import _weka, peers
+from ._fresh import TooLong, in_fresh_process
 from ._output import add_common_options, short_path
 from ._progress import Progress
 from ._records import RecordFile, digest, environment, source_digest
@@ -213,40 +207,12 @@ def run_round(
 
 
 def _fit(task: dict[str, Any], timeout: float) -> dict[str, Any]:
-    checkout = Path(__file__).resolve().parent.parent
-    command = [sys.executable, "-m", "benchmarks._speed_fit", json.dumps(task)]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    start = time.perf_counter()
-    # A group of its own: a virtual machine that the process started has to end with it.
-    process = subprocess.Popen(
-        command,
-        cwd=checkout,
-        env=environ,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
     try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        words = f"not finished after {time.perf_counter() - start:.0f} s"
-        return {"error": words, "timeout": timeout}
-    finally:
-        if process.poll() is None:
-            _end(process)
-    if process.returncode != 0:
-        lines = err.strip().splitlines()
-        return {"error": lines[-1] if lines else f"exit status {process.returncode}"}
-    return json.loads(out.strip().splitlines()[-1])
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.communicate()
+        return in_fresh_process("benchmarks._speed_fit", task, timeout=timeout)
+    except TooLong as error:
+        return {"error": str(error), "timeout": timeout}
+    except RuntimeError as error:
+        return {"error": str(error)}
 
 
 def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title]) -> str:

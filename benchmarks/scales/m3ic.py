@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -16,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .._fresh import in_fresh_process
 from .._output import short_path
 from .._protocol import run
 from .._records import RecordFile, digest, environment
@@ -71,19 +68,8 @@ def _measured(task: ScaleTask) -> dict[str, Any]:
             )
         path = folder / "instances.npy"
         write_instances(path, task.n_instances, N_FEATURES)
-        checkout = Path(__file__).resolve().parents[2]
-        told = json.dumps({"path": str(path), "C": task.C, "fits": task.fits})
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.scales._m3ic_fit", told],
-            cwd=checkout,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode != 0:
-            lines = done.stderr.strip().splitlines()
-            raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        told = {"path": str(path), "C": task.C, "fits": task.fits}
+        return in_fresh_process("benchmarks.scales._m3ic_fit", told)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
