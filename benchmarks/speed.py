@@ -78,12 +78,7 @@ def rows_here(*, with_peers: bool = True) -> dict[str, Title]:
             others[name] = Title(peer.title, ("linear", "rbf"), peer.problem, True)
         for name, item in _weka.installed().items():
             others[name] = Title(item.title, item.kernels, item.problem, True)
-    problems = {item.problem for item in others.values()}
-    own = {
-        name: Title(row.title, row.kernels, row.problem, False)
-        for name, row in OURS.items()
-        if not row.for_peers or row.problem in problems
-    }
+    own = {name: Title(row.title, row.kernels, row.problem, False) for name, row in OURS.items()}
     return {**own, **others}
 
 

@@ -31,15 +31,16 @@ _MOST_FITS = 5
 
 # Every name: how it is printed, and how it is made for a number of clusters.
 ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "misvc": ("MISVC, rbf", lambda k: MISVC()),
     "misvc-bag": (
-        "MISVC, bag slack, linear",
+        "MISVC, max, bag slack, linear",
         lambda k: MISVC(kernel="linear", loss="max", slack="bag", C=0.1),
     ),
     "misvc-instance": (
-        "MISVC, instance slack, linear",
+        "MISVC, max, instance slack, linear",
         lambda k: MISVC(kernel="linear", loss="max", slack="instance", C=0.1),
     ),
-    "misvc-rbf": ("MISVC, bag slack, rbf", lambda k: MISVC(loss="max", slack="bag")),
+    "misvc-rbf": ("MISVC, max, bag slack, rbf", lambda k: MISVC(loss="max", slack="bag")),
     "instancemisvc": ("InstanceMISVC, linear", lambda k: InstanceMISVC(kernel="linear", C=0.1)),
     "sdpmil": ("SDPMIL, linear", lambda k: SDPMIL(kernel="linear", C=0.1)),
     "milsd": ("MILSD, no graph", lambda k: MILSD(graph="auto")),

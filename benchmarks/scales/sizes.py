@@ -30,9 +30,9 @@ __all__ = ["AXES", "REPORTS", "Axis", "SizeTask", "slope"]
 # The larger sizes are left out after a fit of more than this; and a fit is ended after that.
 _LONG_SECONDS = 1.0
 _TIMEOUT = 30.0
-_FAST = ("misvc-bag", "sdpmil", "m3ic", "milsd-bag")
+_FAST = ("misvc", "sdpmil", "m3ic", "milsd-bag")
 _CLASSIFIERS = (
-    *("misvc-bag", "misvc-instance", "misvc-rbf", "instancemisvc"),
+    *("misvc", "misvc-bag", "misvc-instance", "misvc-rbf", "instancemisvc"),
     *("sdpmil", "milsd", "dpboost"),
 )
 
