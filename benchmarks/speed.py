@@ -90,11 +90,12 @@ def main(args: argparse.Namespace) -> int:
         kernel: [name for name, row in rows.items() if kernel in row.kernels]
         for kernel in args.kernels
     }
+    # Whole rounds one after the other: a run that is stopped early has a table of everything.
     rounds = [
         (dataset, kernel, number)
+        for number in range(args.rounds)
         for dataset in args.datasets
         for kernel in args.kernels
-        for number in range(args.rounds)
     ]
     keys = {item: _key(*item, args.C, args.timeout, groups[item[1]]) for item in rounds}
     complete = True
