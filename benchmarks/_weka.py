@@ -130,6 +130,7 @@ def measure(
     most: int,
     longest: float,
     split: tuple[Bags, np.ndarray] | None = None,
+    timeout: float | None = None,
 ) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
     """Times and memory of a classifier, and |w|^2 and scores where it is a support vector machine.
 
@@ -151,6 +152,8 @@ def measure(
     split : (Bags, ndarray), default=None
         All bags scaled as the training bags among them ask for, and the numbers of these: for
         accuracies.
+    timeout : float, default=None
+        Seconds after which the virtual machine is ended, by an exception.
     """
     jar = find_jar()
     assert jar is not None
@@ -187,6 +190,7 @@ def measure(
             ],
             capture_output=True,
             text=True,
+            timeout=timeout,
         )
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
