@@ -207,10 +207,10 @@ def _read(text: str) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
         "seconds": float(values["fit"].min()),
         "wall": float(values["fit_wall"].min()),
         "fits": len(values["fit"]),
-        "peak_mb": float(values["fit_memory"][0]) / 2**20,
+        "peak_mb": max(0.0, float(values["fit_memory"][0])) / 2**20,
         "predict_seconds": float(values["predict"].min()),
         "predict_wall": float(values["predict_wall"].min()),
-        "predict_peak_mb": float(values["predict_memory"][0]) / 2**20,
+        "predict_peak_mb": max(0.0, float(values["predict_memory"][0])) / 2**20,
     }
     for side in ("train_accuracy", "test_accuracy"):
         if side in values:

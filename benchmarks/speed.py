@@ -214,7 +214,7 @@ def _fit(task: dict[str, Any], timeout: float) -> dict[str, Any]:
 def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title]) -> str:
     """Fits of one data set and kernel over its rounds."""
     lines = []
-    for method in rounds[0]:
+    for method in (name for name in rows if name in rounds[0]):
         error = _error(method, rounds)
         if error is not None:
             lines.append([rows[method].text, "-", "-", "-", "", "-", error[:60], ""])
@@ -236,7 +236,7 @@ def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title])
 def predict_table(rounds: list[dict[str, Any]], rows: dict[str, Title]) -> str:
     """Predictions for all bags; and accuracies, which the first round measures."""
     lines = []
-    for method in rounds[0]:
+    for method in (name for name in rows if name in rounds[0]):
         if _error(method, rounds) is not None:
             continue
         seconds, ratio, spread, _ = _ratios(method, rounds, "predict_seconds", None)

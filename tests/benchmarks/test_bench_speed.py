@@ -280,6 +280,15 @@ def test_fits_show_ratios_goals_errors_and_whether_the_problem_was_the_same(rows
     assert found["weka MILR"].endswith("not finished after 9 s")
 
 
+def test_rows_stand_in_one_order_whatever_that_of_the_records(rows):
+    shuffled = [dict(sorted(each.items(), reverse=True)) for each in ROUNDS]
+    for table in (speed.fit_table(shuffled, "linear", rows), speed.predict_table(shuffled, rows)):
+        titles = [line.split("  ")[0] for line in table.splitlines()[2:]]
+        order = [row.text for row in rows.values()]
+        assert titles == sorted(titles, key=order.index)
+        assert titles[0].startswith("floor")
+
+
 def test_predictions_show_ratios_and_accuracies(rows):
     found = by_title(speed.predict_table(ROUNDS, rows))
     assert found["floor: one SVC, inherited labels"].endswith("0.10 s 1.0 MB 90.0 75.0")
