@@ -286,7 +286,11 @@ def _beside(method: str, rounds: list[dict[str, Any]], rows: dict[str, Title]) -
         return ""
     if row.problem is None:
         return "another objective"
-    same = [name for name in rounds[0] if rows[name].problem == row.problem and not rows[name].peer]
+    same = [
+        name
+        for name, other in rows.items()
+        if name in rounds[0] and other.problem == row.problem and not other.peer
+    ]
     if not same or _error(same[0], rounds) is not None:
         return ""
     value, ours = (rounds[0][name]["objective"] for name in (method, same[0]))

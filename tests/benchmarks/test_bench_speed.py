@@ -281,7 +281,10 @@ def test_fits_show_ratios_goals_errors_and_whether_the_problem_was_the_same(rows
 
 
 def test_rows_stand_in_one_order_whatever_that_of_the_records(rows):
-    shuffled = [dict(sorted(each.items(), reverse=True)) for each in ROUNDS]
+    shuffled = [dict(sorted({**each, "milsd": row_of(9.0, 10.0)}.items())) for each in ROUNDS]
+    assert "milsd" < "misvc-bag"
+    told = by_title(speed.fit_table(shuffled, "linear", rows))["misvm.MISVM"]
+    assert told.endswith("12 higher than MISVC, bag slack (10)")
     for table in (speed.fit_table(shuffled, "linear", rows), speed.predict_table(shuffled, rows)):
         titles = [line.split("  ")[0] for line in table.splitlines()[2:]]
         order = [row.text for row in rows.values()]
