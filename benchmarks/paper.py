@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "guo2009_bounds",
     "zhang2009",
     "zhang2011",
+    "zhang2011_protein",
 )
 
 

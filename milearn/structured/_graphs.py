@@ -13,6 +13,7 @@ from ..base import missing_labels
 __all__ = ["check_graph", "homophily", "link_graph"]
 
 _KINDS = ("direct", "cocitation", "coupling")
+_AVERAGES = ("link", "node")
 
 
 def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse.csr_array:
@@ -83,7 +84,14 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     return graph
 
 
-def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = None) -> float:
+def homophily(
+    graph: Any,
+    y: Any,
+    *,
+    weighted: bool = False,
+    average: str = "link",
+    unlabeled: Any = None,
+) -> float:
     """Share of the links that join two nodes of the same class.
 
     Smoothing along a graph can only help where this is well above what links drawn at random
@@ -99,6 +107,10 @@ def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = No
         instance graph are instances: pass ``y[bags.bag_index]``.
     weighted : bool, default=False
         Whether links count by their weight.
+    average : {"link", "node"}, default="link"
+        "link": over all links, so that a node counts as often as it has links. "node": the share
+        among the links of a node, whichever way they go, then the mean over nodes. A few large
+        groups in which all are joined to all make the first high, whatever the other nodes do.
     unlabeled : label, default=None
         A value of ``y`` that marks nodes without a class, besides NaN and None.
 
@@ -107,6 +119,12 @@ def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = No
     float
         Between 0 and 1; NaN where no link joins two nodes with a class.
 
+    Raises
+    ------
+    ValueError
+        For an unknown average, a graph of another shape, and weights that are below zero or not
+        finite.
+
     Examples
     --------
     >>> from milearn.structured import homophily, link_graph
@@ -114,6 +132,8 @@ def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = No
     >>> round(homophily(graph, ["a", "a", "b", "b"]), 3)
     0.667
     """
+    if average not in _AVERAGES:
+        raise ValueError(f"average={average!r} is unknown: use 'link' or 'node'.")
     labels = np.asarray(y)
     if labels.ndim != 1:
         raise ValueError(f"y has {labels.ndim} dimensions: give one class a node.")
@@ -123,12 +143,18 @@ def homophily(graph: Any, y: Any, *, weighted: bool = False, unlabeled: Any = No
     codes[~missing] = np.unique(np.array(labels[~missing].tolist()), return_inverse=True)[1]
     links = sparse.coo_array(graph)
     counted = (links.row != links.col) & (links.data > 0)
-    left, right = codes[links.row[counted]], codes[links.col[counted]]
-    told = (left >= 0) & (right >= 0)
-    if not told.any():
+    counted &= (codes[links.row] >= 0) & (codes[links.col] >= 0)
+    if not counted.any():
         return float("nan")
-    weights = links.data[counted][told] if weighted else np.ones(int(told.sum()))
-    return float(weights @ (left == right)[told] / weights.sum())
+    left, right = links.row[counted], links.col[counted]
+    same = codes[left] == codes[right]
+    weights = links.data[counted] if weighted else np.ones(len(left))
+    if average == "link":
+        return float(weights @ same / weights.sum())
+    both = np.concatenate([left, right])
+    total = np.bincount(both, weights=np.tile(weights, 2), minlength=len(labels))
+    agreed = np.bincount(both, weights=np.tile(weights * same, 2), minlength=len(labels))
+    return float(np.mean(agreed[total > 0] / total[total > 0]))
 
 
 def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:

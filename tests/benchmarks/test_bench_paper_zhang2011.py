@@ -22,8 +22,8 @@ def few_pages(monkeypatch):
         graphs=dict.fromkeys(("direct", "cocitation", "coupling"), graph),
     )
     monkeypatch.setattr(zhang2011, "pages_of", lambda category: pages)
-    monkeypatch.setattr(zhang2011, "GRID_C", (10.0, 100.0))
-    monkeypatch.setattr(zhang2011, "GRID_MU", (10.0,))
+    monkeypatch.setattr(zhang2011, "GRID_C", (0.5, 5.0))
+    monkeypatch.setattr(zhang2011, "GRID_MU", (1.0,))
     zhang2011._inner_scores.cache_clear()
     zhang2011._page_factors.cache_clear()
     yield pages
@@ -59,9 +59,40 @@ def test_tasks_are_the_promised_ones():
     assert len({task.key for task in tasks}) == len(tasks)
     runs = [t for t in tasks if (t.dataset, t.method, t.ratio) == ("faculty", "mu=0", 0.05)]
     assert len(runs) == 20
-    assert {task.ratio for task in tasks} == set(zhang2011.RATIOS)
+    assert {task.ratio for task in tasks} == {0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5}
+    assert {task.method for task in tasks if task.ratio == 0.2} == set(zhang2011.TITLES)
     fast = zhang2011.web_tasks(None, fast=True)
     assert {task.repeat for task in fast} == {0}
+
+
+def test_differences_are_those_of_the_same_run(few_pages, capsys):
+    tasks = [zhang2011.WebTask("course", "mu=0", 0.3, repeat) for repeat in range(3)]
+    tasks += [zhang2011.WebTask("course", "milsd-direct", 0.3, repeat) for repeat in (0, 2)]
+    accuracy = {("mu=0", 0): 0.5, ("mu=0", 1): 0.1, ("mu=0", 2): 0.6}
+    accuracy |= {("milsd-direct", 0): 0.6, ("milsd-direct", 2): 0.9}
+    records = {
+        task.key: {"result": {"accuracy": accuracy[task.method, task.repeat], "fit_seconds": 1.0}}
+        for task in tasks
+    }
+    assert zhang2011._print_web(tasks, records) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "direct" in line)
+    assert "+20.0 +- 10.0" in row
+
+
+def test_a_fit_is_measured_in_a_process_of_its_own(data_dir, monkeypatch):
+    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
+    task = zhang2011.FitTask("course", 0.3, 1.0, 0.1, ratio=0.05, rounds=1)
+    record = zhang2011.run_web(task)
+    assert "error" not in record, record.get("error")
+    result = record["result"]
+    assert result["n_labelled"] < result["n_bags"]
+    assert result["without_seconds"] > 0
+    assert 0 < result["process_mb"] < result["dense_mb"]
+
+
+def test_a_failed_process_is_an_error_of_the_record():
+    record = zhang2011.run_web(zhang2011.FitTask("unheard of", 0.3, 1.0, 0.1, rounds=1))
+    assert "unheard of" in record["error"]
 
 
 def test_labels_are_drawn_class_by_class(few_pages):

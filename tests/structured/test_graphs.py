@@ -95,6 +95,38 @@ def test_homophily_equals_a_loop():
     assert homophily(sparse.csr_array(graph), floats) == homophily(graph, y)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_homophily_by_node_equals_a_loop(weighted):
+    rng = np.random.default_rng(1)
+    graph = rng.random((12, 12)) * (rng.random((12, 12)) < 0.2)
+    graph[:, 4] = graph[4, :] = 0.0  # a node without links has no share
+    y = np.array([0, 1, 2, None] * 3, dtype=object)
+    shares = []
+    for p in range(12):
+        same = total = 0.0
+        for q in range(12):
+            if p == q or y[p] is None or y[q] is None:
+                continue
+            for weight in (graph[p, q], graph[q, p]):
+                counts = weight if weighted else float(weight > 0)
+                total += counts
+                same += counts * (y[p] == y[q])
+        if total:
+            shares.append(same / total)
+    found = homophily(graph, y, weighted=weighted, average="node")
+    assert found == pytest.approx(np.mean(shares), rel=1e-13)
+    assert len(shares) < 9
+
+
+def test_a_group_of_all_with_all_hides_the_other_nodes():
+    y = np.array([1] * 20 + [0, 1] * 5)
+    graph = np.zeros((30, 30))
+    graph[:20, :20] = 1.0
+    graph[np.arange(20, 30, 2), np.arange(21, 30, 2)] = 1.0  # pairs of both classes
+    assert homophily(graph, y) == pytest.approx(380 / 385)
+    assert homophily(graph, y, average="node") == pytest.approx(20 / 30)
+
+
 def test_homophily_without_links_is_not_a_number():
     assert np.isnan(homophily(np.zeros((3, 3)), [0, 1, 1]))
     assert np.isnan(homophily(np.eye(3), [0, 1, 1]))
@@ -106,6 +138,8 @@ def test_homophily_refuses_what_is_no_graph():
         homophily([[0, -1.0], [0, 0]], [0, 1])
     with pytest.raises(ValueError, match=r"graph has shape \(2, 2\) but there are 3 nodes"):
         homophily(np.eye(2), [0, 1, 1])
+    with pytest.raises(ValueError, match="average='edge' is unknown"):
+        homophily(np.eye(2), [0, 1], average="edge")
     with pytest.raises(ValueError, match="one class a node"):
         homophily(np.eye(2), [[0, 1], [1, 0]])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 import cvxpy as cp
 import numpy as np
@@ -333,9 +334,45 @@ def test_an_empty_graph_is_no_graph(links):
     graph = {"none": sparse.csr_array((12, 12)), "loops": np.eye(12), "zeros": np.zeros((12, 12))}
     empty = Bags(bags.instances, bags.offsets, bag_graph=graph[links])
     bare = Bags(bags.instances, bags.offsets)
-    model, other = MILSD(graph="bag").fit(empty, y), MILSD().fit(bare, y)
+    model = MILSD(graph="bag", mu=7.0).fit(empty, y)
+    for other in (MILSD().fit(bare, y), MILSD(mu=0.0).fit(bags, y)):
+        np.testing.assert_array_equal(model.coef_, other.coef_)
+        assert model.objective_ == other.objective_
+
+
+def test_isolated_bags_and_self_loops_change_no_fit():
+    bags, y = case(0, graph="both", weighted=True)
+    more = Bags.concatenate([bags, Bags(np.full((2, 3), 9.0), [0, 2])])
+
+    def padded(graph, loops):
+        wide = np.zeros((graph.shape[0] + loops.shape[0],) * 2)
+        wide[: graph.shape[0], : graph.shape[0]] = graph.toarray()
+        wide[graph.shape[0] :, graph.shape[0] :] = loops
+        return wide + np.diag(np.arange(1.0, len(wide) + 1))
+
+    linked = Bags(
+        more.instances,
+        more.offsets,
+        bag_graph=padded(bags.bag_graph, np.zeros((1, 1))),
+        instance_graph=padded(bags.instance_graph, np.zeros((2, 2))),
+    )
+    model, other = MILSD(mu=3.0).fit(linked, np.r_[y, np.nan]), MILSD(mu=3.0).fit(bags, y)
     np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(model.intercept_, other.intercept_)
     assert model.objective_ == other.objective_
+    assert model.transduction_.tolist() == [*other.transduction_, *model.predict(more[12:])]
+
+
+def test_the_direction_of_a_link_matters_through_degrees_alone():
+    bags, y = case(0, directed=True, weighted=True)
+    graph = bags.bag_graph.toarray()
+    assert (graph != graph.T).any()
+    one, turned = (
+        MILSD(mu=3.0).fit(Bags(bags.instances, bags.offsets, bag_graph=each), y)
+        for each in (graph, graph.T)
+    )
+    assert naive_degrees(graph).tolist() != naive_degrees(graph.T).tolist()
+    assert one.objective_ != pytest.approx(turned.objective_, rel=1e-6)
 
 
 def test_unlabelled_bags_without_links_take_no_part():
@@ -454,8 +491,10 @@ def test_labels_that_tell_nothing_are_refused():
     with pytest.raises(ValueError, match="y holds no label"):
         MILSD().fit(bags, np.full(12, np.nan))
     one_class = np.where(y == 0, np.nan, y)
+    model = MILSD()
     with pytest.raises(ValueError, match="one class only"):
-        MILSD().fit(bags, one_class)
+        model.fit(bags, one_class)
+    assert not hasattr(model, "classes_")
     with pytest.raises(ValueError, match="y holds no label"):
         MILSD().fit(bags, y).score(bags, np.full(12, np.nan))
 
@@ -476,8 +515,21 @@ def test_weights_below_zero_are_refused(mu):
         MILSD(mu=mu).fit(Bags(bags.instances, bags.offsets, bag_graph=graph), y)
 
 
+def test_weights_of_instance_links_below_zero_are_refused():
+    bags, y = case(0, graph="instance")
+    graph = bags.instance_graph.toarray()
+    graph[5, 4] = -2.0
+    wrong = Bags(bags.instances, bags.offsets, instance_graph=graph)
+    model = MILSD()
+    with pytest.raises(ValueError, match=r"instance_graph has the weight -2\.0 between 5 and 4"):
+        model.fit(wrong, y)
+    assert not hasattr(model, "coef_")
+
+
 def test_graphs_of_another_shape_are_refused():
     bags, y = case(0)
+    with pytest.raises(ValueError, match=r"instance_graph has shape \(12, 12\) but there are"):
+        Bags(bags.instances, bags.offsets, instance_graph=np.eye(12))
     with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
         Bags(bags.instances, bags.offsets, bag_graph=np.eye(3))
     with pytest.raises(ValueError, match=r"bag_graph has shape \(3, 3\) but there are 12 bags"):
@@ -515,6 +567,57 @@ def test_grid_search_with_graphs_and_unlabelled_bags():
     names = np.where(np.isnan(known), None, np.array(["no", "yes"])[y])
     again = GridSearchCV(MILSD(tol=1e-2), {"C": [10.0, 100.0], "mu": [0.0, 10.0]}, cv=cv)
     assert again.fit(X, names).best_score_ == search.best_score_
+
+
+class Watched(MILSD):
+    """Keeps what it was fitted on."""
+
+    seen: list = []  # noqa: RUF012 - a log across clones
+
+    def fit(self, X, y):
+        type(self).seen.append(X)
+        return super().fit(X, y)
+
+
+def test_grid_search_cuts_both_graphs_at_the_border_of_a_fold():
+    bags, y = make_bags(n_bags=30, random_state=0)
+    rng = np.random.default_rng(0)
+    graphs = {
+        f"{name}_graph": sparse.csr_array(np.triu(rng.random((n, n)) < 0.1, 1) * 1.0)
+        for name, n in (("bag", 30), ("instance", bags.n_instances))
+    }
+    X = Bags(bags.instances, bags.offsets, **graphs)
+    cv = StratifiedBagKFold(3)
+    Watched.seen.clear()
+    GridSearchCV(Watched(tol=1e-2), {"C": [10.0], "mu": [0.0, 10.0]}, cv=cv).fit(X, y)
+    splits = list(cv.split(X, y))
+    assert len(Watched.seen) == 2 * len(splits) + 1
+    for fitted, (train, _) in zip(Watched.seen, splits * 2, strict=False):
+        rows = np.flatnonzero(np.isin(bags.bag_index, train))
+        for part, name in ((train, "bag_graph"), (rows, "instance_graph")):
+            expected = graphs[name].toarray()[np.ix_(part, part)]
+            assert expected.any()
+            np.testing.assert_array_equal(getattr(fitted, name).toarray(), expected)
+    assert Watched.seen[-1].bag_graph.nnz == graphs["bag_graph"].nnz
+
+
+def test_a_sparse_fit_forms_nothing_dense_of_the_size_of_the_data():
+    """Far less memory at once than the matrix would take."""
+    n_bags, width = 400, 40_000
+    X = sparse.random(3 * n_bags, width, density=5e-4, format="csr", random_state=0)
+    y = np.arange(n_bags) % 2
+    X = sparse.csr_array(sparse.hstack([X, sparse.csr_array(np.repeat(y, 3)[:, None] * 1.0)]))
+    graph = sparse.random(n_bags, n_bags, density=0.01, random_state=0)
+    bags = Bags(X, np.arange(0, 3 * n_bags + 1, 3), bag_graph=graph)
+    known = np.where(np.arange(n_bags) < 100, y, np.nan)
+    MILSD(tol=0.1).fit(bags[:10], known[:10])  # what is loaded at the first fit does not count
+    tracemalloc.start()
+    model = MILSD(C=10.0, mu=10.0, tol=0.1).fit(bags, known)
+    model.decision_function(bags)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    print("PEAK", most / 2**20, X.shape, model.n_iter_)
+    assert most < 8 * X.shape[0] * X.shape[1] / 4
 
 
 def test_restarts_keep_the_lowest_objective():
