@@ -603,13 +603,13 @@ def test_grid_search_cuts_both_graphs_at_the_border_of_a_fold():
 
 def test_a_sparse_fit_forms_nothing_dense_of_the_size_of_the_data():
     """Far less memory at once than the matrix would take."""
-    n_bags, width = 400, 40_000
+    n_bags, width = 200, 20_000
     X = sparse.random(3 * n_bags, width, density=5e-4, format="csr", random_state=0)
     y = np.arange(n_bags) % 2
     X = sparse.csr_array(sparse.hstack([X, sparse.csr_array(np.repeat(y, 3)[:, None] * 1.0)]))
     graph = sparse.random(n_bags, n_bags, density=0.01, random_state=0)
     bags = Bags(X, np.arange(0, 3 * n_bags + 1, 3), bag_graph=graph)
-    known = np.where(np.arange(n_bags) < 100, y, np.nan)
+    known = np.where(np.arange(n_bags) < 50, y, np.nan)
     MILSD(tol=0.1).fit(bags[:10], known[:10])  # what is loaded at the first fit does not count
     tracemalloc.start()
     model = MILSD(C=10.0, mu=10.0, tol=0.1).fit(bags, known)
@@ -617,7 +617,7 @@ def test_a_sparse_fit_forms_nothing_dense_of_the_size_of_the_data():
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     print("PEAK", most / 2**20, X.shape, model.n_iter_)
-    assert most < 8 * X.shape[0] * X.shape[1] / 4
+    assert most < 8 * X.shape[0] * X.shape[1] / 10
 
 
 def test_restarts_keep_the_lowest_objective():
