@@ -24,10 +24,10 @@ def few_pages(monkeypatch):
     monkeypatch.setattr(zhang2011, "pages_of", lambda category: pages)
     monkeypatch.setattr(zhang2011, "GRID_C", (0.5, 5.0))
     monkeypatch.setattr(zhang2011, "GRID_MU", (1.0,))
-    zhang2011._inner_scores.cache_clear()
+    zhang2011._without_graph.cache_clear()
     zhang2011._page_factors.cache_clear()
     yield pages
-    zhang2011._inner_scores.cache_clear()
+    zhang2011._without_graph.cache_clear()
     zhang2011._page_factors.cache_clear()
 
 
@@ -41,17 +41,22 @@ def test_every_row_of_the_web_table_runs(few_pages, method):
     assert result["fit_seconds"] >= 0
 
 
-def test_choice_prefers_no_graph_where_it_is_as_good(few_pages):
+def test_choice_prefers_no_graph_where_it_is_as_good(few_pages, monkeypatch):
     task = zhang2011.WebTask("course", "milsd-cocitation", 0.3, 1)
     train = zhang2011.labelled(task, few_pages.y)
-    _, chosen, _ = zhang2011._milsd(task, few_pages, train)
-    scores = [
-        pair
-        for kind in (None, "cocitation")
-        for pair in zhang2011._inner_scores("course", 0.3, 1, kind)
-    ]
-    best = max(score for _, score in scores)
-    assert chosen == next(params for params, score in scores if score >= best - 1e-12)
+    C, without = zhang2011._without_graph("course", 0.3, 1)
+    assert C in [cost * len(train) for cost in zhang2011.GRID_C]
+    real = zhang2011._inner_scores
+    for lead, expected in ((0.0, 0.0), (1e-15, 0.0), (0.1, 1.0), (-0.1, 0.0)):
+        monkeypatch.setattr(
+            zhang2011, "_inner_scores", lambda *args, lead=lead: [without + lead] * len(args[-1])
+        )
+        _, chosen, _ = zhang2011._milsd(task, few_pages, train)
+        assert chosen == {"C": C, "mu": expected * C}
+    monkeypatch.setattr(zhang2011, "_inner_scores", real)
+    grid = [{"C": C, "mu": 0.0}, {"C": C, "mu": C}]
+    alone = [zhang2011._inner_scores(task, few_pages, train, "direct", [each])[0] for each in grid]
+    assert zhang2011._inner_scores(task, few_pages, train, "direct", grid) == alone
 
 
 def test_tasks_are_the_promised_ones():
