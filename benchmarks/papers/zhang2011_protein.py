@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,8 +42,10 @@ TITLES = {
 }
 GRID_C = (10.0, 100.0, 1000.0)
 GRID_MU = (1.0, 10.0, 100.0)
-# One fit of InstanceMISVC takes minutes: its cost is not searched for.
+# One fit of InstanceMISVC on 21,000 instances takes minutes and gigabytes: its cost is not searched
+# for, one fold has to do, and after so many CPU seconds the fit is given up.
 INSTANCE_C = 0.01
+MOST_SECONDS = 120
 N_INNER = 3
 TOL = 3e-2
 
@@ -56,7 +64,7 @@ class ProteinTask:
         return {
             "C": GRID_C,
             "mu": GRID_MU,
-            "C of InstanceMISVC": INSTANCE_C,
+            "C of InstanceMISVC": (INSTANCE_C, MOST_SECONDS),
             "folds": 5,
             "inner": N_INNER,
             "tol": TOL,
@@ -142,8 +150,23 @@ def _protein_result(task: ProteinTask) -> dict[str, Any]:
     }
 
 
+def _limited(task: ProteinTask) -> dict[str, Any]:
+    """The result of a process that is stopped after ``MOST_SECONDS`` of CPU time."""
+    checkout = Path(__file__).resolve().parents[2]
+    name = "benchmarks.papers.zhang2011_protein"
+    command = [sys.executable, "-m", name, json.dumps([asdict(task), MOST_SECONDS])]
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=checkout, env=environ, capture_output=True, text=True)
+    if done.returncode == -signal.SIGXCPU:
+        return {"unfinished_seconds": MOST_SECONDS}
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
 def run_protein_task(task: ProteinTask) -> dict[str, Any]:
-    return record_of(task, _protein_result)
+    return record_of(task, _limited if task.method == "mi-svm" else _protein_result)
 
 
 def run_protein(args: argparse.Namespace) -> int:
@@ -155,8 +178,8 @@ def run_protein(args: argparse.Namespace) -> int:
     tasks = [
         ProteinTask("trx", method, repeat, fold)
         for method in sorted(methods, key=lambda name: name == "mi-svm")
-        for repeat in range(repeats)
-        for fold in range(folds)
+        for repeat in range(1 if method == "mi-svm" else repeats)
+        for fold in range(1 if method == "mi-svm" else folds)
     ]
     X, y = _proteins()
     print(
@@ -176,8 +199,13 @@ def run_protein(args: argparse.Namespace) -> int:
         good = [record["result"] for record in mine if "result" in record]
         if not good:
             continue
-        values = [result["accuracy"] for result in good]
         there = PUBLISHED.get(method)
+        printed = f"{there[0]} / {there[1]:.1f} s" if there else ""
+        if "unfinished_seconds" in good[0]:
+            spent = f"> {good[0]['unfinished_seconds']} s"
+            rows.append([TITLES[method], "-", "-", spent, str(len(good)), printed])
+            continue
+        values = [result["accuracy"] for result in good]
         rows.append(
             [
                 TITLES[method],
@@ -188,7 +216,7 @@ def run_protein(args: argparse.Namespace) -> int:
                 percent(float(np.mean([result["auc"] for result in good]))),
                 duration(float(np.mean([result["fit_seconds"] for result in good]))),
                 str(len(good)),
-                f"{there[0]} / {there[1]:.1f} s" if there else "",
+                printed,
             ]
         )
     print(format_table(["method", "accuracy %", "AUC %", "fit", "folds", "published"], rows))
@@ -196,7 +224,8 @@ def run_protein(args: argparse.Namespace) -> int:
         f"\n{folds} folds, C and mu by {N_INNER} inner folds, instances standardised. The "
         "published links are sequence alignments\n(ClustalW scores above 25), which the data do "
         "not hold: the surrogate graph is made of the features, so that\nrow is a different "
-        "experiment. InstanceMISVC: C fixed. fit: CPU seconds of the chosen fit."
+        "experiment. InstanceMISVC: C fixed, one fold, given up after "
+        f"{MOST_SECONDS} s. fit: CPU\nseconds of the chosen fit."
     )
     print(f"records: {short_path(file.path)}")
     failed = sum("error" in record for record in records.values())
@@ -206,3 +235,11 @@ def run_protein(args: argparse.Namespace) -> int:
 REPORTS = (
     Report("zhang2011-protein", "Table 2: thioredoxin-fold proteins, surrogate graph", run_protein),
 )
+
+
+if __name__ == "__main__":
+    import resource
+
+    stated, most = json.loads(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
+    print(json.dumps(_protein_result(ProteinTask(**stated))))

@@ -25,7 +25,8 @@ def few_proteins(monkeypatch):
 
 
 @pytest.mark.parametrize("method", list(zhang2011_protein.TITLES))
-def test_every_row_of_the_protein_table_runs(few_proteins, method):
+def test_every_row_of_the_protein_table_runs(few_proteins, method, monkeypatch):
+    monkeypatch.setattr(zhang2011_protein, "_limited", zhang2011_protein._protein_result)
     record = zhang2011_protein.run_protein_task(zhang2011_protein.ProteinTask("trx", method, 0, 0))
     assert "error" not in record, record.get("error")
     result = record["result"]
@@ -45,3 +46,17 @@ def test_the_protein_table_is_printed(few_proteins, tmp_path, capsys, monkeypatc
     assert "40 proteins (20 positive)" in printed
     assert "96.2 / 1.7 s" in printed
     assert "a different experiment" in " ".join(printed.split())
+
+
+def test_a_fit_that_takes_too_long_is_given_up(data_dir, monkeypatch):
+    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
+    monkeypatch.setattr(zhang2011_protein, "MOST_SECONDS", 5)
+    task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 0)
+    record = zhang2011_protein.run_protein_task(task)
+    assert record["result"] == {"unfinished_seconds": 5}
+
+
+def test_a_fit_that_fails_is_an_error_of_the_record(data_dir, monkeypatch):
+    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
+    task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 99)
+    assert "IndexError" in zhang2011_protein.run_protein_task(task)["error"]
