@@ -70,8 +70,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     Parameters
     ----------
     C : float, default=100.0
-        Cost of the mean hinge loss of the labelled bags. ``MISVC`` with a cost of ``C / n`` is
-        the same machine without a graph. Above zero.
+        Cost of the mean hinge loss of the labelled bags: with ten times the bags, a C ten times as
+        large weighs each of them as before. ``MISVC(loss="max", kernel="linear")`` with a cost of
+        ``C / n`` is the same machine without a graph. Above zero.
     mu : float, default=10.0
         Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
     graph : {"auto", "bag", "instance", "both", "knn"} or callable, default="auto"
