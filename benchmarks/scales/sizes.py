@@ -96,8 +96,8 @@ AXES = (
     Axis(
         "links",
         "n_links",
-        (100, 316, 1000, 3162),
-        {"n_bags": 100, "bag_size": 5, "n_features": 20},
+        (316, 1000, 3162, 10_000, 31_623),
+        {"n_bags": 300, "bag_size": 5, "n_features": 20},
         ("milsd-bag", "milsd-instance", "linkcontentmf"),
     ),
 )
