@@ -95,6 +95,7 @@ def cutting_plane(
     drop_after: int = 20,
     qp_solver: str | None = None,
     on_iteration: Callable[[int, float], bool] | None = None,
+    refine: Callable[[np.ndarray, np.ndarray, float], bool] | None = None,
 ) -> CuttingPlaneResult:
     """Minimise half the squared norm and a weighted sum of risks by cutting planes.
 
@@ -126,6 +127,11 @@ def cutting_plane(
     qp_solver : str, default=None
     on_iteration : callable, default=None
         Called with the number of calls and the best objective; True asks to stop.
+    refine : callable, default=None
+        For risks of which the oracle knows a part: called with the best point and the lower
+        bound where the run would end, it may let the risks grow and says whether it did. The
+        run then goes on from that point with all its cuts, which are still below the risks;
+        ``objective`` and ``history`` speak of the risks as they are at that time.
 
     Returns
     -------
@@ -166,6 +172,9 @@ def cutting_plane(
         # No cut is missing, but that was said by a rough solution.
         more = more or (far and result.gap > float(costs @ tols))
         if within or not more:
+            if n_iter < max_iter and refine is not None and refine(result.w, result.b, lower):
+                w, b, result = result.w, result.b, None
+                continue
             result.converged = True
             break
         if asked_to_stop or n_iter == max_iter:

@@ -104,13 +104,30 @@ class Tube:
     def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
         """A subgradient by the scores: the nu share of largest gaps pays, the edge in part."""
         residuals = self.targets - scores - intercept
-        gaps = np.abs(residuals)
-        order = np.argsort(-gaps, kind="stable")
-        total = np.cumsum(self.weights[order])
-        left = np.clip(self.nu * total[-1] - (total - self.weights[order]), 0.0, None)
-        paid = np.zeros(len(gaps))
-        paid[order] = np.minimum(left, self.weights[order])
-        return -np.sign(residuals) * paid
+        return -np.sign(residuals) * _tail_shares(np.abs(residuals), self.weights, self.nu)
+
+    def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A subgradient of :meth:`split` by the upper and the lower scores."""
+        weights, share = self.weights, 0.5 * self.nu
+        above, below = upper - self.targets, self.targets - lower
+        if weighted_tail(above, weights, share) + weighted_tail(below, weights, share) >= 0:
+            return (
+                _tail_shares(above, weights, share),
+                -_tail_shares(below, weights, share),
+            )
+        both = _tail_shares(np.concatenate([-above, below]), np.concatenate([weights] * 2), 0.5)
+        n = len(weights)
+        return weights - both[:n], -both[n:]
+
+
+def _tail_shares(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
+    """What of each weight belongs to the ``share`` of it with the largest values."""
+    order = np.argsort(-values, kind="stable")
+    total = np.cumsum(weights[order])
+    left = np.clip(share * total[-1] - (total - weights[order]), 0.0, None)
+    taken = np.zeros(len(values))
+    taken[order] = np.minimum(left, weights[order])
+    return taken
 
 
 def weighted_tail(values: np.ndarray, weights: np.ndarray, share: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -18,15 +19,26 @@ from .._set_kernels import (
     instance_scales,
     minmax_vectors,
 )
-from .._solvers._coupled import CoupledResult, equal_shares
+from .._solvers._coupled import equal_shares, solve_coupled
+from .._solvers._coupled_features import solve_coupled_features
 from .._solvers._coupled_step import Coupling
+from .._solvers._feature_objects import (
+    FeatureMap,
+    FeatureObjects,
+    choose_landmarks,
+    feature_bytes,
+    whitening,
+)
 from .._solvers._gram import BLOCK_BYTES, KernelGram, LinearGram
+from .._solvers._losses import Hinge, Tube
 from .._solvers._objects import Objects, RowObjects, SetObjects, exact_bytes
 from ..utils._sklearn import Interval, StrOptions
 from ._runs import Runs, training_gram
 
 __all__ = ["LOSSES", "CoupledMachine", "check_witness_rows"]
 
+# Relative gap of a convex step over explicit features: a cutting plane method has few digits.
+FEATURE_TOL = 1e-6
 LOSSES = ("l1", "l2", "epsilon_insensitive", "max")
 
 
@@ -73,6 +85,8 @@ class CoupledMachine(Runs):
     n_init: int
     gamma_: float
     intercept_: np.ndarray
+    # Whether the last fit went by explicit features.
+    _explicit: bool = False
 
     @property
     def _statistics(self) -> bool:
@@ -82,19 +96,24 @@ class CoupledMachine(Runs):
     def _kernel_function(self, gamma: float) -> tuple[Callable[[Any, Any], np.ndarray], bool]:
         return instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
 
-    def _check_supported(self) -> None:
-        if self.n_components is not None:
-            raise NotImplementedError("n_components comes with the next change: leave it at None.")
+    @property
+    def _gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.tol, FEATURE_TOL) if self._explicit else self.tol
 
     def _coupling(self, costs: np.ndarray) -> Coupling:
         return Coupling(self.loss, self.coupling * costs, self.epsilon)
 
     # -- fit -----------------------------------------------------------------------------------
 
-    def _objects(self, instances: Any, offsets: np.ndarray, gamma: float) -> Objects:
+    def _objects(
+        self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any
+    ) -> Objects | FeatureObjects:
         """Bags and instances as objects, after a look at the memory that they need."""
         n_bags, n_instances = len(offsets) - 1, int(offsets[-1])
         needed, room = exact_bytes(n_bags, n_instances), self.cache_size * 2**20
+        if self.n_components is not None or (self.kernel == "linear" and needed > room):
+            return self._feature_objects(instances, offsets, gamma, rng)
         if needed > room:
             raise MemoryError(
                 f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -115,6 +134,64 @@ class CoupledMachine(Runs):
         return SetObjects(
             gram, offsets, scales, instance_scales(self.bag_kernel, instances, kernel)
         )
+
+    def _feature_objects(
+        self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any
+    ) -> FeatureObjects:
+        kernel, _ = self._kernel_function(gamma)
+        n_bags, n_instances = len(offsets) - 1, int(offsets[-1])
+        whole, rows = None, instances
+        if self._statistics:
+            rows = minmax_vectors(instances, np.arange(n_instances + 1))
+            whole = minmax_vectors(instances, offsets)
+        self._check_feature_memory(rows, n_bags)
+        features = self._feature_map(rows, kernel, rng, whole)
+        scales = np.ones(n_bags), np.ones(n_instances)
+        if self.loss != "max" and not self._statistics:
+            scales = (
+                bag_scales(self.bag_kernel, instances, offsets, kernel),
+                instance_scales(self.bag_kernel, instances, kernel),
+            )
+        return FeatureObjects(features, rows, offsets, *scales, whole)
+
+    def _feature_map(self, rows: Any, kernel: Any, rng: Any, whole: Any = None) -> FeatureMap:
+        """Explicit features; those of the linear kernel are the rows themselves."""
+        if self.kernel == "linear":
+            return FeatureMap(rows.shape[1])
+        assert self.n_components is not None
+        candidates = rows if whole is None else np.concatenate([rows, whole])
+        chosen = choose_landmarks(candidates, self.n_components, rng)
+        landmarks = candidates[chosen]
+        factor, share = whitening(np.asarray(kernel(landmarks, landmarks), dtype=np.float64))
+        if share < -1e-10:
+            warnings.warn(
+                "The kernel matrix of the landmarks is indefinite (its smallest eigenvalue is "
+                f"{share:.1e} of the largest): its negative part was dropped.",
+                UserWarning,
+                stacklevel=7,
+            )
+        return FeatureMap(factor.shape[1], kernel, landmarks, factor, chosen)
+
+    def _check_feature_memory(self, rows: Any, n_bags: int) -> None:
+        dim = rows.shape[1]
+        if self.kernel != "linear" and self.n_components is not None:
+            dim = min(self.n_components, rows.shape[0] + (n_bags if self._statistics else 0))
+        needed, room = feature_bytes(rows, n_bags, dim), self.cache_size * 2**20
+        if needed > room:
+            remedy = "" if self.kernel == "linear" else ", or lower n_components"
+            raise MemoryError(
+                f"The explicit features of {n_bags} bags, {dim} each, take up to "
+                f"{needed / 2**20:.0f} MiB and cache_size={self.cache_size:g} MiB: raise "
+                f"cache_size{remedy}."
+            )
+
+    def _solve_coupled(self, objects: Any, loss: Hinge | Tube, **options: Any) -> Any:
+        """Run the solver that suits the objects."""
+        coupling = self._coupling(loss.weights)
+        if isinstance(objects, FeatureObjects):
+            inner_tol = max(0.1 * self.tol, FEATURE_TOL)
+            return solve_coupled_features(objects, loss, coupling, inner_tol=inner_tol, **options)
+        return solve_coupled(objects, loss, coupling, **options)
 
     def _checked_gram(
         self, rows: Any, kernel: Any, semidefinite: bool, room: float
@@ -144,13 +221,18 @@ class CoupledMachine(Runs):
 
     def _store_function(
         self,
-        results: list[CoupledResult],
-        objects: Objects,
+        results: list[Any],
+        objects: Objects | FeatureObjects,
         bags: Bags,
         rows: np.ndarray,
         turn: int,
     ) -> None:
         """Store the functions, one a result; ``rows`` are the instances that took part."""
+        self._explicit = isinstance(objects, FeatureObjects)
+        if isinstance(objects, FeatureObjects):
+            weights = turn * np.stack([result.w for result in results])
+            self._store_weights(weights, objects.features, bags, rows)
+            return
         dense = np.stack(
             [turn * objects.expansion(result.of_bags, result.of_instances) for result in results]
         )
@@ -167,6 +249,21 @@ class CoupledMachine(Runs):
         self.support_vectors_ = vectors[self.support_]
         if self.kernel == "linear":
             self.coef_ = np.asarray((self.support_vectors_.T @ self.dual_coef_.T).T)
+
+    def _store_weights(
+        self, weights: np.ndarray, features: FeatureMap, bags: Bags, rows: np.ndarray
+    ) -> None:
+        """Store functions given by weights of explicit features, (k, dim)."""
+        if features.kernel is None:
+            self.coef_ = weights
+            return
+        numbers = rows
+        if self._statistics:
+            used = np.unique(bags.bag_index[rows])
+            numbers = np.concatenate([rows, bags.n_instances + used])
+        self.dual_coef_ = weights @ features.factor.T
+        self.support_ = numbers[features.chosen]
+        self.support_vectors_ = features.landmarks
 
     # -- scores ----------------------------------------------------------------------------------
 

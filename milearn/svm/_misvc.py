@@ -8,7 +8,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._segments import gather_rows, segment_argmax
-from .._solvers._coupled import solve_coupled
+from .._solvers._feature_objects import FeatureRows
 from .._solvers._hard_max import solve_witnesses
 from .._solvers._losses import Hinge
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
@@ -85,10 +85,11 @@ class MISVC(CoupledMachine, HardMaxSVC):
     epsilon : float, default=0.1
         Difference that costs nothing, for "epsilon_insensitive".
     n_components : int, default=None
-        Number of landmarks of a Nystroem approximation of the kernel between instances, drawn from
-        the training instances. The problem is then solved by cutting planes over explicit
-        features, without any kernel matrix; so it is with ``kernel="linear"`` where the kernel
-        values of bags and instances do not fit into ``cache_size``.
+        Number of landmarks, drawn from the training instances: w is sought in the span of their
+        images (Nystroem's approximation of the kernel). The problem is then solved by cutting
+        planes over explicit features, which are made in blocks, without any kernel matrix. The
+        linear kernel's features are the instances themselves; it goes this way for any
+        ``n_components``, and where the kernel values do not fit into ``cache_size``.
     slack : {"bag", "instance"}, default="bag"
         For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
         each of its instances.
@@ -100,7 +101,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it; by cutting planes to a tenth of it or 1e-4, whichever is larger.
+        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
     max_iter : int, default=100
         Most steps of the concave-convex procedure.
     cache_size : float, default=1000
@@ -124,17 +125,16 @@ class MISVC(CoupledMachine, HardMaxSVC):
     ----------
     classes_ : ndarray of shape (n_classes,)
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel; with ``n_components`` those of the approximate features.
+        Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Coefficients of the function over kernel values of the support vectors; not with
-        cutting planes.
+        Coefficients of the function over kernel values of the support vectors; not where the
+        linear kernel went by cutting planes.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances. With ``bag_kernel="minmax"``
+        Rows of the support vectors in the training instances; with ``n_components`` of the
+        landmarks. With ``bag_kernel="minmax"``
         numbers from ``n_instances`` on stand for bags.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
-    components_, normalization_ : ndarray of shape (n_landmarks, n_features), (n_landmarks, rank)
-        With ``n_components``: the features of x are ``kernel(x, components_) @ normalization_``.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     gamma_ : float
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
@@ -272,7 +272,6 @@ class MISVC(CoupledMachine, HardMaxSVC):
         -------
         self
         """
-        self._check_supported()
         self._fit(X, y, sample_weight)
         return self
 
@@ -282,9 +281,12 @@ class MISVC(CoupledMachine, HardMaxSVC):
         return self.loss == "max"
 
     def _problem(self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any) -> Any:
-        if self._hard:
+        if not self._hard:
+            return self._objects(instances, offsets, gamma, rng)
+        if self.n_components is None or self.kernel == "linear":
             return self._gram(instances, gamma)
-        return self._objects(instances, offsets, gamma)
+        kernel, _ = self._kernel_function(gamma)
+        return FeatureRows(instances, self._feature_map(instances, kernel, rng))
 
     def _solve(
         self,
@@ -304,7 +306,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
         }
         if self._hard:
             return solve_witnesses(gram, offsets, signs, weights, slack=self.slack, **options)
-        return solve_coupled(gram, Hinge(signs, weights), self._coupling(weights), **options)
+        return self._solve_coupled(gram, Hinge(signs, weights), **options)
 
     def _starts(self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any) -> list[Any]:
         _, offsets = gather_rows(bags.offsets, used)
@@ -324,12 +326,16 @@ class MISVC(CoupledMachine, HardMaxSVC):
 
     def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
         self._highest_decides = self.loss == "max"
-        if self._hard:
-            super()._store(best, gram, bags, rows)
-            return
         turn = self._orientation
         self.intercept_ = turn * np.array([result.intercept for result in best])
-        self._store_function(best, gram, bags, rows, turn)
+        if isinstance(gram, FeatureRows):
+            weights = turn * np.stack([gram.weights(each.rows, each.coef) for each in best])
+            self._store_weights(weights, gram.features, bags, rows)
+        elif self._hard:
+            super()._store(best, gram, bags, rows)
+            return
+        else:
+            self._store_function(best, gram, bags, rows, turn)
         witnesses = segment_argmax(turn * self._instance_level(bags), bags.offsets)
         self.witnesses_ = witnesses[:, 0] if len(best) == 1 else witnesses
         self._store_run(best)

@@ -12,7 +12,6 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._kernels import resolve_gamma
 from .._segments import gather_rows, segment_argmax
-from .._solvers._coupled import solve_coupled
 from .._solvers._losses import Tube
 from .._solvers._qp import check_qp_solver
 from ..base import BagRegressor, validate_bags, validate_labels, validate_sample_weight
@@ -80,10 +79,11 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         Difference that costs nothing, for "epsilon_insensitive"; in units of the target. The tube
         around the target has the width :math:`\epsilon` above, which ``nu`` sets.
     n_components : int, default=None
-        Number of landmarks of a Nystroem approximation of the kernel between instances, drawn from
-        the training instances. The problem is then solved by cutting planes over explicit
-        features, without any kernel matrix; so it is with ``kernel="linear"`` where the kernel
-        values of bags and instances do not fit into ``cache_size``.
+        Number of landmarks, drawn from the training instances: w is sought in the span of their
+        images (Nystroem's approximation of the kernel). The problem is then solved by cutting
+        planes over explicit features, which are made in blocks, without any kernel matrix. The
+        linear kernel's features are the instances themselves; it goes this way for any
+        ``n_components``, and where the kernel values do not fit into ``cache_size``.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" takes the highest instances under the machine without
@@ -92,7 +92,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it; by cutting planes to a tenth of it or 1e-4, whichever is larger.
+        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
     max_iter : int, default=100
         Most steps of the concave-convex procedure.
     cache_size : float, default=1000
@@ -110,17 +110,16 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features)
-        Weights, for the linear kernel; with ``n_components`` those of the approximate features.
+        Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the function over kernel values of the support vectors; not with
-        cutting planes.
+        Coefficients of the function over kernel values of the support vectors; not where the
+        linear kernel went by cutting planes.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances. With ``bag_kernel="minmax"``
+        Rows of the support vectors in the training instances; with ``n_components`` of the
+        landmarks. With ``bag_kernel="minmax"``
         numbers from ``n_instances`` on stand for bags.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
-    components_, normalization_ : ndarray of shape (n_landmarks, n_features), (n_landmarks, rank)
-        With ``n_components``: the features of x are ``kernel(x, components_) @ normalization_``.
     intercept_ : ndarray of shape (1,)
     tube_ : float
         Half the width of the tube, the epsilon of the problem.
@@ -250,7 +249,6 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         -------
         self
         """
-        self._check_supported()
         check_qp_solver(self.qp_solver)
         bags = validate_bags(self, X, dtype=np.float64)
         targets = validate_labels(self, y, bags, numeric=True)
@@ -261,7 +259,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
         gamma = resolve_gamma(self.gamma, instances, np.repeat(shares[used], np.diff(offsets)))
         rng = check_random_state(self.random_state)
-        problem = self._objects(instances, offsets, gamma)
+        problem = self._objects(instances, offsets, gamma, rng)
         tube = Tube(targets[used], self.C * shares[used], self.nu)
         starts = self._share_starts(bags, used, offsets, rng)
         progress = self._start_task(len(starts), X=bags, y=targets, sample_weight=sample_weight)
@@ -274,12 +272,11 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         self._store_function([best], problem, bags, rows, 1)
         self.witnesses_ = segment_argmax(self._instance_level(bags)[:, 0], bags.offsets)
         self._store_run([best])
-        self._warn_of([best], self.tol, stacklevel=3)
+        self._warn_of([best], self._gap_tol, stacklevel=3)
         progress.end()
         return self
 
     def _run(self, problem: Any, tube: Tube, starts: list, progress: Any) -> list:
-        coupling = self._coupling(tube.weights)
         options: dict[str, Any] = {
             "tol": self.tol,
             "max_iter": self.max_iter,
@@ -287,7 +284,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         }
         if len(starts) > 1 and self.n_jobs not in (None, 1):
             return Parallel(n_jobs=self.n_jobs)(
-                delayed(solve_coupled)(problem, tube, coupling, start=start, **options)
+                delayed(self._solve_coupled)(problem, tube, start=start, **options)
                 for start in starts
             )
         results = []
@@ -295,7 +292,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
             part = progress.part("run", max_steps=self.max_iter)
             report = self._reporter(part, number, len(starts))
             results.append(
-                solve_coupled(problem, tube, coupling, start=start, on_iteration=report, **options)
+                self._solve_coupled(problem, tube, start=start, on_iteration=report, **options)
             )
             part.end()
         return results
