@@ -10,12 +10,14 @@ import argparse
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from joblib import cpu_count
 
-from ._output import add_common_options, kept_output
+from ._output import add_common_options, kept_output, short_path
+from ._records import RecordFile
 
-__all__ = ["Report", "add_report_options", "collect", "run_reports"]
+__all__ = ["Report", "add_report_options", "collect", "finish", "run_reports"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,14 @@ def add_report_options(parser: argparse.ArgumentParser, reports: dict[str, Repor
     parser.add_argument(
         "--jobs", type=int, default=cpu_count(), metavar="N", help="processes (default: all cores)"
     )
+
+
+def finish(records: dict[str, Any], complete: bool, file: RecordFile, wanted: int) -> int:
+    """Say where the records are; the exit status of a report."""
+    print(f"records: {short_path(file.path)} ({len(records)} of {wanted})")
+    if not complete:
+        return 130
+    return 1 if any("error" in record for record in records.values()) else 0
 
 
 def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:

@@ -13,6 +13,7 @@ MODULES: tuple[str, ...] = (
     "sizes",
     "dpboost",
     "m3ic",
+    "misvc",
     "sdpmil",
 )
 

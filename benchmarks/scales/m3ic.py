@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from .._fresh import in_fresh_process
-from .._output import short_path
 from .._protocol import run
 from .._records import RecordFile, digest, environment
-from .._reports import Report
+from .._reports import Report, finish
 from .._table import duration, format_table, megabytes
 from ._m3ic_fit import BAG_SIZE, N_CLUSTERS, write_instances
 
@@ -134,7 +133,7 @@ def run_slope(args: argparse.Namespace) -> int:
         f"instances a bag,\n{N_FEATURES} float32 features from a memory map; shortest of "
         f"{rounds} rounds, each fit in a process of its own."
     )
-    return _end(records, complete, file, len(tasks))
+    return finish(records, complete, file, len(tasks))
 
 
 def run_memory(args: argparse.Namespace) -> int:
@@ -151,14 +150,7 @@ def run_memory(args: argparse.Namespace) -> int:
             f"{result['looks']} times in {result['wall']:.0f} s. Pages of the memory map itself "
             "are not counted: the system may\ntake them back."
         )
-    return _end(records, complete, file, 1)
-
-
-def _end(records: dict[str, Any], complete: bool, file: RecordFile, wanted: int) -> int:
-    print(f"records: {short_path(file.path)} ({len(records)} of {wanted})")
-    if not complete:
-        return 130
-    return 1 if any("error" in record for record in records.values()) else 0
+    return finish(records, complete, file, 1)
 
 
 REPORTS = (

@@ -11,16 +11,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .._segments import segment_max, segment_sum
-from ._cccp import cccp
+from ._cccp import CCCPResult, cccp
 from ._coupled_step import Coupling, Memory, StepSolution, solve_step
 from ._losses import Hinge, Tube
 from ._objects import Objects
 
-__all__ = ["CoupledResult", "coupled_objective", "equal_shares", "solve_coupled", "top_shares"]
+__all__ = [
+    "CoupledResult",
+    "coupled_objective",
+    "equal_shares",
+    "outcome",
+    "solve_coupled",
+    "top_shares",
+]
 
 _TIE = 1e-7
 
@@ -179,14 +187,18 @@ def solve_coupled(
     return CoupledResult(
         of_bags=point.solution.of_bags,
         of_instances=point.solution.of_instances,
-        intercept=point.intercept,
-        width=point.width,
-        objective=point.objective,
-        history=run.history,
-        n_iter=run.n_iter,
-        converged=run.converged,
-        gap=point.gap,
         n_rows=n_rows,
         n_solves=n_solves,
         n_backend=n_backend,
+        **outcome(run),
     )
+
+
+def outcome(run: CCCPResult) -> dict[str, Any]:
+    """What both kinds of results say of a run."""
+    of_point = ("intercept", "width", "objective", "gap")
+    of_run = ("history", "n_iter", "converged")
+    return {
+        **{name: getattr(run.point, name) for name in of_point},
+        **{name: getattr(run, name) for name in of_run},
+    }

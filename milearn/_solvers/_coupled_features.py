@@ -18,7 +18,7 @@ from scipy import sparse
 
 from .._segments import segment_argmax, segment_index, segment_max
 from ._cccp import cccp
-from ._coupled import coupled_objective, equal_shares, top_shares
+from ._coupled import coupled_objective, equal_shares, outcome, top_shares
 from ._coupled_step import Coupling
 from ._cutting_plane import cutting_plane
 from ._feature_objects import FeatureObjects
@@ -138,19 +138,8 @@ def solve_coupled_features(
     run = cccp(
         step, start, tol=tol, max_iter=max_iter, inner_tol=inner_tol, on_iteration=on_iteration
     )
-    point = run.point
     return FeatureResult(
-        w=point.step.w,
-        intercept=point.intercept,
-        width=point.width,
-        objective=point.objective,
-        history=run.history,
-        n_iter=run.n_iter,
-        converged=run.converged,
-        gap=point.gap,
-        n_rows=n_rows,
-        n_cuts=n_cuts,
-        n_passes=n_passes,
+        w=run.point.step.w, n_rows=n_rows, n_cuts=n_cuts, n_passes=n_passes, **outcome(run)
     )
 
 

@@ -1,4 +1,4 @@
-"""MISVC and MISVR over explicit features: against the exact machines, and what they may not keep."""
+"""MISVC and MISVR over explicit features: against the exact machines, and what is kept."""
 
 from __future__ import annotations
 

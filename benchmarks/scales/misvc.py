@@ -1,0 +1,250 @@
+"""MISVC: explicit features against the number of instances, and rows generated as violated."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from milearn._kernels import instance_kernel
+from milearn._set_kernels import bag_scales
+from milearn._solvers._coupled import solve_coupled
+from milearn._solvers._coupled_step import Coupling
+from milearn._solvers._gram import KernelGram
+from milearn._solvers._losses import Hinge
+from milearn._solvers._objects import SetObjects
+
+from .._protocol import run
+from .._records import RecordFile, digest, environment
+from .._reports import Report, finish
+from .._table import duration, format_table, megabytes
+from ..data import load
+from ._misvc_fit import BAG_SIZE, GAMMA_COST, N_COMPONENTS, N_FEATURES, N_NEW
+
+__all__ = ["REPORTS"]
+
+SIZES = (10_000, 31_600, 100_000, 316_000, 1_000_000)
+SLOPE_GOAL = 1.1
+# The size of which the memory is bounded, and the bound.
+BOUNDED = 100_000
+MEMORY_GOAL_MB = 1024.0
+LARGE_GRAM = (2000, 200)
+
+# One fit on Elephant: C * n, coupling.
+TOTAL_COST, COUPLING = 1000.0, 0.1
+SPEED_GOAL = 0.2
+
+
+@dataclass(frozen=True)
+class ScaleTask:
+    """One measurement in a process of its own, or one timing of lazy rows against all rows."""
+
+    report: str
+    dataset: str
+    method: str
+    size: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        settings = digest(
+            [BAG_SIZE, N_FEATURES, N_COMPONENTS, N_NEW, GAMMA_COST, TOTAL_COST, COUPLING]
+        )
+        return f"{self.report}/{self.dataset}/{self.method}/{self.size}/{self.seed}@{settings}"
+
+
+def recorded(task: ScaleTask) -> dict[str, Any]:
+    """The record of a task; an exception becomes a part of it."""
+    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
+    begin = time.perf_counter()
+    try:
+        record["result"] = lazy_against_all(task) if task.method == "rows" else in_process(task)
+    except Exception as error:
+        record["error"] = f"{type(error).__name__}: {error}"
+    record["seconds"] = round(time.perf_counter() - begin, 3)
+    return record
+
+
+def in_process(task: ScaleTask) -> dict[str, Any]:
+    """What ``_misvc_fit`` measures in a fresh process."""
+    told = json.dumps({"kind": task.method, "size": task.size, "seed": task.seed})
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.scales._misvc_fit", told],
+        cwd=Path(__file__).resolve().parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines()
+        raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_instances(args: argparse.Namespace) -> int:
+    name = "misvc-instances"
+    sizes = SIZES[:2] if args.fast else SIZES
+    rounds = args.repeats or 1
+    tasks = [
+        ScaleTask(name, "concepts", "fit", size, seed) for seed in range(rounds) for size in sizes
+    ]
+    records, complete, file = _run(args, name, tasks)
+    shortest: dict[int, dict[str, Any]] = {}
+    for task in tasks:
+        result = records.get(task.key, {}).get("result")
+        known = shortest.get(task.size)
+        if result is not None and (known is None or result["seconds"] < known["seconds"]):
+            shortest[task.size] = result
+    header = ["instances", "bags", "CPU time", "an instance", "steps", "peak", "of it data"]
+    rows = [
+        [
+            f"{size:,}",
+            f"{size // BAG_SIZE:,}",
+            duration(result["seconds"]),
+            f"{1e6 * result['seconds'] / size:.0f} us",
+            str(result["n_iter"]),
+            megabytes(result["peak_mb"]),
+            megabytes(result["data_mb"]),
+        ]
+        for size, result in shortest.items()
+    ]
+    print(
+        format_table(
+            [*header, "accuracy %"],
+            [
+                [*row, f"{100 * result['accuracy']:.1f}"]
+                for row, result in zip(rows, shortest.values(), strict=True)
+            ],
+        )
+    )
+    if len(shortest) > 1:
+        logs = np.log10([[size, result["seconds"]] for size, result in shortest.items()])
+        slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
+        verdict = "" if slope <= SLOPE_GOAL else ", MISSED"
+        print(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
+    if BOUNDED in shortest:
+        peak = shortest[BOUNDED]["peak_mb"]
+        verdict = "" if peak < MEMORY_GOAL_MB else ", MISSED"
+        print(
+            f"peak memory of the process at {BOUNDED:,} instances: {peak:.0f} MB "
+            f"(goal {MEMORY_GOAL_MB:.0f}{verdict})"
+        )
+    print(
+        f"MISVC(n_components={N_COMPONENTS}), Gaussian kernel, l1 loss, coupling 0.1, C * n = "
+        f"{GAMMA_COST:g}; bags of {BAG_SIZE} with {N_FEATURES} features,\naccuracy on {N_NEW} new "
+        f"bags; peak: the whole process, libraries and data too; shortest of {rounds}, each fit "
+        "in a process of its own."
+    )
+    return finish(records, complete, file, len(tasks))
+
+
+def run_gram(args: argparse.Namespace) -> int:
+    name = "misvc-bag-kernel"
+    n_bags = LARGE_GRAM[0] // (10 if args.fast else 1)
+    task = ScaleTask(name, "noise", "gram", n_bags, 0)
+    records, complete, file = _run(args, name, [task])
+    result = records.get(task.key, {}).get("result")
+    if result is not None:
+        n = n_bags * LARGE_GRAM[1]
+        print(
+            f"bag_kernel of {n_bags:,} bags x {LARGE_GRAM[1]} instances: "
+            f"{duration(result['seconds'])} CPU, peak {result['peak_mb']:.0f} MB of the process\n"
+            f"({result['data_mb']:.0f} MB data; the matrix of all pairs of instances would take "
+            f"{8 * n * n / 2**30:,.0f} GiB)"
+        )
+    return finish(records, complete, file, 1)
+
+
+# -- lazy rows -----------------------------------------------------------------------------------
+
+
+def lazy_against_all(task: ScaleTask) -> dict[str, Any]:
+    """CPU time of a fit with rows as they are violated, and of the same with every row there."""
+    data = load(task.dataset)
+    X = StandardScaler().fit_transform(data.bags.instances)
+    bags, y = data.bags, data.y
+    if task.size:
+        chosen = np.sort(np.random.RandomState(0).permutation(len(data.bags))[: task.size])
+        bags, y = data.bags[chosen], data.y[chosen]
+        X = StandardScaler().fit_transform(bags.instances)
+    kernel, _ = instance_kernel("rbf", gamma=1.0 / X.shape[1], degree=3, coef0=0.0)
+    scales = bag_scales("normalized_set", X, bags.offsets, kernel)
+    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), TOTAL_COST / len(y)))
+    coupling = Coupling("l1", COUPLING * loss.weights)
+    found: dict[str, Any] = {"n_bags": len(y), "n_instances": len(X)}
+    for rows in ("lazy", "all"):
+        begin = time.process_time()
+        gram = KernelGram(X, kernel, 2**28)
+        objects = SetObjects(gram, bags.offsets, scales, np.ones(len(X)))
+        result = solve_coupled(objects, loss, coupling, tol=1e-6, max_iter=100, rows=rows)
+        found[rows] = {
+            "seconds": time.process_time() - begin,
+            "objective": result.objective,
+            "gap": result.gap,
+            "n_rows": result.n_rows,
+            "n_iter": result.n_iter,
+            "n_solves": result.n_solves,
+        }
+    return found
+
+
+def run_rows(args: argparse.Namespace) -> int:
+    name = "misvc-rows"
+    rounds = args.repeats or (1 if args.fast else 2)
+    task_size = 60 if args.fast else 0
+    tasks = [ScaleTask(name, "elephant", "rows", task_size, seed) for seed in range(rounds)]
+    records, complete, file = _run(args, name, tasks)
+    found = [records[task.key]["result"] for task in tasks if "result" in records.get(task.key, {})]
+    if found:
+        best = {
+            rows: min((result[rows] for result in found), key=lambda item: item["seconds"])
+            for rows in ("lazy", "all")
+        }
+        table = [
+            [
+                "as violated" if rows == "lazy" else "all",
+                str(best[rows]["n_rows"]),
+                duration(best[rows]["seconds"]),
+                str(best[rows]["n_iter"]),
+                str(best[rows]["n_solves"]),
+                f"{best[rows]['objective']:.6f}",
+                f"{best[rows]['gap'] / best[rows]['objective']:.0e}",
+            ]
+            for rows in ("lazy", "all")
+        ]
+        header = ["rows", "most rows", "CPU time", "steps", "programs", "objective", "gap"]
+        print(format_table(header, table))
+        ratio = best["lazy"]["seconds"] / best["all"]["seconds"]
+        verdict = "" if ratio < SPEED_GOAL else ", MISSED"
+        same = abs(best["lazy"]["objective"] / best["all"]["objective"] - 1)
+        print(
+            f"\nratio {ratio:.3f} (goal {SPEED_GOAL}{verdict}); objectives differ by {same:.0e}. "
+            f"{found[0]['n_bags']} bags, {found[0]['n_instances']} instances,\nstandardised, "
+            f"Gaussian kernel of width 1/d, C * n = {TOTAL_COST:g}, coupling {COUPLING}, l1 loss; "
+            f"kernel values included; shortest of {rounds}, in turn."
+        )
+    return finish(records, complete, file, len(tasks))
+
+
+def _run(
+    args: argparse.Namespace, name: str, tasks: list[ScaleTask]
+) -> tuple[dict[str, dict[str, Any]], bool, RecordFile]:
+    with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
+        records, complete = run(tasks, file, jobs=1, label=name, function=recorded)
+    return records, complete, file
+
+
+REPORTS = (
+    Report("misvc-instances", "MISVC(n_components=300): 10^4 to 10^6 instances", run_instances),
+    Report("misvc-bag-kernel", "bag kernel of 2,000 bags x 200 instances", run_gram),
+    Report("misvc-rows", "MISVC on Elephant: rows as violated against all", run_rows),
+)
