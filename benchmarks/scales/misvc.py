@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
 import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +18,7 @@ from milearn._solvers._gram import KernelGram
 from milearn._solvers._losses import Hinge
 from milearn._solvers._objects import SetObjects
 
+from .._fresh import in_fresh_process
 from .._protocol import run
 from .._records import RecordFile, digest, environment
 from .._reports import Report, finish
@@ -76,18 +72,8 @@ def recorded(task: ScaleTask) -> dict[str, Any]:
 
 def in_process(task: ScaleTask) -> dict[str, Any]:
     """What ``_misvc_fit`` measures in a fresh process."""
-    told = json.dumps({"kind": task.method, "size": task.size, "seed": task.seed})
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.scales._misvc_fit", told],
-        cwd=Path(__file__).resolve().parents[2],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    told = {"kind": task.method, "size": task.size, "seed": task.seed}
+    return in_fresh_process("benchmarks.scales._misvc_fit", told)
 
 
 def run_instances(args: argparse.Namespace) -> int:
