@@ -24,7 +24,7 @@ from .._records import RecordFile, digest, environment
 from .._reports import Report, finish
 from .._table import duration, format_table, megabytes
 from ..data import load
-from ._misvc_fit import BAG_SIZE, GAMMA_COST, N_COMPONENTS, N_FEATURES, N_NEW
+from ._misvc_fit import BAG_SIZE, GAMMA_COST, N_COMPONENTS, N_FEATURES
 
 __all__ = ["REPORTS"]
 
@@ -52,9 +52,7 @@ class ScaleTask:
 
     @property
     def key(self) -> str:
-        settings = digest(
-            [BAG_SIZE, N_FEATURES, N_COMPONENTS, N_NEW, GAMMA_COST, TOTAL_COST, COUPLING]
-        )
+        settings = digest([BAG_SIZE, N_FEATURES, N_COMPONENTS, GAMMA_COST, TOTAL_COST, COUPLING])
         return f"{self.report}/{self.dataset}/{self.method}/{self.size}/{self.seed}@{settings}"
 
 
@@ -103,15 +101,7 @@ def run_instances(args: argparse.Namespace) -> int:
         ]
         for size, result in shortest.items()
     ]
-    print(
-        format_table(
-            [*header, "accuracy %"],
-            [
-                [*row, f"{100 * result['accuracy']:.1f}"]
-                for row, result in zip(rows, shortest.values(), strict=True)
-            ],
-        )
-    )
+    print(format_table(header, rows))
     if len(shortest) > 1:
         logs = np.log10([[size, result["seconds"]] for size, result in shortest.items()])
         slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
@@ -126,9 +116,8 @@ def run_instances(args: argparse.Namespace) -> int:
         )
     print(
         f"MISVC(n_components={N_COMPONENTS}), Gaussian kernel, l1 loss, coupling 0.1, C * n = "
-        f"{GAMMA_COST:g}; bags of {BAG_SIZE} with {N_FEATURES} features,\naccuracy on {N_NEW} new "
-        f"bags; peak: the whole process, libraries and data too; shortest of {rounds}, each fit "
-        "in a process of its own."
+        f"{GAMMA_COST:g}; bags of {BAG_SIZE} with {N_FEATURES} features;\npeak: the whole process, "
+        f"libraries and data too; shortest of {rounds}, each fit in a process of its own."
     )
     return finish(records, complete, file, len(tasks))
 
