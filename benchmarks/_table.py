@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-__all__ = ["duration", "format_table", "megabytes", "percent"]
+__all__ = ["Table", "duration", "format_table", "megabytes", "percent", "read_tables"]
+
+_RULE = re.compile(r"^-{2,}(  -+)*$")
 
 
 def format_table(
@@ -57,3 +61,57 @@ def duration(seconds: float) -> str:
 
 def megabytes(value: float) -> str:
     return f"{value:.0f} MB" if value >= 10 else f"{value:.1f} MB"
+
+
+@dataclass(frozen=True)
+class Table:
+    """What ``format_table`` wrote, cell by cell; ``right`` tells the columns of figures."""
+
+    header: list[str]
+    rows: list[list[str]]
+    right: list[bool]
+
+
+def read_tables(text: str) -> Iterator[str | Table]:
+    """The printed text in its order: a table where a rule stands under a header, else lines."""
+    lines = text.splitlines()
+    plain: list[str] = []
+    number = 0
+    while number < len(lines):
+        if number + 1 < len(lines) and _RULE.match(lines[number + 1]):
+            if any(plain):
+                yield "\n".join(plain).strip("\n")
+            plain = []
+            end = number + 2
+            while end < len(lines) and lines[end].strip():
+                end += 1
+            yield _read_table(lines[number:end])
+            number = end
+        else:
+            plain.append(lines[number])
+            number += 1
+    if any(plain):
+        yield "\n".join(plain).strip("\n")
+
+
+def _read_table(lines: Sequence[str]) -> Table:
+    # The rule tells where each column begins and ends, so blanks inside a cell do no harm.
+    columns = [match.span() for match in re.finditer(r"-+", lines[1])]
+    starts = [start for start, _ in columns]
+    ends = [*starts[1:], None]
+
+    def cells(line: str) -> list[str]:
+        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
+
+    header, rows = cells(lines[0]), [cells(line) for line in lines[2:]]
+    # A column is text when some cell of it begins where the column does and could begin later.
+    # The first one names the rows.
+    right = [
+        start > 0
+        and not any(
+            line[start : start + 1].strip() and len(row[place]) < stop - start
+            for line, row in zip(lines[2:], rows, strict=True)
+        )
+        for place, (start, stop) in enumerate(columns)
+    ]
+    return Table(header, rows, right if rows else [False] * len(header))

@@ -17,6 +17,7 @@ from . import paper, scale
 from ._output import RESULTS, short_path
 from ._records import environment, source_digest
 from ._reports import collect
+from ._table import Table, read_tables
 
 HELP = "one HTML page with the tables and plots of every command that was run"
 
@@ -28,7 +29,6 @@ _COMMANDS = {
     "speed": "Time and memory against floors and peers",
     "backends": "Backends of the quadratic programs",
 }
-_RULE = re.compile(r"^-{2,}(  -+)*$")
 
 _STYLE = """
 :root { --ink: #1c2430; --faint: #5d6875; --line: #d8dde3; --accent: #1f5f99; --paper: #ffffff; }
@@ -163,64 +163,25 @@ def _section(item: Section) -> str:
 
 
 def _blocks(text: str) -> Iterator[str]:
-    """HTML of the printed lines: a table where a rule stands under a header, else plain text."""
-    lines = text.splitlines()
-    plain: list[str] = []
-    number = 0
-    while number < len(lines):
-        if number + 1 < len(lines) and _RULE.match(lines[number + 1]):
-            yield from _plain(plain)
-            plain = []
-            end = number + 2
-            while end < len(lines) and lines[end].strip():
-                end += 1
-            yield _table(lines[number:end])
-            number = end
+    """HTML of the printed lines: tables as tables, the rest as it was printed."""
+    for block in read_tables(text):
+        if isinstance(block, str):
+            yield f"<pre>{html.escape(block)}</pre>"
         else:
-            plain.append(lines[number])
-            number += 1
-    yield from _plain(plain)
+            yield _table(block)
 
 
-def _plain(lines: Sequence[str]) -> Iterator[str]:
-    text = "\n".join(lines).strip("\n")
-    if text:
-        yield f"<pre>{html.escape(text)}</pre>"
-
-
-def _table(lines: Sequence[str]) -> str:
-    # The rule tells where each column begins and ends, so blanks inside a cell do no harm.
-    columns = [match.span() for match in re.finditer(r"-+", lines[1])]
-    starts = [start for start, _ in columns]
-    ends = [*starts[1:], None]
-
-    def cells(line: str) -> list[str]:
-        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-
-    header, rows = cells(lines[0]), [cells(line) for line in lines[2:]]
-    # A column is text when some cell of it begins where the column does and could begin later.
-    # The first one names the rows.
-    left = (
-        [
-            start == 0
-            or any(
-                line[start : start + 1].strip() and len(cell) < stop - start
-                for line, cell in zip(lines[2:], column, strict=True)
-            )
-            for (start, stop), column in zip(columns, zip(*rows, strict=True), strict=True)
-        ]
-        if rows
-        else [True] * len(header)
-    )
-    kinds = [' class="text"' if value else "" for value in left]
+def _table(table: Table) -> str:
+    kinds = ["" if right else ' class="text"' for right in table.right]
     head = "".join(
-        f"<th{kind}>{html.escape(cell)}</th>" for kind, cell in zip(kinds, header, strict=True)
+        f"<th{kind}>{html.escape(cell)}</th>"
+        for kind, cell in zip(kinds, table.header, strict=True)
     )
     body = "".join(
         "<tr>"
         + "".join(f"<td{kind}>{html.escape(c)}</td>" for kind, c in zip(kinds, row, strict=True))
         + "</tr>"
-        for row in rows
+        for row in table.rows
     )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="wide">{table}</div>'
+    found = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{found}</div>'

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -13,6 +15,8 @@ from sphinx.errors import ExtensionError
 
 import milearn
 
+sys.path.insert(0, str(Path(__file__).resolve().parent / "_ext"))
+
 project = "milearn"
 author = "the milearn developers"
 copyright = "2026, the milearn developers"
@@ -21,6 +25,7 @@ version = release = milearn.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "printed",
     "numpydoc",
 ]
 templates_path = ["_templates"]

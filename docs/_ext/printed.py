@@ -1,0 +1,64 @@
+"""``.. printed:: name``: tables of ``docs/results/name.txt``, as a command of the benchmarks wrote them.
+
+A table that is drawn from what was printed cannot differ from it.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import Directive, directives
+from docutils.statemachine import StringList
+
+DOCS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(DOCS.parent))
+
+from benchmarks._table import Table, read_tables  # noqa: E402  (the benchmarks are not installed)
+
+
+class Printed(Directive):
+    """The tables of one command; ``:tables: 1 3`` takes some of them, counted from one."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"tables": directives.positive_int_list}
+
+    def run(self) -> list[nodes.Node]:
+        path = DOCS / "results" / f"{self.arguments[0]}.txt"
+        if not path.is_file():
+            raise self.error(f"docs/results/{path.name} is missing: what the command printed.")
+        # A change of the file alone has to make the page again.
+        self.state.document.settings.record_dependencies.add(str(path))
+        blocks = list(read_tables(path.read_text(encoding="utf-8")))
+        tables = [number for number, block in enumerate(blocks) if isinstance(block, Table)]
+        wanted = self.options.get("tables", list(range(1, len(tables) + 1)))
+        if not tables or max(wanted) > len(tables):
+            raise self.error(f"docs/results/{path.name} holds {len(tables)} tables.")
+        found: list[nodes.Node] = []
+        for place in (tables[number - 1] for number in wanted):
+            before = blocks[place - 1] if place else None
+            if isinstance(before, str):
+                # The line above a table says which data it is about.
+                last = before.rstrip().splitlines()[-1]
+                found.append(nodes.paragraph("", "", nodes.emphasis("", last)))
+            found += self._drawn(blocks[place])
+        return found
+
+    def _drawn(self, table: Table) -> list[nodes.Node]:
+        lines = [".. list-table::", "   :header-rows: 1", ""]
+        for row in [table.header, *table.rows]:
+            for number, cell in enumerate(row):
+                # Literal text: a cell is no markup.
+                text = "" if not cell else cell.replace("\\", "\\\\").replace("*", r"\*")
+                text = text.replace("`", r"\`").replace("|", r"\|").replace("_", r"\_")
+                lines.append(("   * - " if number == 0 else "     - ") + text)
+        node = nodes.Element()
+        self.state.nested_parse(StringList(lines, str(self.arguments[0])), 0, node)
+        return list(node.children)
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_directive("printed", Printed)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
