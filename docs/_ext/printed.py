@@ -1,4 +1,4 @@
-"""``.. printed:: name``: tables of ``docs/results/name.txt``, as a command of the benchmarks wrote them.
+"""``.. printed:: name``: tables of ``docs/results/name.txt``, as a command wrote them.
 
 A table that is drawn from what was printed cannot differ from it.
 """
