@@ -13,7 +13,17 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
 # A command is a module with HELP, add_arguments(parser) and main(args) -> exit status.
-COMMANDS = ("quick", "speed", "nested", "classical", "paper", "scale", "backends", "report")
+COMMANDS = (
+    "quick",
+    "speed",
+    "nested",
+    "classical",
+    "paper",
+    "scale",
+    "backends",
+    "report",
+    "all",
+)
 
 # Those that print one table of their own; what they print is kept for the report.
 KEPT = ("quick", "speed", "nested", "classical", "backends")

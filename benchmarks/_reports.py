@@ -91,6 +91,8 @@ def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:
         report = reports[name]
         print(f"\n== {name}: {report.title}" + (" (fast: few repetitions)" if args.fast else ""))
         with kept_output(args.out / f"{name}.txt"):
+            if args.fast:
+                print("--fast: few repetitions, a look and not a result.\n")
             status = report.run(args)
         if status == 130:
             return status
