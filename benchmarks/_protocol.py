@@ -80,7 +80,7 @@ class FoldTask:
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)[5:8]},
             "pipeline": pipeline,
-            "grid": grid,
+            "grid": _plain(grid),
             "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
             "selected_by": "accuracy",
@@ -149,6 +149,17 @@ def run_fold(task: FoldTask) -> dict[str, Any]:
     return record
 
 
+def _plain(value: Any) -> Any:
+    """Parameters as JSON holds them: figures as figures, estimators as they are printed."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, int | float):
+        return float(value)
+    return value if isinstance(value, str) else " ".join(repr(value).split())
+
+
 def _result(task: FoldTask) -> dict[str, Any]:
     data = load(task.dataset)
     train, test = list(task.outer.split(data.bags, data.y))[task.fold]
@@ -173,7 +184,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
         "auc": float(roc_auc_score(truth, scores)) if two_classes else None,
         "fit_seconds": round(search.refit_time_, 5),
         "predict_seconds": round(seconds, 5),
-        "chosen": {name: float(value) for name, value in search.best_params_.items()},
+        "chosen": _plain(search.best_params_),
         "inner_accuracy": float(search.best_score_),
     }
 

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
@@ -41,6 +41,10 @@ LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
 # the unit of gamma is one.
 
 
+# What GridSearchCV takes: one grid or several.
+Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of the tables.
@@ -63,6 +67,9 @@ class Method:
         Full name of the parameter gamma, where it does not stand beside C.
     floor : bool, default=False
         Whether it is plain scikit-learn, to be beaten.
+    search : callable, default=None
+        ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
+        among several.
     """
 
     name: str
@@ -73,15 +80,20 @@ class Method:
     width: int = 1
     gamma: str | None = None
     floor: bool = False
+    search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
 
     def build(self, text: bool = False) -> Pipeline:
         """The pipeline, with the scaling that suits the instances."""
         return self.make(text)
 
-    def grid(self, n_features: int, level: str, text: bool = False) -> dict[str, list[float]]:
+    def grid(self, n_features: int, level: str, text: bool = False) -> Grid:
         """The grid for ``GridSearchCV``, the simplest candidates first: they win ties."""
+        if self.search is not None:
+            return self.search(n_features, level, text)
         values = LEVELS[level]
-        grid = {f"{self.step}__C": list(values["rbf" if text else self.kernel])}
+        grid: dict[str, list[Any]] = {
+            f"{self.step}__C": list(values["rbf" if text else self.kernel])
+        }
         if self.kernel == "rbf":
             unit = 1.0 if text else 1.0 / (n_features * self.width)
             name = self.gamma or f"{self.step}__gamma"
@@ -177,6 +189,38 @@ def _sdpmil(kernel: str, polish: bool) -> Method:
     )
 
 
+def _selection(text: bool) -> Pipeline:
+    return Pipeline([("scale", _scaler(text)), ("estimator", MISVC())])
+
+
+def _selection_grid(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+    """Several estimators under one search: kernels between bags, MI-SVM and mi-SVM."""
+    tiny = level == "tiny"
+    unit = 1.0 if text else 1.0 / n_features
+    common = {"estimator__C": [1.0] if tiny else [1.0, 10.0]}
+    # Features in [0, 1] have a tenth of the variance of standardised ones, or less.
+    gammas = {
+        StandardScaler: [1.0] if tiny else [0.1, 0.3, 1.0, 3.0],
+        MinMaxScaler: [10.0] if tiny else [1.0, 3.0, 10.0, 30.0],
+        Normalizer: [1.0] if tiny else [0.1, 0.3, 1.0, 3.0],
+    }
+    scalers = [Normalizer] if text else [StandardScaler]
+    pairs: list[tuple[Any, Any]] = [(scaler, MISVC()) for scaler in scalers]
+    if not text:
+        pairs += [(scaler, MISVC(bag_kernel="minmax")) for scaler in (StandardScaler, MinMaxScaler)]
+    pairs += [(scaler, MISVC(loss="max")) for scaler in scalers]
+    pairs += [(scaler, InstanceMISVC()) for scaler in scalers]
+    return [
+        {
+            "scale": [InstanceTransformer(scaler())],
+            "estimator": [estimator],
+            **common,
+            "estimator__gamma": [gamma * unit for gamma in gammas[scaler]],
+        }
+        for scaler, estimator in pairs
+    ]
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -202,6 +246,13 @@ METHODS: dict[str, Method] = {
             "SingleInstance(SVC), rbf",
             _on_instances(lambda: SingleInstance(SVC())),
             "singleinstance__estimator",
+        ),
+        Method(
+            "selected",
+            "milearn, chosen by the search",
+            _selection,
+            "estimator",
+            search=_selection_grid,
         ),
         _coupled("rbf"),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
