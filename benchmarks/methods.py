@@ -207,7 +207,8 @@ def _selection_grid(n_features: int, level: str, text: bool) -> list[dict[str, l
     scalers = [Normalizer] if text else [StandardScaler]
     pairs: list[tuple[Any, Any]] = [(scaler, MISVC()) for scaler in scalers]
     if not text:
-        pairs += [(scaler, MISVC(bag_kernel="minmax")) for scaler in (StandardScaler, MinMaxScaler)]
+        minmax = MISVC(bag_kernel="minmax", coupling=0.0)
+        pairs += [(scaler, minmax) for scaler in (StandardScaler, MinMaxScaler)]
     pairs += [(scaler, MISVC(loss="max")) for scaler in scalers]
     pairs += [(scaler, InstanceMISVC()) for scaler in scalers]
     return [
