@@ -19,7 +19,9 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn.ensemble import DPBoost, LPBoost
 from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
+from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 __all__ = ["METHODS", "Method", "SetKernel", "select"]
@@ -28,17 +30,24 @@ __all__ = ["METHODS", "Method", "SetKernel", "select"]
 # kernel sees), the natural unit after standardisation. A linear kernel on standardised features
 # grows with their number, so that it separates the bags at a far smaller C.
 LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
-    "tiny": {"linear": (0.1,), "rbf": (1.0,), "gamma": (1.0,)},
-    "quick": {"linear": (0.01, 0.1, 1.0), "rbf": (1.0, 10.0, 100.0), "gamma": (0.3, 1.0)},
+    "tiny": {"linear": (0.1,), "rbf": (1.0,), "gamma": (1.0,), "boost": (0.3,)},
+    "quick": {
+        "linear": (0.01, 0.1, 1.0),
+        "rbf": (1.0, 10.0, 100.0),
+        "gamma": (0.3, 1.0),
+        "boost": (0.1, 1.0),
+    },
     "full": {
         "linear": (0.001, 0.01, 0.1, 1.0, 10.0),
         "rbf": (1.0, 10.0, 100.0, 1000.0),
         "gamma": (0.1, 0.3, 1.0, 3.0),
+        "boost": (0.03, 0.1, 0.3, 1.0),
     },
 }
 
 # Texts are scaled to rows of unit length: a linear kernel is then as large as an RBF kernel, and
-# the unit of gamma is one.
+# the unit of gamma is one. Boosting pays for the sum of its weights: a slack that costs less than
+# 1 / n_bags leaves it empty.
 
 
 # What GridSearchCV takes: one grid or several.
@@ -59,8 +68,8 @@ class Method:
         ``make(text)`` makes the pipeline; ``text`` is True for sparse rows.
     step : str
         Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
-    kernel : {"linear", "rbf"}
-        With a linear kernel there is no gamma to choose.
+    kernel : {"linear", "rbf", "boost"}
+        Which values of C are tried; only with "rbf" there is a gamma to choose.
     width : int, default=1
         Features that the kernel sees for one feature of an instance.
     gamma : str, default=None
@@ -92,7 +101,9 @@ class Method:
             return self.search(n_features, level, text)
         values = LEVELS[level]
         grid: dict[str, list[Any]] = {
-            f"{self.step}__C": list(values["rbf" if text else self.kernel])
+            f"{self.step}__C": list(
+                values["rbf" if text and self.kernel == "linear" else self.kernel]
+            )
         }
         if self.kernel == "rbf":
             unit = 1.0 if text else 1.0 / (n_features * self.width)
@@ -156,6 +167,17 @@ def _coupled(kernel: str) -> Method:
         _on_instances(lambda: MISVC(kernel=kernel)),
         "misvc",
         kernel,
+    )
+
+
+def _boost(booster: type[DPBoost] | type[LPBoost], learner: str) -> Method:
+    name = booster.__name__
+    return Method(
+        f"{name.lower()}-{learner}",
+        f"{name}, {learner}s",
+        _on_instances(lambda: booster(learner=learner)),
+        name.lower(),
+        "boost",
     )
 
 
@@ -256,9 +278,24 @@ METHODS: dict[str, Method] = {
             search=_selection_grid,
         ),
         _coupled("rbf"),
+        Method(
+            "misvc-l1-minmax",
+            "MISVC, l1 loss, min/max kernel",
+            _on_instances(lambda: MISVC(bag_kernel="minmax")),
+            "misvc",
+        ),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
         *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),
+        Method(
+            "milsd-knn",
+            "MILSD, neighbour graph",
+            _on_instances(lambda: MILSD(graph="knn")),
+            "milsd",
+            "linear",
+        ),
+        _boost(DPBoost, "stump"),
+        _boost(LPBoost, "stump"),
     )
 }
 

@@ -131,3 +131,31 @@ def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch):
         data.load.__wrapped__("musk2")
     assert data.available("digits")
     assert not data.available("musk2")
+
+
+def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
+    tmp_path, monkeypatch, capsys
+):
+    from benchmarks import __main__ as cli
+    from benchmarks import all as everything
+
+    typed = []
+
+    def run_command(line):
+        args = build_parser().parse_args(line)  # a wrong option would end the test here
+        assert args.out == tmp_path
+        typed.append(args.command)
+        if args.command == "speed":
+            raise SystemExit("no data")
+        return {"backends": 2, "report": 0}.get(args.command, 0)
+
+    monkeypatch.setattr(cli, "main", run_command)
+    for extra in ([], ["--fast"], ["--fresh"]):
+        typed.clear()
+        args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
+        assert everything.main(args) == 2
+        assert typed == ["quick", "classical", "speed", "backends", "paper", "scale", "report"]
+    assert "no data" in capsys.readouterr().out
+
+    monkeypatch.setattr(cli, "main", lambda line: 130)
+    assert everything.main(build_parser().parse_args(["all"])) == 130
