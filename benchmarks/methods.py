@@ -30,24 +30,26 @@ __all__ = ["METHODS", "Method", "SetKernel", "select"]
 # kernel sees), the natural unit after standardisation. A linear kernel on standardised features
 # grows with their number, so that it separates the bags at a far smaller C.
 LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
-    "tiny": {"linear": (0.1,), "rbf": (1.0,), "gamma": (1.0,), "boost": (0.3,)},
+    "tiny": {"linear": (0.1,), "rbf": (1.0,), "gamma": (1.0,), "boost": (0.3,), "mean": (10.0,)},
     "quick": {
         "linear": (0.01, 0.1, 1.0),
         "rbf": (1.0, 10.0, 100.0),
         "gamma": (0.3, 1.0),
         "boost": (0.1, 1.0),
+        "mean": (1.0, 10.0),
     },
     "full": {
         "linear": (0.001, 0.01, 0.1, 1.0, 10.0),
         "rbf": (1.0, 10.0, 100.0, 1000.0),
         "gamma": (0.1, 0.3, 1.0, 3.0),
         "boost": (0.03, 0.1, 0.3, 1.0),
+        "mean": (0.1, 1.0, 10.0, 100.0),
     },
 }
 
 # Texts are scaled to rows of unit length: a linear kernel is then as large as an RBF kernel, and
 # the unit of gamma is one. Boosting pays for the sum of its weights: a slack that costs less than
-# 1 / n_bags leaves it empty.
+# 1 / n_bags leaves it empty. "mean": C of a machine that divides it by the number of bags.
 
 
 # What GridSearchCV takes: one grid or several.
@@ -68,7 +70,7 @@ class Method:
         ``make(text)`` makes the pipeline; ``text`` is True for sparse rows.
     step : str
         Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
-    kernel : {"linear", "rbf", "boost"}
+    kernel : {"linear", "rbf", "boost", "mean"}
         Which values of C are tried; only with "rbf" there is a gamma to choose.
     width : int, default=1
         Features that the kernel sees for one feature of an instance.
@@ -290,9 +292,9 @@ METHODS: dict[str, Method] = {
         Method(
             "milsd-knn",
             "MILSD, neighbour graph",
-            _on_instances(lambda: MILSD(graph="knn")),
+            _on_instances(lambda: MILSD(mu=0.1, graph="knn")),
             "milsd",
-            "linear",
+            "mean",
         ),
         _boost(DPBoost, "stump"),
         _boost(LPBoost, "stump"),

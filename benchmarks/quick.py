@@ -26,6 +26,7 @@ METHODS = (
     "misvc-instance-rbf",
     "instancemisvc-linear",
     "instancemisvc-rbf",
+    "sdpmil-rbf",
 )
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks import data
 from benchmarks.__main__ import COMMANDS, build_parser
+from benchmarks.quick import METHODS
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +34,8 @@ def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
     first = call("quick", "--fast", "--out", tmp_path)
     assert first.returncode == 0, first.stderr
     lines = (tmp_path / "quick.jsonl").read_text().splitlines()
-    assert len(lines) == 2 * 9 * 2  # data sets, methods, folds
+    number = 2 * len(METHODS) * 2  # data sets, methods, folds
+    assert len(lines) == number
     assert all("result" in json.loads(line) for line in lines)
     assert "digits-tiny: 24 bags" in first.stdout
     assert "floor: min/max + SVC" in first.stdout
@@ -42,7 +44,7 @@ def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
 
     second = call("quick", "--fast", "--out", tmp_path, "--no-plot")
     assert second.returncode == 0
-    assert "36 of 36 records are there already" in second.stderr
+    assert f"{number} of {number} records are there already" in second.stderr
     assert (tmp_path / "quick.jsonl").read_text().splitlines() == lines
     # The tables come from the records alone, so both runs print the same ones.
     tables = [run.stdout.partition("records:")[0] for run in (first, second)]
