@@ -57,7 +57,8 @@ def tables_of(text):
 
 
 def figures(text):
-    return set(FIGURE.findall(text.replace("−", "-")))
+    # "1,460" and "1460" are one figure.
+    return {found.replace(",", "") for found in FIGURE.findall(text)}
 
 
 CASES = [
