@@ -18,6 +18,7 @@ COMMANDS = (
     "speed",
     "nested",
     "classical",
+    "selection",
     "paper",
     "scale",
     "backends",
@@ -26,7 +27,7 @@ COMMANDS = (
 )
 
 # Those that print one table of their own; what they print is kept for the report.
-KEPT = ("quick", "speed", "nested", "classical", "backends")
+KEPT = ("quick", "speed", "nested", "classical", "selection", "backends")
 
 
 def build_parser() -> argparse.ArgumentParser:

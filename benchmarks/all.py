@@ -17,6 +17,7 @@ STEPS: tuple[tuple[str, str], ...] = (
         "classical",
         "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant",
     ),
+    ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("speed", "--rounds 1 --datasets elephant"),
     ("backends", "--rounds 1"),
     ("paper all", "--fast"),

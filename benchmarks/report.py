@@ -26,6 +26,7 @@ _COMMANDS = {
     "quick": "Every estimator on small data",
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
+    "selection": "One search over several estimators, beside the best floor",
     "speed": "Time and memory against floors and peers",
     "backends": "Backends of the quadratic programs",
 }

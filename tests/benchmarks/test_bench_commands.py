@@ -156,8 +156,30 @@ def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
         typed.clear()
         args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
         assert everything.main(args) == 2
-        assert typed == ["quick", "classical", "speed", "backends", "paper", "scale", "report"]
+        assert typed[:3] == ["quick", "classical", "selection"]
+        assert typed[3:] == ["speed", "backends", "paper", "scale", "report"]
     assert "no data" in capsys.readouterr().out
 
     monkeypatch.setattr(cli, "main", lambda line: 130)
     assert everything.main(build_parser().parse_args(["all"])) == 130
+
+
+def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
+    from benchmarks._protocol import Summary
+    from benchmarks.selection import verdicts
+
+    def row(dataset, method, accuracy, missing=0):
+        values = {"dataset": dataset, "method": method, "accuracy": accuracy, "missing": missing}
+        others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5, "fit_seconds": 1.0}
+        return Summary(**values, **others)
+
+    rows = [
+        *(row("musk1", "floor-minmax", 0.9), row("musk1", "floor-mean", 0.8)),
+        *(row("musk1", "selected", 0.85), row("fox", "floor-mean", 0.6)),
+        *(row("fox", "selected", 0.6), row("tiger", "floor-mean", 0.7)),
+        row("tiger", "selected", 0.8, missing=1),
+    ]
+    assert verdicts(rows) == [
+        ["musk1", "85.0", "90.0", "min/max + SVC", "no, 5.0 points below"],
+        ["fox", "60.0", "60.0", "mean + SVC", "yes"],
+    ]
