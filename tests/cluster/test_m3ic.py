@@ -154,8 +154,7 @@ def test_a_balance_of_zero_makes_the_clusters_agree_on_the_mean():
 
 
 def test_csr_far_wider_than_long():
-    rng = np.random.default_rng(0)
-    X = sparse.random_array((60, 5000), density=0.01, rng=rng, format="csr")
+    X = sparse.csr_array(sparse.random(60, 5000, density=0.01, random_state=0))
     bags = Bags(X, np.arange(0, 61, 3))
     model = M3IC(3, C=10.0, random_state=0).fit(bags)
     dense = M3IC(3, C=10.0, random_state=0).fit(bags.with_instances(X.toarray()))

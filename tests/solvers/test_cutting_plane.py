@@ -198,7 +198,9 @@ def test_a_risk_that_no_weight_can_lower():
 
     result = cutting_plane(flat, 3, np.array([2.0]), tols=1e-9)
     assert result.converged
-    assert result.objective == result.lower_bound == 2.0
+    assert result.objective == 2.0
+    # A backend may leave its own rounding in the dual value.
+    assert result.lower_bound == pytest.approx(2.0, rel=1e-9)
     assert (result.w == 0).all()
 
 
