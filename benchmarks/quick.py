@@ -1,4 +1,4 @@
-"""``quick``: every estimator on small data in under a minute, as a first look."""
+"""``quick``: the support vector machines on small data in about a minute, as a first look."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._records import RecordFile
 from .data import available
 from .methods import select
 
-HELP = "every estimator on embedded data (and Musk1 where it is), in under a minute"
+HELP = "the support vector machines on embedded data (and Musk1 where it is)"
 
 DATASETS = ("digits", "concept", "musk1")
 METHODS = (

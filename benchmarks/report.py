@@ -23,7 +23,7 @@ HELP = "one HTML page with the tables and plots of every command that was run"
 
 # Commands that print one table of their own, in the order of the page.
 _COMMANDS = {
-    "quick": "Every estimator on small data",
+    "quick": "The support vector machines on small data",
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
     "selection": "One search over several estimators, beside the best floor",
