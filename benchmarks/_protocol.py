@@ -83,7 +83,7 @@ class FoldTask:
             "grid": _plain(grid),
             "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
-            "selected_by": "accuracy",
+            "selected_by": method.scoring,
         }
 
     def _outer_text(self) -> str:
@@ -168,7 +168,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
         method.build(data.text),
         method.grid(data.bags.shape[1], task.level, data.text),
         cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
-        scoring="accuracy",
+        scoring=method.scoring,
         error_score="raise",
     )
     search.fit(data.bags[train], data.y[train])
@@ -185,7 +185,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
         "fit_seconds": round(search.refit_time_, 5),
         "predict_seconds": round(seconds, 5),
         "chosen": _plain(search.best_params_),
-        "inner_accuracy": float(search.best_score_),
+        "inner_score": float(search.best_score_),
     }
 
 

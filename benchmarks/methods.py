@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
@@ -23,6 +23,8 @@ from milearn.ensemble import DPBoost, LPBoost
 from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+
+from ._search import search_grid, search_pipeline
 
 __all__ = ["METHODS", "Method", "SetKernel", "select"]
 
@@ -81,6 +83,8 @@ class Method:
     search : callable, default=None
         ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
         among several.
+    scoring : str, default="accuracy"
+        What the inner search maximises.
     """
 
     name: str
@@ -92,6 +96,7 @@ class Method:
     gamma: str | None = None
     floor: bool = False
     search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
+    scoring: str = "accuracy"
 
     def build(self, text: bool = False) -> Pipeline:
         """The pipeline, with the scaling that suits the instances."""
@@ -213,35 +218,10 @@ def _sdpmil(kernel: str, polish: bool) -> Method:
     )
 
 
-def _selection(text: bool) -> Pipeline:
-    return Pipeline([("scale", _scaler(text)), ("estimator", MISVC())])
-
-
-def _selection_grid(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
-    """Several machines under one search: two kernels between bags, MI-SVM and mi-SVM."""
-    tiny = level == "tiny"
-    unit = 1.0 if text else 1.0 / n_features
-    width, narrow = [0.1, 0.3, 1.0, 3.0], [1.0, 3.0, 10.0, 30.0]
-    costs = [1.0, 10.0, 100.0, 1000.0]
-    scaler = Normalizer if text else StandardScaler
-    # A tie costs ten times the fit at a large C and hardly moves the accuracy.
-    found = [(scaler, MISVC(coupling=0.0), costs, width)]
-    if not text:
-        minmax = MISVC(bag_kernel="minmax", coupling=0.0)
-        found.append((StandardScaler, minmax, costs, width))
-        # Features in [0, 1] have a tenth of the variance of standardised ones, or less.
-        found.append((MinMaxScaler, minmax, costs, narrow))
-    found.append((scaler, MISVC(loss="max"), costs[:2], width))
-    found.append((scaler, InstanceMISVC(), costs[:2], width))
-    return [
-        {
-            "scale": [InstanceTransformer(scaler())],
-            "estimator": [estimator],
-            "estimator__C": costs[:1] if tiny else costs,
-            "estimator__gamma": [gamma * unit for gamma in (gammas[:1] if tiny else gammas)],
-        }
-        for scaler, estimator, costs, gammas in found
-    ]
+def _search(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+    if level == "tiny":
+        return search_grid(n_features, text, costs=(10.0,), gammas=(1.0,))
+    return search_grid(n_features, text)
 
 
 METHODS: dict[str, Method] = {
@@ -273,9 +253,10 @@ METHODS: dict[str, Method] = {
         Method(
             "selected",
             "milearn, chosen by the search",
-            _selection,
+            search_pipeline,
             "estimator",
-            search=_selection_grid,
+            search=_search,
+            scoring="roc_auc",
         ),
         _coupled("rbf"),
         Method(

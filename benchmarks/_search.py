@@ -1,0 +1,58 @@
+"""The search over several estimators: one pipeline, one list of grids, shown in the guide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.svm import MISVC, InstanceMISVC
+
+__all__ = ["search_grid", "search_pipeline"]
+
+STATISTICS = ("min", "max", "mean")
+
+
+def search_pipeline(text: bool = False) -> Pipeline:
+    """Instances scaled, bags as they are, one machine; the grids replace the last three steps."""
+    scaler = Normalizer() if text else StandardScaler()
+    return Pipeline(
+        [
+            ("scale", InstanceTransformer(scaler)),
+            ("rows", "passthrough"),
+            ("scale_rows", "passthrough"),
+            ("estimator", MISVC()),
+        ]
+    )
+
+
+def search_grid(
+    n_features: int,
+    text: bool = False,
+    costs: tuple[float, ...] = (10.0, 100.0),
+    gammas: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0),
+) -> list[dict[str, list[Any]]]:
+    """Kernels between bags, a row of statistics a bag, and machines that look for one instance."""
+    # Of texts of unit length distances are about 1, of standardised features about n_features.
+    unit = 1.0 if text else 1.0 / n_features
+    whole = {
+        "estimator": [MISVC(coupling=0.0)],
+        "estimator__C": list(costs),
+        "estimator__gamma": [gamma * unit for gamma in gammas],
+    }
+    rows = {
+        **whole,
+        "rows": [BagStatistics(STATISTICS, sparse_output=text)],
+        "scale_rows": [Normalizer() if text else StandardScaler()],
+        "estimator__gamma": [
+            gamma * (unit if text else unit / len(STATISTICS)) for gamma in gammas
+        ],
+    }
+    single = {
+        "estimator": [MISVC(loss="max"), InstanceMISVC()],
+        "estimator__C": [costs[0]],
+        "estimator__gamma": [gamma * unit for gamma in gammas if 0.3 <= gamma <= 1.0],
+    }
+    return [whole, rows, single]
