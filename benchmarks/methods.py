@@ -130,9 +130,13 @@ class SetKernel(TransformerMixin, BaseEstimator):
         self.gamma = gamma
 
     def fit(self, X: Bags, y: Any = None) -> SetKernel:
-        self.bags_ = X
-        self.norms_ = self._norms(X)
+        self.fit_transform(X)
         return self
+
+    def fit_transform(self, X: Bags, y: Any = None) -> np.ndarray:
+        sums = _pair_sums(X.instances, X.instances, X, X, self.gamma)
+        self.bags_, self.norms_ = X, np.sqrt(np.diag(sums))
+        return sums / self.norms_[:, None] / self.norms_
 
     def transform(self, X: Bags) -> np.ndarray:
         sums = _pair_sums(X.instances, self.bags_.instances, X, self.bags_, self.gamma)

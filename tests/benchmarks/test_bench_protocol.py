@@ -194,7 +194,8 @@ def test_the_set_kernel_is_the_normalised_sum_over_pairs():
         return sum(np.exp(-0.5 * np.sum((a - b) ** 2)) for a in left for b in right)
 
     expected = [[total(a, b) / np.sqrt(total(a, a) * total(b, b)) for b in blocks] for a in blocks]
-    kernel = SetKernel(gamma=0.5).fit(bags)
+    kernel = SetKernel(gamma=0.5)
+    np.testing.assert_allclose(kernel.fit_transform(bags), expected, rtol=1e-12)
     np.testing.assert_allclose(kernel.transform(bags), expected, rtol=1e-12)
     np.testing.assert_allclose(kernel.transform(bags[[1]]), expected[1:2], rtol=1e-12)
 
