@@ -353,12 +353,13 @@ def _real_result(task: RealTask) -> dict[str, Any]:
 
 def real(args: argparse.Namespace) -> int:
     n_folds = 2 if args.fast else 10
-    for name in REAL:
+    sets = REAL[:1] if args.fast else REAL
+    for name in sets:
         load(name)
     # What is slow comes last, so that a run that is broken off has something to show.
     tasks = [
         RealTask("dpboost-real", dataset, method, fold, n_folds, C)
-        for datasets in (REAL[:-1], REAL[-1:])
+        for datasets in (sets[: len(REAL) - 1], sets[len(REAL) - 1 :])
         for method, C in VARIANTS
         for dataset in datasets
         for fold in range(n_folds)
