@@ -19,6 +19,7 @@ COMMANDS = (
     "nested",
     "classical",
     "selection",
+    "defaults",
     "paper",
     "scale",
     "backends",
@@ -27,7 +28,7 @@ COMMANDS = (
 )
 
 # Those that print one table of their own; what they print is kept for the report.
-KEPT = ("quick", "speed", "nested", "classical", "selection", "backends")
+KEPT = ("quick", "speed", "nested", "classical", "selection", "defaults", "backends")
 
 
 def build_parser() -> argparse.ArgumentParser:

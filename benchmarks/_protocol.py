@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 
@@ -164,28 +164,38 @@ def _result(task: FoldTask) -> dict[str, Any]:
     data = load(task.dataset)
     train, test = list(task.outer.split(data.bags, data.y))[task.fold]
     method = METHODS[task.method]
-    search = GridSearchCV(
-        method.build(data.text),
-        method.grid(data.bags.shape[1], task.level, data.text),
-        cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
-        scoring=method.scoring,
-        error_score="raise",
-    )
-    search.fit(data.bags[train], data.y[train])
+    pipeline = method.build(data.text)
+    candidates = ParameterGrid(method.grid(data.bags.shape[1], task.level, data.text))
+    if len(candidates) == 1:  # nothing to choose
+        chosen, inner_score = candidates[0], None
+        begin = time.perf_counter()
+        model = pipeline.set_params(**chosen).fit(data.bags[train], data.y[train])
+        fit_seconds = time.perf_counter() - begin
+    else:
+        model = GridSearchCV(
+            pipeline,
+            candidates.param_grid,
+            cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
+            scoring=method.scoring,
+            error_score="raise",
+        )
+        model.fit(data.bags[train], data.y[train])
+        chosen, inner_score = model.best_params_, float(model.best_score_)
+        fit_seconds = model.refit_time_
     begin = time.perf_counter()
-    scores = search.decision_function(data.bags[test])
+    scores = model.decision_function(data.bags[test])
     seconds = time.perf_counter() - begin
     truth = data.y[test]
     two_classes = len(np.unique(truth)) == 2
     return {
         "n_train": len(train),
         "n_test": len(test),
-        "accuracy": float(np.mean(search.predict(data.bags[test]) == truth)),
+        "accuracy": float(np.mean(model.predict(data.bags[test]) == truth)),
         "auc": float(roc_auc_score(truth, scores)) if two_classes else None,
-        "fit_seconds": round(search.refit_time_, 5),
+        "fit_seconds": round(fit_seconds, 5),
         "predict_seconds": round(seconds, 5),
-        "chosen": _plain(search.best_params_),
-        "inner_score": float(search.best_score_),
+        "chosen": _plain(chosen),
+        "inner_score": inner_score,
     }
 
 

@@ -18,6 +18,7 @@ STEPS: tuple[tuple[str, str], ...] = (
         "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant",
     ),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
+    ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),
     ("speed", "--rounds 1 --datasets elephant"),
     ("backends", "--rounds 1"),
     ("paper all", "--fast"),

@@ -31,7 +31,8 @@ PUBLISHED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_nested_options(parser, DATASETS, tuple(METHODS))
+    names = [name for name, method in METHODS.items() if not method.fixed]
+    add_nested_options(parser, DATASETS, names)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 from ._search import search_grid, search_pipeline
 
-__all__ = ["METHODS", "Method", "SetKernel", "select"]
+__all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "select"]
 
 # Width of the search: C as it is, gamma as a multiple of 1 / n_features (of the matrix that the
 # kernel sees), the natural unit after standardisation. A linear kernel on standardised features
@@ -85,6 +86,8 @@ class Method:
         among several.
     scoring : str, default="accuracy"
         What the inner search maximises.
+    fixed : bool, default=False
+        Whether it is one setting without a search, for the comparison of defaults.
     """
 
     name: str
@@ -97,6 +100,7 @@ class Method:
     floor: bool = False
     search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
     scoring: str = "accuracy"
+    fixed: bool = False
 
     def build(self, text: bool = False) -> Pipeline:
         """The pipeline, with the scaling that suits the instances."""
@@ -222,6 +226,37 @@ def _sdpmil(kernel: str, polish: bool) -> Method:
     )
 
 
+# Machines whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
+FIXED: dict[str, Callable[..., BaseEstimator]] = {
+    "MISVC(coupling=0)": partial(MISVC, coupling=0.0),
+    "MISVC()": MISVC,
+    'MISVC(loss="l2")': partial(MISVC, loss="l2"),
+    'MISVC(loss="epsilon_insensitive")': partial(MISVC, loss="epsilon_insensitive"),
+    'MISVC(bag_kernel="minmax")': partial(MISVC, bag_kernel="minmax"),
+    'MISVC(loss="max")': partial(MISVC, loss="max"),
+    'MISVC(loss="max", slack="instance")': partial(MISVC, loss="max", slack="instance"),
+    "InstanceMISVC()": InstanceMISVC,
+    "SDPMIL()": SDPMIL,
+}
+FIXED_C = (1.0, 10.0, 100.0)
+FIXED_GAMMA = (0.3, 1.0)
+
+
+def _fixed(title: str, C: float, gamma: float) -> Method:
+    def one_candidate(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+        unit = 1.0 if text else 1.0 / n_features
+        return [{"estimator__C": [C], "estimator__gamma": [gamma * unit]}]
+
+    return Method(
+        f"{title} C={C:g} gamma={gamma:g}",
+        title,
+        lambda text: Pipeline([("scale", _scaler(text)), ("estimator", FIXED[title]())]),
+        "estimator",
+        search=one_candidate,
+        fixed=True,
+    )
+
+
 def _search(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
     if level == "tiny":
         return search_grid(n_features, text, costs=(10.0,), gammas=(1.0,))
@@ -281,6 +316,7 @@ METHODS: dict[str, Method] = {
         ),
         _boost(DPBoost, "stump"),
         _boost(LPBoost, "stump"),
+        *(_fixed(title, C, gamma) for title in FIXED for C in FIXED_C for gamma in FIXED_GAMMA),
     )
 }
 
@@ -293,7 +329,8 @@ def select(names: list[str]) -> list[Method]:
     SystemExit
         For an unknown name.
     """
+    known = [name for name, method in METHODS.items() if not method.fixed]
     for name in names:
         if name not in METHODS:
-            raise SystemExit(f"There is no method {name!r}: choose from {', '.join(METHODS)}.")
+            raise SystemExit(f"There is no method {name!r}: choose from {', '.join(known)}.")
     return [METHODS[name] for name in names]

@@ -60,11 +60,13 @@ def main(args: argparse.Namespace) -> int:
     return run_nested(args, "nested", "nested")[0]
 
 
-def run_nested(args: argparse.Namespace, command: str, plot: str) -> tuple[int, list[Summary]]:
+def run_nested(
+    args: argparse.Namespace, command: str, plot: str, tables: bool = True
+) -> tuple[int, list[Summary]]:
     """The protocol with the command's data sets and methods; exit status and summaries.
 
     The records belong to the protocol, not to the command: what ``nested`` has run,
-    ``classical`` need not run again.
+    ``classical`` need not run again. ``tables=False`` leaves the tables and the plot to the caller.
     """
     start = time.perf_counter()
     for name in args.datasets:
@@ -82,15 +84,17 @@ def run_nested(args: argparse.Namespace, command: str, plot: str) -> tuple[int, 
     with RecordFile(args.out / "nested.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label=command)
     summaries = summarise(tasks, records, over="repeat")
-    print_tables(summaries)
-    print(
-        f"\n{args.repeats} x {args.folds}-fold cross-validation over bags, C and gamma by an inner "
-        f"5-fold GridSearchCV (grid: {args.grid});\naccuracy: mean +- standard deviation of the "
-        "cross-validations' means; the floors ran on the same folds."
-    )
+    if tables:
+        print_tables(summaries)
+        print(
+            f"\n{args.repeats} x {args.folds}-fold cross-validation over bags, C and gamma by an "
+            f"inner 5-fold GridSearchCV (grid: {args.grid});\naccuracy: mean +- standard deviation "
+            "of the cross-validations' means; the floors ran on the same folds."
+        )
     print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
-    title = f"python -m benchmarks {command}, {args.repeats} x {args.folds}-fold"
-    write_plot(summaries, args.out / f"{plot}.png", title=title, spread="sd over repetitions")
+    if tables:
+        title = f"python -m benchmarks {command}, {args.repeats} x {args.folds}-fold"
+        write_plot(summaries, args.out / f"{plot}.png", title=title, spread="sd over repetitions")
     print(f"time:    {time.perf_counter() - start:.0f} s")
     if not complete:
         return 130, summaries

@@ -27,6 +27,7 @@ _COMMANDS = {
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
     "selection": "One search over several estimators, beside the best floor",
+    "defaults": "Settings without a search, over many data sets",
     "speed": "Time and memory against floors and peers",
     "backends": "Backends of the quadratic programs",
 }

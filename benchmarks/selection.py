@@ -23,7 +23,7 @@ def main(args: argparse.Namespace) -> int:
     status, summaries = run_nested(args, "selection", "selection")
     rows = verdicts(summaries)
     if rows:
-        print("\nwhat the search chose, beside the best of the floors that ran on the same folds")
+        print("\nwhat the search chose (by AUC), beside the best of the floors on the same folds")
         header = ["data", "selected", "best floor", "floor", "reached"]
         print(format_table(header, rows, align="lrrll"))
     return status

@@ -156,30 +156,56 @@ def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
         typed.clear()
         args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
         assert everything.main(args) == 2
-        assert typed[:3] == ["quick", "classical", "selection"]
-        assert typed[3:] == ["speed", "backends", "paper", "scale", "report"]
+        assert typed[:4] == ["quick", "classical", "selection", "defaults"]
+        assert typed[4:] == ["speed", "backends", "paper", "scale", "report"]
     assert "no data" in capsys.readouterr().out
 
     monkeypatch.setattr(cli, "main", lambda line: 130)
     assert everything.main(build_parser().parse_args(["all"])) == 130
 
 
-def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
+def summary(dataset, method, accuracy, missing=0):
     from benchmarks._protocol import Summary
+
+    values = {"dataset": dataset, "method": method, "accuracy": accuracy, "missing": missing}
+    others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5, "fit_seconds": 1.0}
+    return Summary(**values, **others)
+
+
+def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
     from benchmarks.selection import verdicts
 
-    def row(dataset, method, accuracy, missing=0):
-        values = {"dataset": dataset, "method": method, "accuracy": accuracy, "missing": missing}
-        others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5, "fit_seconds": 1.0}
-        return Summary(**values, **others)
-
     rows = [
-        *(row("musk1", "floor-minmax", 0.9), row("musk1", "floor-mean", 0.8)),
-        *(row("musk1", "selected", 0.85), row("fox", "floor-mean", 0.6)),
-        *(row("fox", "selected", 0.6), row("tiger", "floor-mean", 0.7)),
-        row("tiger", "selected", 0.8, missing=1),
+        *(summary("musk1", "floor-minmax", 0.9), summary("musk1", "floor-mean", 0.8)),
+        *(summary("musk1", "selected", 0.85), summary("fox", "floor-mean", 0.6)),
+        *(summary("fox", "selected", 0.6), summary("tiger", "floor-mean", 0.7)),
+        summary("tiger", "selected", 0.8, missing=1),
     ]
     assert verdicts(rows) == [
         ["musk1", "85.0", "90.0", "min/max + SVC", "no, 5.0 points below"],
         ["fox", "60.0", "60.0", "mean + SVC", "yes"],
+    ]
+
+
+def test_defaults_choose_each_setting_on_the_other_sets():
+    from benchmarks.defaults import accuracies, averages, left_out
+
+    first, second = "MISVC() C=1 gamma=1", "SDPMIL() C=10 gamma=0.3"
+    values = {first: (0.9, 0.5, 0.7), second: (0.6, 0.9, 0.6)}
+    rows = [
+        summary(dataset, name, values[name][number], missing=int(dataset == "d"))
+        for name in values
+        for number, dataset in enumerate(("a", "b", "d"))
+    ]
+    datasets, table = accuracies(rows)
+    assert datasets == ["a", "b"]
+    header, lines = averages(table)
+    cells = {line[0]: dict(zip(header[1:], line[1:], strict=True)) for line in lines}
+    assert cells["MISVC()"]["C=1, gamma=1"] == "70.0"
+    assert cells["SDPMIL()"]["C=10, gamma=0.3"] == "75.0"
+    assert cells["SDPMIL()"]["C=1, gamma=1"] == "-"
+    # On b alone the second is better, so a gets the second, whatever a itself would say.
+    assert left_out(datasets, table)[1] == [
+        ["a", "60.0", second, "90.0", first],
+        ["b", "50.0", first, "90.0", second],
     ]
