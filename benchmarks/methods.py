@@ -237,6 +237,14 @@ FIXED: dict[str, Callable[..., BaseEstimator]] = {
     'MISVC(loss="max", slack="instance")': partial(MISVC, loss="max", slack="instance"),
     "InstanceMISVC()": InstanceMISVC,
     "SDPMIL()": SDPMIL,
+    'MISVC(coupling=0, kernel="laplacian")': partial(MISVC, coupling=0.0, kernel="laplacian"),
+    'MISVC(coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
+        MISVC, coupling=0.0, kernel="laplacian", bag_kernel="minmax"
+    ),
+    'MISVC(kernel="laplacian")': partial(MISVC, kernel="laplacian"),
+    'MISVC(loss="max", kernel="laplacian")': partial(MISVC, loss="max", kernel="laplacian"),
+    'InstanceMISVC(kernel="laplacian")': partial(InstanceMISVC, kernel="laplacian"),
+    'SDPMIL(kernel="laplacian")': partial(SDPMIL, kernel="laplacian"),
 }
 FIXED_C = (1.0, 10.0, 100.0)
 FIXED_GAMMA = (0.3, 1.0)
