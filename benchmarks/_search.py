@@ -12,7 +12,7 @@ from milearn.svm import MISVC, InstanceMISVC
 
 __all__ = ["search_grid", "search_pipeline"]
 
-STATISTICS = ("min", "max", "mean")
+STATISTICS = ("min", "max")
 
 
 def search_pipeline(text: bool = False) -> Pipeline:
@@ -43,9 +43,10 @@ def search_grid(
         "estimator__gamma": [gamma * unit for gamma in gammas],
     }
     rows = {
-        **whole,
         "rows": [BagStatistics(STATISTICS, sparse_output=text)],
         "scale_rows": [Normalizer() if text else StandardScaler()],
+        "estimator": [MISVC(coupling=0.0), MISVC(coupling=0.0, kernel="laplacian")],
+        "estimator__C": list(costs),
         "estimator__gamma": [
             gamma * (unit if text else unit / len(STATISTICS)) for gamma in gammas
         ],

@@ -31,7 +31,7 @@ _MOST_FITS = 5
 
 # Every name: how it is printed, and how it is made for a number of clusters.
 ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "misvc": ("MISVC, rbf", lambda k: MISVC()),
+    "misvc": ("MISVC, rbf", lambda k: MISVC(C=1.0)),
     "misvc-bag": (
         "MISVC, max, bag slack, linear",
         lambda k: MISVC(kernel="linear", loss="max", slack="bag", C=0.1),
@@ -40,7 +40,7 @@ ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
         "MISVC, max, instance slack, linear",
         lambda k: MISVC(kernel="linear", loss="max", slack="instance", C=0.1),
     ),
-    "misvc-rbf": ("MISVC, max, bag slack, rbf", lambda k: MISVC(loss="max", slack="bag")),
+    "misvc-rbf": ("MISVC, max, bag slack, rbf", lambda k: MISVC(C=1.0, loss="max")),
     "instancemisvc": ("InstanceMISVC, linear", lambda k: InstanceMISVC(kernel="linear", C=0.1)),
     "sdpmil": ("SDPMIL, linear", lambda k: SDPMIL(kernel="linear", C=0.1)),
     "milsd": ("MILSD, no graph", lambda k: MILSD(graph="auto")),

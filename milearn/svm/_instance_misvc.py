@@ -35,17 +35,18 @@ class InstanceMISVC(HardMaxSVC):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=10.0
         Cost of an instance's slack against the norm of w. Above zero.
-    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
-        Kernel between instances; a callable takes two matrices and returns the matrix of shape
+    kernel : str or callable, default="rbf"
+        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
+        "chi2", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
         (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with a
         warning; "sigmoid" and callables need the whole matrix of training instances for that.
     degree : float, default=3
         Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid". "scale" is 1 / (n_features * variance of the
-        instances), "auto" is 1 / n_features.
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
+        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     init : {"mean", "bag", "random"}, default="mean"
@@ -141,7 +142,7 @@ class InstanceMISVC(HardMaxSVC):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 10.0,
         *,
         kernel: Any = "rbf",
         degree: float = 3,

@@ -60,7 +60,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=10.0
         Cost of a bag's slack against the norm of w. Above zero. The paper's gamma is C * n_bags.
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
@@ -208,7 +208,7 @@ class MISVC(CoupledMachine, HardMaxSVC):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 10.0,
         *,
         kernel: Any = "rbf",
         degree: float = 3,

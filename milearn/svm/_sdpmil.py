@@ -50,7 +50,7 @@ class SDPMIL(HardMaxSVC):
 
     Parameters
     ----------
-    C : float, default=1.0
+    C : float, default=10.0
         Cost of a slack against the norm of w. Above zero.
     slack_bound : float, default=2.0
         The bound s on the slacks of instances of positive bags in the relaxation. It asks that
@@ -71,13 +71,13 @@ class SDPMIL(HardMaxSVC):
     polish : bool, default=False
         Whether to go on from the selection by the concave-convex procedure, which can only lower
         the objective: the result is then a local minimum of MI-SVM with one slack an instance.
-    kernel : {"linear", "poly", "rbf", "sigmoid"} or callable, default="rbf"
+    kernel : str or callable, default="rbf"
         Kernel between instances, as for :class:`MISVC`.
     degree : float, default=3
         Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly" and "sigmoid". "scale" is 1 / (n_features * variance of the
-        instances), "auto" is 1 / n_features.
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
+        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     n_components : int, default=None
@@ -208,7 +208,7 @@ class SDPMIL(HardMaxSVC):
 
     def __init__(
         self,
-        C: float = 1.0,
+        C: float = 10.0,
         *,
         slack_bound: float = 2.0,
         selection: str = "one",

@@ -183,7 +183,7 @@ def test_kernels(params, as_sparse):
 
 def test_an_indefinite_kernel_warns_and_stays_consistent():
     bags, y = make_bags(n_bags=30, n_features=4, random_state=0)
-    model = MISVC(kernel="sigmoid", gamma=0.5, coef0=-0.5)
+    model = MISVC(C=1.0, kernel="sigmoid", gamma=0.5, coef0=-0.5)
     with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
         model.fit(bags, y)
     # The objective under the clipped matrix, from the scores on the training instances.

@@ -44,7 +44,8 @@ def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countab
 def test_the_bound_counts_weights():
     bags, y = random_bags(1, n_positive=4, n_negative=5)
     weights = np.where(y == 1, 3.0, 0.5)
-    model = SDPMIL(kernel="linear", relaxation="tight").fit(bags, y, sample_weight=weights)
+    model = SDPMIL(1.0, kernel="linear", relaxation="tight")
+    model.fit(bags, y, sample_weight=weights)
     best = enumerated(bags.instances @ bags.instances.T, bags, y, 1.0, weights)
     assert 0.5 * best < model.lower_bound_ <= best * (1 + 1e-7)
 
