@@ -188,7 +188,7 @@ def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
 
 
 def test_defaults_choose_each_setting_on_the_other_sets():
-    from benchmarks.defaults import accuracies, averages, left_out
+    from benchmarks.defaults import accuracies, averages, by_dataset, left_out
 
     first, second = "MISVC() C=1 gamma=1", "SDPMIL() C=10 gamma=0.3"
     values = {first: (0.9, 0.5, 0.7), second: (0.6, 0.9, 0.6)}
@@ -204,6 +204,10 @@ def test_defaults_choose_each_setting_on_the_other_sets():
     assert cells["MISVC()"]["C=1, gamma=1"] == "70.0"
     assert cells["SDPMIL()"]["C=10, gamma=0.3"] == "75.0"
     assert cells["SDPMIL()"]["C=1, gamma=1"] == "-"
+    assert by_dataset(datasets, {"SDPMIL() C=10 gamma=1": table[second]}) == (
+        ["machine", "a", "b"],
+        [["SDPMIL()", "60.0", "90.0"]],
+    )
     # On b alone the second is better, so a gets the second, whatever a itself would say.
     assert left_out(datasets, table)[1] == [
         ["a", "60.0", second, "90.0", first],
