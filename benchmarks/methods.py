@@ -312,6 +312,20 @@ METHODS: dict[str, Method] = {
             _on_instances(lambda: MISVC(bag_kernel="minmax")),
             "misvc",
         ),
+        Method(
+            "misvc-laplacian",
+            "MISVC, no tie, laplacian",
+            _on_instances(lambda: MISVC(coupling=0.0, kernel="laplacian")),
+            "misvc",
+        ),
+        Method(
+            "misvc-minmax-laplacian",
+            "MISVC, no tie, min/max, laplacian",
+            _on_instances(
+                lambda: MISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
+            ),
+            "misvc",
+        ),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
         *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),
