@@ -23,7 +23,7 @@ from .._protocol import run
 from .._records import RecordFile, digest, environment
 from .._reports import Report
 from .._table import duration, format_table, percent
-from ..data import load_file
+from ._webkb import Pages, pages_of, with_graph
 
 __all__ = ["REPORTS", "known_labels", "record_of"]
 
@@ -62,86 +62,6 @@ GRID_BAG = (0.1, 1.0, 10.0)
 N_INNER = 5
 # The last digits of a fit cost most of its time and no page changes sides for them.
 TOL = 0.1
-
-
-# -- the pages -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Pages:
-    """The pages of one category and as many others, in an order of their own."""
-
-    bags: Any
-    y: np.ndarray
-    whole: Any
-    graphs: dict[str, Any]
-
-
-@lru_cache(maxsize=1)
-def _stemmed() -> tuple[Any, Any]:
-    """Word counts of passages without stop words, by stem; and the whole set."""
-    from scipy import sparse
-    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-    try:
-        import snowballstemmer
-    except ImportError as error:
-        raise SystemExit(
-            "This table stems words: install snowballstemmer (pip install 'milearn[benchmark]')."
-        ) from error
-    pages = load_file("webkb")
-    words = [str(word) for word in pages.feature_names]
-    kept = [column for column, word in enumerate(words) if word not in ENGLISH_STOP_WORDS]
-    stems = snowballstemmer.stemmer("porter").stemWords([words[column] for column in kept])
-    _, number = np.unique(stems, return_inverse=True)
-    merge = sparse.csr_array(
-        (np.ones(len(kept)), (kept, number)), shape=(len(words), number.max() + 1)
-    )
-    return sparse.csr_matrix(pages.data.instances.astype(float) @ merge), pages
-
-
-@lru_cache(maxsize=3)
-def pages_of(category: str) -> Pages:
-    """Linked pages of the category, as many linked others (seed 0), tf-idf passages, graphs."""
-    from scipy import sparse
-    from sklearn.feature_extraction.text import TfidfTransformer
-
-    from milearn import Bags
-    from milearn.structured import link_graph
-
-    counts, pages = _stemmed()
-    n = len(pages.target)
-    direct = link_graph(pages.bag_links, n)
-    linked = np.asarray(direct.sum(axis=0) + direct.sum(axis=1)).ravel() > 0
-    mine = pages.target == list(pages.target_names).index(category)
-    rng = np.random.default_rng(0)
-    inside = np.flatnonzero(mine & linked)
-    outside = rng.choice(np.flatnonzero(~mine & linked), len(inside), replace=False)
-    chosen = rng.permutation(np.r_[inside, outside])
-    # Sparse indices of 32 bits: scikit-learn's machines take no others.
-    bags = Bags(counts, pages.data.offsets)[chosen]
-    pool = sparse.csr_matrix(
-        (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),
-        shape=(len(bags), bags.n_instances),
-    )
-    whole = TfidfTransformer().fit_transform(sparse.csr_matrix(pool @ bags.instances))
-    passages = TfidfTransformer().fit_transform(sparse.csr_matrix(bags.instances))
-    return Pages(
-        bags=bags.with_instances(passages),
-        y=mine[chosen].astype(int),
-        whole=whole,
-        graphs={
-            kind: link_graph(pages.bag_links, n, kind=kind)[chosen][:, chosen]
-            for kind in ("direct", "cocitation", "coupling")
-        },
-    )
-
-
-def with_graph(pages: Pages, kind: str | None) -> Any:
-    from milearn import Bags
-
-    graph = None if kind is None else pages.graphs[kind]
-    return Bags(pages.bags.instances, pages.bags.offsets, bag_graph=graph)
 
 
 # -- one run of one method -------------------------------------------------------------------------

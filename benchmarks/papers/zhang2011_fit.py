@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .._memory import peak, reset_peak, resident
-from .zhang2011 import WebTask, known_labels, labelled, pages_of, with_graph
+from ._webkb import pages_of, with_graph
+from .zhang2011 import WebTask, known_labels, labelled
 
 __all__ = ["measure"]
 
