@@ -19,7 +19,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),
-    ("speed", "--rounds 1 --datasets elephant"),
+    ("speed", "--rounds 1 --datasets elephant --timeout 15"),
     ("backends", "--rounds 1"),
     ("paper all", "--fast"),
     ("scale all", "--fast"),
