@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    status, summaries = run_nested(args, "classical", "classical")
+    status, summaries, _ = run_nested(args, "classical", "classical")
     print("\npublished, unchecked, with protocols of their own:")
     header = ["source", *PUBLISHED_SETS]
     print(format_table(header, [[name, *map(str, row)] for name, row in PUBLISHED]))

@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    status, summaries = run_nested(args, "defaults", "defaults", tables=False)
+    status, summaries, _ = run_nested(args, "defaults", "defaults", tables=False)
     datasets, table = accuracies(summaries)
     if len(datasets) < 2:
         print("\nNo comparison: fewer than two data sets with all folds of all settings.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from joblib import cpu_count
 
@@ -62,8 +63,8 @@ def main(args: argparse.Namespace) -> int:
 
 def run_nested(
     args: argparse.Namespace, command: str, plot: str, tables: bool = True
-) -> tuple[int, list[Summary]]:
-    """The protocol with the command's data sets and methods; exit status and summaries.
+) -> tuple[int, list[Summary], list[dict[str, Any]]]:
+    """The protocol with the command's data sets and methods; exit status, summaries and records.
 
     The records belong to the protocol, not to the command: what ``nested`` has run,
     ``classical`` need not run again. ``tables=False`` leaves the tables and the plot to the caller.
@@ -96,6 +97,5 @@ def run_nested(
         title = f"python -m benchmarks {command}, {args.repeats} x {args.folds}-fold"
         write_plot(summaries, args.out / f"{plot}.png", title=title, spread="sd over repetitions")
     print(f"time:    {time.perf_counter() - start:.0f} s")
-    if not complete:
-        return 130, summaries
-    return (1 if any(item.failed for item in summaries) else 0), summaries
+    status = 1 if any(item.failed for item in summaries) else 0
+    return status if complete else 130, summaries, list(records.values())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
+from typing import Any
 
 from ._protocol import Summary
 from ._table import format_table, percent
@@ -20,13 +22,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    status, summaries = run_nested(args, "selection", "selection")
+    status, summaries, records = run_nested(args, "selection", "selection")
     rows = verdicts(summaries)
     if rows:
         print("\nwhat the search chose (by AUC), beside the best of the floors on the same folds")
         header = ["data", "selected", "best floor", "floor", "reached"]
         print(format_table(header, rows, align="lrrll"))
+    rows = choices(records)
+    if rows:
+        print("\nhow often the search took which machine")
+        print(format_table(["data", "machine", "folds"], rows, align="llr"))
     return status
+
+
+def choices(records: list[dict[str, Any]]) -> list[list[str]]:
+    """A row a data set and machine, the most frequent first."""
+    taken: dict[str, Counter[str]] = {}
+    for record in records:
+        if record["method"] == "selected" and "result" in record:
+            chosen = record["result"]["chosen"]
+            machine = chosen["estimator"] + " on rows" * ("rows" in chosen)
+            taken.setdefault(record["dataset"], Counter())[machine] += 1
+    return [
+        [dataset, machine, str(folds)]
+        for dataset, machines in taken.items()
+        for machine, folds in machines.most_common()
+    ]
 
 
 def verdicts(summaries: list[Summary]) -> list[list[str]]:

@@ -173,7 +173,7 @@ def summary(dataset, method, accuracy, missing=0):
 
 
 def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
-    from benchmarks.selection import verdicts
+    from benchmarks.selection import choices, verdicts
 
     rows = [
         *(summary("musk1", "floor-minmax", 0.9), summary("musk1", "floor-mean", 0.8)),
@@ -185,6 +185,16 @@ def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
         ["musk1", "85.0", "90.0", "min/max + SVC", "no, 5.0 points below"],
         ["fox", "60.0", "60.0", "mean + SVC", "yes"],
     ]
+    taken = [{"estimator": "SDPMIL()"}, {"estimator": "MISVC()", "rows": "BagStatistics()"}]
+    records = [
+        {"dataset": "fox", "method": "selected", "result": {"chosen": taken[number]}}
+        for number in (0, 1, 1)
+    ]
+    records += [
+        {"dataset": "fox", "method": "selected", "error": "none"},
+        {"dataset": "fox", "method": "floor-mean", "result": {"chosen": {}}},
+    ]
+    assert choices(records) == [["fox", "MISVC() on rows", "2"], ["fox", "SDPMIL()", "1"]]
 
 
 def test_defaults_choose_each_setting_on_the_other_sets():
