@@ -83,7 +83,7 @@ class FoldTask:
             "grid": _plain(grid),
             "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
-            "selected_by": method.scoring,
+            "selected_by": getattr(method.scoring, "__name__", method.scoring),
         }
 
     def _outer_text(self) -> str:

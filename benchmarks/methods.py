@@ -25,7 +25,7 @@ from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInst
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
-from ._search import search_grid, search_pipeline
+from ._search import search_grid, search_pipeline, search_score
 
 __all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "select"]
 
@@ -84,8 +84,8 @@ class Method:
     search : callable, default=None
         ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
         among several.
-    scoring : str, default="accuracy"
-        What the inner search maximises.
+    scoring : str or callable, default="accuracy"
+        What the inner search maximises, as ``GridSearchCV`` takes it.
     fixed : bool, default=False
         Whether it is one setting without a search, for the comparison of defaults.
     """
@@ -99,7 +99,7 @@ class Method:
     gamma: str | None = None
     floor: bool = False
     search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
-    scoring: str = "accuracy"
+    scoring: str | Callable[..., float] = "accuracy"
     fixed: bool = False
 
     def build(self, text: bool = False) -> Pipeline:
@@ -303,7 +303,7 @@ METHODS: dict[str, Method] = {
             search_pipeline,
             "estimator",
             search=_search,
-            scoring="roc_auc",
+            scoring=search_score,
         ),
         _coupled("rbf"),
         Method(

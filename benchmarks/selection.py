@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> int:
     status, summaries, records = run_nested(args, "selection", "selection")
     rows = verdicts(summaries)
     if rows:
-        print("\nwhat the search chose (by AUC), beside the best of the floors on the same folds")
+        print("\nwhat the search chose (by accuracy and AUC), beside the best floor")
         header = ["data", "selected", "best floor", "floor", "reached"]
         print(format_table(header, rows, align="lrrll"))
     rows = choices(records)

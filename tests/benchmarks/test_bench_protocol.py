@@ -13,6 +13,7 @@ from benchmarks import _protocol
 from benchmarks._plots import plot_accuracies
 from benchmarks._protocol import run, run_fold, summarise, tasks_for
 from benchmarks._records import RecordFile, environment
+from benchmarks._search import search_score
 from benchmarks.methods import METHODS, SetKernel, select
 from milearn import Bags
 
@@ -178,6 +179,23 @@ def test_every_method_has_a_grid_that_its_pipeline_knows():
             for candidate in ParameterGrid(method.grid(10, level)):
                 clone(pipeline).set_params(**candidate)
                 assert any(name.endswith("gamma") for name in candidate) == (method.kernel == "rbf")
+
+
+def test_the_search_is_scored_by_the_mean_of_accuracy_and_auc():
+    class Model:
+        def decision_function(self, X):
+            return X
+
+        def predict(self, X):
+            return (X > 0).astype(int)
+
+    # All pairs in order, and one of four on the wrong side.
+    scores = np.array([-2.0, -1.0, -0.5, 1.0])
+    assert search_score(Model(), scores, np.array([0, 0, 1, 1])) == pytest.approx((0.75 + 1) / 2)
+    task = tasks_for(
+        "x", ["concept-tiny"], ["selected"], repeats=1, n_splits=2, n_inner=2, level="tiny"
+    )
+    assert task[0].settings["selected_by"] == "search_score"
 
 
 def test_an_unknown_method_is_named():
