@@ -238,11 +238,11 @@ def solve_grouped_svm(
     """
     group = segment_index(patterns.group_offsets)
     sign = patterns.signs[group]
-    if start is None:
+    working = None if start is None else start.under(sign)
+    # Signs may have turned so that the patterns of the start are all on one side: no problem then.
+    if working is None or len(np.unique(sign[working.status >= 0])) < 2:
         seeds = _seeds(gram, patterns, sign)
         working = WorkingSet.of_seeds(seeds, sign, len(patterns.signs))
-    else:
-        working = start.under(sign)
     products = _InnerProducts(gram, patterns)
     n_solves, n_backend = 0, 0
     precision = max(working.precision, _LOOSEST * 1e-2)

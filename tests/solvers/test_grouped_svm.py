@@ -9,7 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn._solvers._gram import KernelGram, LinearGram
-from milearn._solvers._grouped_svm import Patterns, optimal_intercept, solve_grouped_svm
+from milearn._solvers._grouped_svm import (
+    Patterns,
+    WorkingSet,
+    optimal_intercept,
+    solve_grouped_svm,
+)
 
 
 def random_patterns(seed, *, single, means, n_groups=14, d=4):
@@ -84,6 +89,19 @@ def test_a_start_from_the_solution_stays_there():
     again = solve_grouped_svm(gram, patterns, tol=1e-9, start=first.working)
     assert again.n_backend == 0
     assert again.objective == pytest.approx(first.objective, rel=1e-9)
+
+
+def test_a_start_whose_patterns_have_come_to_one_side():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 3))
+    costs, groups = np.full(12, 1.0), np.arange(13)
+    signs = np.where(np.arange(12) < 6, 1.0, -1.0)
+    gram = LinearGram(X)
+    patterns = Patterns(np.arange(12), None, groups, signs, costs)
+    start = WorkingSet.of_seeds(np.arange(3), signs, 12)
+    solution = solve_grouped_svm(gram, patterns, tol=1e-9, start=start)
+    fresh = solve_grouped_svm(gram, patterns, tol=1e-9)
+    assert solution.objective == pytest.approx(fresh.objective, rel=1e-8)
 
 
 def test_an_offset_shared_by_all_instances_costs_no_digits():
