@@ -13,7 +13,7 @@ from .nested import add_nested_options, run_nested
 
 HELP = "settings of the support vector machines without a search, on average over data sets"
 
-# The smaller sets: 54 settings of a fit each would take hours on the others.
+# The smaller sets: ninety settings would take hours on the others.
 DATASETS = ("musk1", "elephant", "fox", "tiger", "digits", "concept")
 
 # C and gamma that the package takes when nothing is said (gamma="scale" after standardisation).
