@@ -39,7 +39,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in COMMANDS:
-        module = importlib.import_module(f"benchmarks.{name}")
+        module = importlib.import_module(f"benchmarks.commands.{name}")
         sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(sub)
         sub.set_defaults(main=module.main)
@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     args = build_parser().parse_args(argv)
     if args.command not in KEPT:
         return args.main(args)
-    from ._output import kept_output
+    from .common.output import kept_output
 
     with kept_output(args.out / f"{args.command}.txt"):
         return args.main(args)

@@ -1,10 +1,15 @@
 """milearn: multiple-instance learning for scikit-learn."""
 
-from ._bags import Bags
+from ._bags.container import Bags
 from .cluster import BAMIC, M3IC
 from .ensemble import DPBoost, LPBoost
 from .structured import MILSD
-from .svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from .svm import (
+    MISVC,
+    MISVR,
+    SDPMIL,
+    InstanceMISVC,
+)
 
 __version__ = "0.1.0.dev0"
 

@@ -1,377 +1,18 @@
-"""What all estimators share: input of bags, labels and weights, and prediction on two levels."""
+"""Base classes of the estimators: prediction on two levels."""
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import assert_all_finite, check_array
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from ._bags import Bags
-from ._canonical import frame_names, is_missing
-from ._segments import segment_argmax, segment_max
+from ._bags.segments import segment_argmax, segment_max
+from .utils.validation import validate_bags
 
-__all__ = [
-    "BagClassifier",
-    "BagRegressor",
-    "as_bags",
-    "bag_weights",
-    "check_bags",
-    "encode_classes",
-    "missing_labels",
-    "validate_bags",
-    "validate_labels",
-    "validate_sample_weight",
-]
-
-_FLOATS = (np.float64, np.float32)
-_NOT_GIVEN = "not given"
-
-
-# -- input -------------------------------------------------------------------------------------
-
-
-def as_bags(X: Any) -> Bags | None:
-    """``X`` as :class:`~milearn.Bags` when it is bags, None when it is a plain matrix.
-
-    Bags are: a ``Bags``, a 3-D array, and a list, tuple, series or 1-D object array of 2-D
-    blocks (arrays, nested lists, sparse matrices, data frames). Everything else is left to
-    scikit-learn's validation, which takes each row as a bag of one instance.
-
-    Raises
-    ------
-    TypeError
-        For a string or bytes.
-    ValueError
-        For blocks that do not fit together; the message names the bag.
-    """
-    if isinstance(X, Bags):
-        return X
-    if isinstance(X, (str, bytes)):
-        raise TypeError(
-            f"X is a string ({str(X)[:40]!r}): pass bags; to read them from a file use "
-            "milearn.datasets.load_bags."
-        )
-    if sparse.issparse(X) or hasattr(X, "columns"):
-        return None
-    if hasattr(X, "to_numpy"):
-        X = X.to_numpy()
-    if isinstance(X, np.ndarray) and X.ndim == 3:
-        # Also of objects: NumPy makes this of a list of equal-sized blocks with dtype=object.
-        n_bags, size, width = X.shape
-        return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
-    if isinstance(X, np.ndarray) and X.dtype != object:
-        return None
-    sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
-    if sequence and any(_depth(block) == 2 or isinstance(block, (str, bytes)) for block in X):
-        return Bags.from_list(X)
-    return None
-
-
-def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
-    """Bags or a matrix as :class:`~milearn.Bags`, for functions that belong to no estimator.
-
-    What :func:`validate_bags` does but for what it notes on an estimator: rows of a matrix are bags
-    of one instance, other types of instances become the first of ``dtype``, and values that are
-    not finite are refused by the position of their bag.
-
-    Parameters
-    ----------
-    X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-    dtype : type or tuple of types, default=(float64, float32)
-    """
-    kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
-    bags = as_bags(X)
-    if bags is None:
-        matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
-        return Bags.singletons(matrix, feature_names=frame_names(X))
-    if bags.dtype not in kinds:
-        bags = bags.with_instances(
-            bags.instances.astype(kinds[0]), feature_names=bags.feature_names
-        )
-    _check_finite(bags, allow_nan=False)
-    return bags
-
-
-def _depth(block: Any) -> int:
-    shape = getattr(block, "shape", None)
-    if shape is not None:
-        return len(shape)
-    if isinstance(block, (list, tuple)):
-        return 1 + (_depth(block[0]) if len(block) else 0)
-    return 0
-
-
-def validate_bags(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool = True,
-    dtype: Any = _FLOATS,
-    accept_sparse: bool = True,
-    ensure_all_finite: bool | str = True,
-    min_bags: int = 1,
-) -> Bags:
-    """The one way in: bags or a matrix, checked, as :class:`~milearn.Bags`.
-
-    Sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator`` with ``reset=True``, else
-    checks against them. A matrix goes through scikit-learn's ``validate_data`` and each of its
-    rows becomes a bag of one instance.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-    X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-    reset : bool, default=True
-        True in ``fit``, False in methods that come after it.
-    dtype : type or tuple of types, default=(float64, float32)
-        Instances of another type are converted to the first.
-    accept_sparse : bool, default=True
-        Whether CSR instances are allowed.
-    ensure_all_finite : bool or "allow-nan", default=True
-        Whether NaN and infinity are refused.
-    min_bags : int, default=1
-        Least number of bags.
-
-    Returns
-    -------
-    Bags
-    """
-    kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
-    bags = as_bags(X)
-    if bags is None:
-        matrix = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=list(kinds),
-            accept_sparse="csr" if accept_sparse else False,
-            ensure_all_finite=ensure_all_finite,
-            ensure_min_samples=min_bags,
-            order="C",
-        )
-        return Bags.singletons(matrix, feature_names=frame_names(X))
-    name = type(estimator).__name__
-    n_bags, n_features = bags.shape
-    if n_bags < min_bags:
-        raise ValueError(
-            f"Found {n_bags} bag(s) while a minimum of {min_bags} is required by {name}."
-        )
-    if n_features == 0:
-        raise ValueError(f"The bags have 0 features while a minimum of 1 is required by {name}.")
-    if sparse.issparse(bags.instances) and not accept_sparse:
-        raise TypeError(
-            f"The instances are sparse but {name} needs dense ones: convert them with "
-            "bags.with_instances(bags.instances.toarray())."
-        )
-    if not reset:
-        _check_features(estimator, bags, reset)
-    if bags.dtype not in kinds:
-        bags = bags.with_instances(
-            bags.instances.astype(kinds[0]), feature_names=bags.feature_names
-        )
-    if ensure_all_finite is True or ensure_all_finite == "allow-nan":
-        _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
-    if reset:  # last: bags that are refused leave nothing behind
-        _check_features(estimator, bags, reset)
-    return bags
-
-
-def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
-    names = bags.feature_names
-    fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
-    if names is not None and fitted_names is not None:
-        if len(names) != len(fitted_names) or list(names) != list(fitted_names):
-            raise ValueError(
-                "The feature names should match those that were passed during fit: got "
-                f"{_short(names)}, fitted with {_short(fitted_names)}."
-            )
-        return
-    validate_data(estimator, bags, reset=reset, skip_check_array=True)
-    if names is None:
-        return
-    if reset:
-        estimator.feature_names_in_ = names
-    else:
-        warnings.warn(
-            f"X has feature names, but {type(estimator).__name__} was fitted without feature names",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def _short(names: np.ndarray) -> str:
-    shown = ", ".join(str(name) for name in names[:3])
-    return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
-
-
-def _check_finite(bags: Bags, allow_nan: bool) -> None:
-    if get_config()["assume_finite"]:
-        return
-    values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.sum(values)
-    if np.isfinite(total):
-        return
-    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if not wrong.any():
-        return
-    if sparse.issparse(bags.instances):
-        entry = int(np.flatnonzero(wrong)[0])
-        row = int(np.searchsorted(bags.instances.indptr, entry, side="right")) - 1
-        value = values[entry]
-    else:
-        row = int(np.flatnonzero(wrong.any(axis=1))[0])
-        value = values[row][wrong[row]][0]
-    bag = int(bags.bag_index[row])
-    what = "NaN" if np.isnan(value) else "infinity"
-    remedy = (
-        "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or remove "
-        "the instance"
-        if what == "NaN"
-        else "remove or clip it"
-    )
-    raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
-
-
-def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
-    """Labels as a 1-D array, one a bag.
-
-    Parameters
-    ----------
-    numeric : bool, default=False
-        Whether to convert to finite float64, as regression needs.
-    """
-    if y is None:
-        raise ValueError(
-            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
-            "is None."
-        )
-    y = column_or_1d(y, warn=True)
-    if len(y) != len(bags):
-        raise ValueError(
-            f"y has {len(y)} labels for {len(bags)} bags: pass one label a bag (inconsistent "
-            "numbers of samples)."
-        )
-    if numeric:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    return y
-
-
-def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
-    """Non-negative weights, one a bag; ones when None was given."""
-    if sample_weight is None:
-        return np.ones(len(bags))
-    weights = check_array(
-        np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
-        ensure_2d=False,
-        dtype=np.float64,
-        input_name="sample_weight",
-    )
-    if weights.shape != (len(bags),):
-        raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight a "
-            "bag."
-        )
-    if (weights < 0).any():
-        raise ValueError(
-            f"sample_weight is negative at bag {int(np.argmax(weights < 0))}: weights must not be "
-            "negative."
-        )
-    if not weights.any():
-        raise ValueError("sample_weight is zero for every bag: give some bag a positive weight.")
-    return weights
-
-
-# -- labels ------------------------------------------------------------------------------------
-
-
-def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
-    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``."""
-    if y.dtype.kind == "f":
-        missing = np.isnan(y)
-    elif y.dtype == object:
-        missing = np.array([is_missing(label) for label in y], dtype=bool)
-    else:
-        missing = np.zeros(len(y), dtype=bool)
-    if unlabeled is not None:
-        there = np.flatnonzero(~missing)
-        missing[there] = [label == unlabeled for label in y[there].tolist()]
-    return missing
-
-
-def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
-    """Sorted classes, the class number of each bag, and the number of the positive class.
-
-    The positive class of two is ``classes[1]`` unless ``pos_label`` names it; of three or more
-    each is positive in turn, and the number returned is -1.
-
-    Raises
-    ------
-    ValueError
-        For labels that are no classes, fewer than two classes, an unknown ``pos_label``, or a
-        ``pos_label`` with three or more classes.
-    """
-    # Before scikit-learn casts what is infinite and warns about it.
-    assert_all_finite(y, input_name="y")
-    check_classification_targets(y)
-    classes, codes = np.unique(y, return_inverse=True)
-    if len(classes) < 2:
-        held = ", ".join(repr(label) for label in classes.tolist())
-        raise ValueError(
-            f"y holds one class only ({held}): a classifier needs bags of at least two classes."
-        )
-    if pos_label is not None:
-        hits = np.flatnonzero(classes == pos_label)
-        if len(hits) == 0:
-            raise ValueError(
-                f"pos_label={pos_label!r} is not a label in y: the labels are {classes.tolist()}."
-            )
-        if len(classes) > 2:
-            raise ValueError(
-                f"pos_label={pos_label!r} was given but y has {len(classes)} classes: it names "
-                "the positive one of two; leave it out."
-            )
-        return classes, codes, int(hits[0])
-    return classes, codes, 1 if len(classes) == 2 else -1
-
-
-def bag_weights(
-    class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray
-) -> np.ndarray:
-    """Weight of each bag: its sample weight times the weight of its class.
-
-    ``class_weight="balanced"`` makes the classes weigh the same, counted in sample weights, so
-    that a weight of two equals a bag that is there twice.
-    """
-    if class_weight is None:
-        return sample_weight
-    if isinstance(class_weight, str):
-        totals = np.bincount(codes, weights=sample_weight, minlength=len(classes))
-        present = totals > 0
-        factors = np.zeros(len(classes))
-        factors[present] = totals.sum() / (present.sum() * totals[present])
-    else:
-        labels = classes.tolist()
-        unknown = [key for key in class_weight if key not in labels]
-        if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[0]!r}, which is not a label in y: the labels are "
-                f"{labels}."
-            )
-        factors = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-        if (factors < 0).any() or not np.isfinite(factors).all():
-            raise ValueError("class_weight must hold finite numbers that are not negative.")
-    return sample_weight * factors[codes]
-
-
-# -- prediction on two levels --------------------------------------------------------------------
+__all__ = ["BagClassifier", "BagClusterer", "BagRegressor"]
 
 
 class BagClassifier(ClassifierMixin, BaseEstimator):
@@ -514,3 +155,33 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         """
         bags = self._checked(X)
         return segment_argmax(self._instance_scores(bags), bags.offsets)
+
+
+class BagClusterer(ClusterMixin, BaseEstimator):
+    """Base of the clusterers: tags, the number of clusters, and what makes one fitted."""
+
+    labels_: np.ndarray
+    n_clusters: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        # n_features_in_ is there before too few bags are refused.
+        return hasattr(self, "labels_")
+
+    def _validated(self, X: Any) -> Bags:
+        bags = validate_bags(self, X)
+        if self.n_clusters > len(bags):
+            raise ValueError(
+                f"n_clusters={self.n_clusters} but there are {len(bags)} bags: ask for at most as "
+                "many clusters as bags."
+            )
+        return bags
+
+    def _checked(self, X: Any) -> Bags:
+        check_is_fitted(self)
+        return validate_bags(self, X, reset=False)

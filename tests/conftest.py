@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.data import find_data_dir
+from benchmarks.common.data import find_data_dir
 
 
 @pytest.fixture(scope="session")

@@ -54,8 +54,8 @@ from sklearn.svm import SVC
 from sklearn.utils import resample, shuffle
 
 from milearn import Bags
-from milearn._bags import _ADVICE
-from milearn._segments import segment_max
+from milearn._bags.container import _ADVICE
+from milearn._bags.segments import segment_max
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.svm import MISVC
 from tests.toys import LeastSquaresBags, two_level_bags

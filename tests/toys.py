@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from milearn.base import (
-    BagClassifier,
+from milearn.base import BagClassifier
+from milearn.utils.validation import (
     bag_weights,
     encode_classes,
     validate_bags,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import load_file
+from ..common.data import load_file
 
 __all__ = ["Pages", "pages_of", "with_graph"]
 

@@ -17,13 +17,13 @@ from milearn.datasets import make_ambiguous_plane, plane_side
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import StratifiedBagKFold
 
-from .. import _memory
-from .._output import short_path
-from .._protocol import SCHEMA, run
-from .._records import RecordFile, digest, environment
-from .._reports import Report
-from .._table import duration, format_table, percent
-from ..data import load
+from ..common import memory as _memory
+from ..common.data import load
+from ..common.output import short_path
+from ..common.protocol import SCHEMA, run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report
+from ..common.table import duration, format_table, percent
 
 __all__ = ["REPORTS"]
 

@@ -23,11 +23,11 @@ from milearn.metrics import bag_kernel
 from milearn.model_selection import BagShuffleSplit
 from milearn.svm import MISVC, MISVR
 
-from .._protocol import run
-from .._records import RecordFile, digest
-from .._reports import Report, finish
-from .._table import format_table, percent
-from ..data import load_file
+from ..common.data import load_file
+from ..common.protocol import run
+from ..common.records import RecordFile, digest
+from ..common.reports import Report, finish
+from ..common.table import format_table, percent
 from .zhang2009 import recorded
 
 __all__ = ["REPORTS"]

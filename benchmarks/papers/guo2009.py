@@ -5,13 +5,18 @@ from __future__ import annotations
 import argparse
 import math
 
-from .._output import short_path
-from .._protocol import Summary, run, summarise, tasks_for
-from .._records import RecordFile
-from .._reports import Report
-from .._table import format_table, percent
-from ..data import load
-from ..methods import METHODS
+from ..common.data import load
+from ..common.methods import METHODS
+from ..common.output import short_path
+from ..common.protocol import (
+    Summary,
+    run,
+    summarise,
+    tasks_for,
+)
+from ..common.records import RecordFile
+from ..common.reports import Report
+from ..common.table import format_table, percent
 
 __all__ = ["REPORTS"]
 

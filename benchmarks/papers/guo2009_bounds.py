@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from milearn import SDPMIL, Bags
-from milearn._solvers._sdp_relaxation import RelaxationProblem
-from milearn._solvers._selection_bound import bound_selection
+from milearn._solvers.svm.guo_relaxation import RelaxationProblem
+from milearn._solvers.svm.selection_bound import bound_selection
 
-from .._reports import Report
-from .._table import format_table
+from ..common.reports import Report
+from ..common.table import format_table
 
 __all__ = ["REPORTS"]
 
@@ -33,7 +33,7 @@ COSTS = (0.1, 1.0, 10.0)
 
 def run_bounds(args: argparse.Namespace) -> int:
     """The table of the report."""
-    from tests.selection_oracle import enumerated, random_bags
+    from tests._solvers.svm.selection_oracle import enumerated, random_bags
 
     repeats = args.repeats or (1 if args.fast else 5)
     rows = []

@@ -19,12 +19,12 @@ from milearn import BAMIC, M3IC, Bags
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import BagStatistics
 
-from .._output import short_path
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report
-from .._table import duration, format_table, percent
-from ..data import find_data_dir, load, load_file
+from ..common.data import find_data_dir, load, load_file
+from ..common.output import short_path
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report
+from ..common.table import duration, format_table, percent
 
 # The paper's grid.
 COSTS = tuple(2.0**power for power in range(-4, 5))

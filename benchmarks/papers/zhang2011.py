@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from .._output import short_path
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report
-from .._table import duration, format_table, percent
+from ..common.output import short_path
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report
+from ..common.table import duration, format_table, percent
 from ._webkb import Pages, pages_of, with_graph
 
 __all__ = ["REPORTS", "known_labels", "record_of"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .._memory import peak, reset_peak, resident
+from ..common.memory import peak, reset_peak, resident
 from ._webkb import pages_of, with_graph
 from .zhang2011 import WebTask, known_labels, labelled
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from .._output import short_path
-from .._protocol import run
-from .._records import RecordFile, digest
-from .._reports import Report
-from .._table import duration, format_table, percent
-from ..data import load_file
+from ..common.data import load_file
+from ..common.output import short_path
+from ..common.protocol import run
+from ..common.records import RecordFile, digest
+from ..common.reports import Report
+from ..common.table import duration, format_table, percent
 from .zhang2011 import known_labels, record_of
 
 __all__ = ["REPORTS"]

@@ -18,7 +18,7 @@ import numpy as np
 from milearn import M3IC, Bags
 from milearn.metrics import clustering_accuracy
 
-from .._memory import anonymous
+from ..common.memory import anonymous
 
 __all__ = ["bag_offsets", "concepts", "measure", "write_instances"]
 

@@ -17,7 +17,7 @@ from milearn import MISVC, Bags
 from milearn.datasets import make_bags
 from milearn.metrics import bag_kernel
 
-from .._memory import peak, reset_peak
+from ..common.memory import peak, reset_peak
 
 __all__ = ["measure"]
 

@@ -22,7 +22,7 @@ from milearn.ensemble import DPBoost
 from milearn.structured import MILSD, LinkContentMF
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
-from .._memory import measured
+from ..common.memory import measured
 
 __all__ = ["ESTIMATORS", "bags_of", "measure", "random_graph"]
 

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from milearn._solvers._lp import LPModel
+from milearn._solvers.common.lp import LPModel
 from milearn.ensemble import DPBoost
 
-from .._reports import Report
-from .._table import duration, format_table
-from ..data import load
+from ..common.data import load
+from ..common.reports import Report
+from ..common.table import duration, format_table
 
 __all__ = ["REPORTS"]
 

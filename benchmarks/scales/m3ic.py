@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from .._fresh import in_fresh_process
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report, finish
-from .._table import duration, format_table, megabytes
+from ..common.fresh import in_fresh_process
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report, finish
+from ..common.table import duration, format_table, megabytes
 from ._m3ic_fit import BAG_SIZE, N_CLUSTERS, write_instances
 
 N_FEATURES = 100

@@ -10,21 +10,26 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from milearn._kernels import instance_kernel
-from milearn._set_kernels import bag_scales
-from milearn._solvers._coupled import solve_coupled
-from milearn._solvers._coupled_step import Coupling
-from milearn._solvers._gram import KernelGram
-from milearn._solvers._losses import Hinge
-from milearn._solvers._objects import SetObjects
+from milearn._kernels.bag import bag_scales
+from milearn._kernels.instance import instance_kernel
+from milearn._solvers.common.gram import KernelGram
+from milearn._solvers.svm.bag_gram import SetObjects
+from milearn._solvers.svm.coupled_cccp import solve_coupled
+from milearn._solvers.svm.coupled_dual import Coupling
+from milearn._solvers.svm.losses import Hinge
 
-from .._fresh import in_fresh_process
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report, finish
-from .._table import duration, format_table, megabytes
-from ..data import load
-from ._misvc_fit import BAG_SIZE, GAMMA_COST, N_COMPONENTS, N_FEATURES
+from ..common.data import load
+from ..common.fresh import in_fresh_process
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report, finish
+from ..common.table import duration, format_table, megabytes
+from ._misvc_fit import (
+    BAG_SIZE,
+    GAMMA_COST,
+    N_COMPONENTS,
+    N_FEATURES,
+)
 
 __all__ = ["REPORTS"]
 

@@ -11,17 +11,17 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.svm import SVC
 
-from milearn._solvers._gram import LinearGram
-from milearn._solvers._kernel_factor import kernel_features
-from milearn._solvers._sdp_relaxation import RelaxationProblem, solve_relaxation
+from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.pivoted_cholesky import kernel_features
+from milearn._solvers.svm.guo_relaxation import RelaxationProblem, solve_relaxation
 from milearn.model_selection import BagShuffleSplit
 
-from .._output import short_path
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report
-from .._table import duration, format_table
-from ..data import load
+from ..common.data import load
+from ..common.output import short_path
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report
+from ..common.table import duration, format_table
 
 __all__ = ["REPORTS"]
 

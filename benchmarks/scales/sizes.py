@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from .._fresh import TooLong, in_fresh_process
-from .._output import short_path
-from .._plots import plot_sizes
-from .._protocol import run
-from .._records import RecordFile, digest, environment
-from .._reports import Report
-from .._table import duration, format_table, megabytes
+from ..common.fresh import TooLong, in_fresh_process
+from ..common.output import short_path
+from ..common.plots import plot_sizes
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, environment
+from ..common.reports import Report
+from ..common.table import duration, format_table, megabytes
 from ._size_fit import ESTIMATORS
 
 __all__ = ["AXES", "REPORTS", "Axis", "SizeTask", "slope"]

@@ -16,7 +16,7 @@ from docutils.statemachine import StringList
 DOCS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(DOCS.parent))
 
-from benchmarks._table import Table, read_tables  # noqa: E402  (the benchmarks are not installed)
+from benchmarks.common.table import Table, read_tables  # noqa: E402 (the path comes first)
 
 
 class Printed(Directive):

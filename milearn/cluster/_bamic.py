@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from .._solvers._k_medoids import k_medoids, spread_medoids
+from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
+from ..base import BagClusterer
 from ..metrics import bag_distances
 from ..utils._sklearn import Interval, StrOptions, fit_context
-from ._base import BagClusterer
 
 __all__ = ["BAMIC"]
 

@@ -14,9 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
-from .._canonical import canonical_matrix
-from .._solvers._clusters import ClusterResult, InstanceStream, max_margin_clusters
-from .._solvers._qp import check_qp_solver
+from .._bags.coerce import canonical_matrix
+from .._solvers.cluster.max_margin import ClusterResult, InstanceStream, max_margin_clusters
+from .._solvers.common.qp import check_qp_solver
+from ..base import BagClusterer
 from ..utils._sklearn import (
     CallbackSupport,
     FitTask,
@@ -25,7 +26,6 @@ from ..utils._sklearn import (
     fit_context,
     with_callbacks,
 )
-from ._base import BagClusterer
 
 __all__ = ["M3IC"]
 

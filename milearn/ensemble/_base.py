@@ -12,20 +12,27 @@ from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._segments import gather_rows, segment_argmax, segment_max
-from .._solvers._disjunctive import DisjunctiveProblem
-from .._solvers._dpboost import DPResult, solve_disjunctive
-from .._solvers._generation import Limits
-from ..base import (
-    BagClassifier,
+from .._bags.segments import gather_rows, segment_argmax, segment_max
+from .._solvers.ensemble.column_generation import Limits
+from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
+from .._solvers.ensemble.learners import (
+    Fitted,
+    Stump,
+    check_learner,
+    make_pool,
+    staged_scores,
+    weak_scores,
+)
+from .._solvers.ensemble.points import distinct_points
+from .._solvers.ensemble.problem import DisjunctiveProblem
+from ..base import BagClassifier
+from ..utils._sklearn import CallbackSupport, Interval
+from ..utils.validation import (
     encode_classes,
     validate_bags,
     validate_labels,
     validate_sample_weight,
 )
-from ..utils._sklearn import CallbackSupport, Interval
-from ._learners import Fitted, Stump, check_learner, make_pool, staged_scores, weak_scores
-from ._points import distinct_points
 
 __all__ = ["BoostedBags"]
 

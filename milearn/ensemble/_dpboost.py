@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._solvers._disjunctive import DisjunctiveProblem
+from .._solvers.ensemble.points import disjunctive_problem
+from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..utils._sklearn import Interval, fit_context, with_callbacks
 from ._base import BoostedBags
-from ._points import disjunctive_problem
 
 __all__ = ["DPBoost"]
 

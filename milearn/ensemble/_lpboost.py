@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._solvers._disjunctive import DisjunctiveProblem
+from .._solvers.ensemble.points import inherited_problem
+from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import BoostedBags
-from ._points import inherited_problem
 
 __all__ = ["LPBoost"]
 
@@ -103,7 +103,7 @@ class LPBoost(BoostedBags):
     See Also
     --------
     DPBoost : Asks for one instance of a positive bag only.
-    milearn.preprocessing.SingleInstance : Any scikit-learn estimator on inherited labels.
+    milearn.baselines.SingleInstance : Any scikit-learn estimator on inherited labels.
 
     Notes
     -----

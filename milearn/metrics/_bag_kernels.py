@@ -9,15 +9,15 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._kernels import KERNELS, instance_kernel
-from .._set_kernels import (
+from .._kernels.bag import (
     BAG_KERNELS,
     BLOCK_BYTES,
     bag_scales,
     minmax_vectors,
     pair_sums,
 )
-from ..base import check_bags
+from .._kernels.instance import KERNELS, instance_kernel
+from ..utils.validation import check_bags
 
 __all__ = ["bag_kernel"]
 

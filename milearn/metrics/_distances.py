@@ -10,8 +10,13 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 from .._bags import Bags
-from .._segments import bag_ranges, segment_max, segment_min, segment_sum
-from ..base import check_bags
+from .._bags.segments import (
+    bag_ranges,
+    segment_max,
+    segment_min,
+    segment_sum,
+)
+from ..utils.validation import check_bags
 
 __all__ = ["BAG_METRICS", "bag_distances"]
 

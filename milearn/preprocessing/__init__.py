@@ -1,7 +1,6 @@
-"""Transformers of bags, and the baseline that learns from single instances."""
+"""Transformers of bags."""
 
 from ._bag_statistics import BagStatistics
 from ._instance_transformer import InstanceTransformer
-from ._single_instance import SingleInstance
 
-__all__ = ["BagStatistics", "InstanceTransformer", "SingleInstance"]
+__all__ = ["BagStatistics", "InstanceTransformer"]

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._canonical import canonical_csr
-from .._segments import gather_rows, segment_max, segment_min
-from ..base import validate_bags
+from .._bags.coerce import canonical_csr
+from .._bags.segments import gather_rows, segment_max, segment_min
+from ..utils.validation import validate_bags
 
 __all__ = ["BagStatistics"]
 

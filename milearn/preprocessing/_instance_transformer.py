@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from ..base import as_bags, validate_bags
+from ..utils.validation import as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 
 __all__ = ["InstanceTransformer"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..base import check_bags
 from ..metrics import bag_distances
+from ..utils.validation import check_bags
 
 __all__ = ["knn_bag_graph"]
 

@@ -14,9 +14,9 @@ from sklearn.svm import SVC
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._solvers._link_content import factorise
-from ..base import bag_weights, encode_classes, validate_bags
+from .._solvers.structured.link_content import factorise
 from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils.validation import bag_weights, encode_classes, validate_bags
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels
 

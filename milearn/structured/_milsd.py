@@ -14,21 +14,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._segments import gather_rows, segment_argmax
-from .._solvers._qp import check_qp_solver
-from .._solvers._smoothness import Edges, edges_of
-from .._solvers._structured import (
+from .._bags.segments import gather_rows, segment_argmax
+from .._solvers.common.qp import check_qp_solver
+from .._solvers.structured.edges import Edges, edges_of
+from .._solvers.structured.milsd import (
     StructuredProblem,
     StructuredResult,
     linearised_bags,
     solve_structured,
 )
-from ..base import (
-    BagClassifier,
-    bag_weights,
-    encode_classes,
-    validate_bags,
-)
+from ..base import BagClassifier
 from ..utils._sklearn import (
     CallbackSupport,
     FitTask,
@@ -37,6 +32,7 @@ from ..utils._sklearn import (
     fit_context,
     with_callbacks,
 )
+from ..utils.validation import bag_weights, encode_classes, validate_bags
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels

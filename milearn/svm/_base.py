@@ -10,19 +10,24 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._kernels import KERNELS, instance_kernel, resolve_gamma
-from .._segments import gather_rows, segment_argmax
-from .._solvers._gram import BLOCK_BYTES
-from .._solvers._qp import check_qp_solver
-from ..base import (
-    BagClassifier,
+from .._bags.segments import gather_rows, segment_argmax
+from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
+from .._solvers.common.gram import BLOCK_BYTES
+from .._solvers.common.qp import check_qp_solver
+from ..base import BagClassifier
+from ..utils._sklearn import (
+    CallbackSupport,
+    FitTask,
+    Interval,
+    StrOptions,
+)
+from ..utils.validation import (
     bag_weights,
     encode_classes,
     validate_bags,
     validate_labels,
     validate_sample_weight,
 )
-from ..utils._sklearn import CallbackSupport, FitTask, Interval, StrOptions
 from ._runs import Runs, training_gram
 
 __all__ = ["HardMaxSVC"]

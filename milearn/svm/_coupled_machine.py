@@ -11,27 +11,32 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._kernels import KERNELS, instance_kernel
-from .._segments import segment_sum
-from .._set_kernels import (
+from .._bags.segments import segment_sum
+from .._kernels.bag import (
     BAG_KERNELS,
     bag_scales,
     instance_scales,
     minmax_vectors,
 )
-from .._solvers._coupled import equal_shares, solve_coupled
-from .._solvers._coupled_features import solve_coupled_features
-from .._solvers._coupled_step import Coupling
-from .._solvers._feature_objects import (
+from .._kernels.instance import KERNELS, instance_kernel
+from .._solvers.common.gram import BLOCK_BYTES, KernelGram, LinearGram
+from .._solvers.svm.bag_features import (
     FeatureMap,
     FeatureObjects,
     choose_landmarks,
     feature_bytes,
     whitening,
 )
-from .._solvers._gram import BLOCK_BYTES, KernelGram, LinearGram
-from .._solvers._losses import Hinge, Tube
-from .._solvers._objects import Objects, RowObjects, SetObjects, exact_bytes
+from .._solvers.svm.bag_gram import (
+    Objects,
+    RowObjects,
+    SetObjects,
+    exact_bytes,
+)
+from .._solvers.svm.coupled_cccp import equal_shares, solve_coupled
+from .._solvers.svm.coupled_dual import Coupling
+from .._solvers.svm.coupled_primal import solve_coupled_features
+from .._solvers.svm.losses import Hinge, Tube
 from ..utils._sklearn import Interval, StrOptions
 from ._runs import Runs, training_gram
 

@@ -6,8 +6,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._segments import gather_rows
-from .._solvers._hard_max import HardMaxResult, solve_instance_labels
+from .._bags.segments import gather_rows
+from .._solvers.svm.mi_svm import HardMaxResult, solve_instance_labels
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import HardMaxSVC
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._bags import Bags
-from .._segments import gather_rows, segment_argmax
-from .._solvers._feature_objects import FeatureRows
-from .._solvers._hard_max import solve_witnesses
-from .._solvers._losses import Hinge
+from .._bags.segments import gather_rows, segment_argmax
+from .._solvers.svm.bag_features import FeatureRows
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.mi_svm import solve_witnesses
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import HardMaxSVC
 from ._coupled_machine import CoupledMachine, check_witness_rows

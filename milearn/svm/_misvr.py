@@ -10,12 +10,19 @@ from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._kernels import resolve_gamma
-from .._segments import gather_rows, segment_argmax
-from .._solvers._losses import Tube
-from .._solvers._qp import check_qp_solver
-from ..base import BagRegressor, validate_bags, validate_labels, validate_sample_weight
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
+from .._bags.segments import gather_rows, segment_argmax
+from .._kernels.instance import resolve_gamma
+from .._solvers.common.qp import check_qp_solver
+from .._solvers.svm.losses import Tube
+from ..base import BagRegressor
+from ..utils._sklearn import (
+    CallbackSupport,
+    Interval,
+    StrOptions,
+    fit_context,
+    with_callbacks,
+)
+from ..utils.validation import validate_bags, validate_labels, validate_sample_weight
 from ._coupled_machine import CoupledMachine
 
 __all__ = ["MISVR"]

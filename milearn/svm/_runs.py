@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._solvers._gram import KernelGram, LinearGram, clipped_gram
+from .._solvers.common.gram import KernelGram, LinearGram, clipped_gram
 
 __all__ = ["Runs", "training_gram"]
 

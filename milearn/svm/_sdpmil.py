@@ -9,9 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._solvers._conic import require_clarabel
-from .._solvers._selection import SelectionResult, solve_selection
-from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
+from .._solvers.svm.guo_sdp import require_clarabel
+from .._solvers.svm.selection import SelectionResult, solve_selection
+from ..utils._sklearn import (
+    Interval,
+    StrOptions,
+    fit_context,
+    with_callbacks,
+)
 from ._base import HardMaxSVC
 
 __all__ = ["SDPMIL"]

@@ -16,8 +16,8 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
-from ._bag_checks import CHECKS, ONCE
-from ._check_data import PROBLEMS, Problem
+from ._checks.bag_checks import CHECKS, ONCE
+from ._checks.data import PROBLEMS, Problem
 
 __all__ = ["bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
 

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import BAMIC, Bags
-from milearn._solvers._k_medoids import k_medoids, spread_medoids
+from milearn._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from milearn.metrics import bag_distances, clustering_accuracy
 
 

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
-from milearn._solvers import _clusters
+from milearn._solvers.cluster import max_margin as _clusters
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
 from milearn.utils.estimator_checks import parametrize_with_bag_checks

@@ -11,11 +11,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
-from milearn._solvers._lp import LPModel
+from milearn._solvers.common.lp import LPModel
+from milearn._solvers.ensemble.learners import Ball, Fitted, Stump
+from milearn._solvers.ensemble.points import distinct_points
 from milearn.datasets import make_ambiguous_plane, make_bags
 from milearn.ensemble import DPBoost, LPBoost
-from milearn.ensemble._learners import Ball, Fitted, Stump
-from milearn.ensemble._points import distinct_points
 from milearn.exceptions import SolverError
 
 LEARNERS = {

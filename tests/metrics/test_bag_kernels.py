@@ -11,8 +11,14 @@ from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels
 
 import milearn.metrics._bag_kernels as module
 from milearn import Bags
-from milearn._kernels import instance_kernel
-from milearn._set_kernels import BAG_KERNELS, instance_scales, pair_sums, row_sums, self_sums
+from milearn._kernels.bag import (
+    BAG_KERNELS,
+    instance_scales,
+    pair_sums,
+    row_sums,
+    self_sums,
+)
+from milearn._kernels.instance import instance_kernel
 from milearn.metrics import bag_kernel
 
 KERNELS = [

@@ -10,11 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn.model_selection import (
-    BagShuffleSplit,
-    RepeatedStratifiedBagKFold,
-    StratifiedBagKFold,
-)
+from milearn.model_selection import BagShuffleSplit, RepeatedStratifiedBagKFold, StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
 N_DRAWS, N_SOURCES, N_COPIES = 10, 60, 3

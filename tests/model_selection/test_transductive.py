@@ -8,7 +8,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import balanced_accuracy_score
 
 from milearn import Bags
-from milearn.base import missing_labels, validate_bags
 from milearn.datasets import make_bags
 from milearn.model_selection import (
     BagShuffleSplit,
@@ -17,6 +16,7 @@ from milearn.model_selection import (
     transductive_grid_search,
 )
 from milearn.structured import MILSD
+from milearn.utils.validation import missing_labels, validate_bags
 
 
 class Neighbours(ClassifierMixin, BaseEstimator):

@@ -15,7 +15,8 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from milearn.preprocessing import BagStatistics, InstanceTransformer, SingleInstance
+from milearn.baselines import SingleInstance
+from milearn.preprocessing import BagStatistics, InstanceTransformer
 
 ESTIMATORS = [
     InstanceTransformer(),

@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._solvers import _link_content
-from milearn._solvers._link_content import factorise
+from milearn._solvers.structured import link_content as _link_content
+from milearn._solvers.structured.link_content import factorise
 from milearn.datasets import make_bags
 from milearn.model_selection import transductive_cross_val_score
 from milearn.structured import LinkContentMF

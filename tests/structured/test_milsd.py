@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
-from milearn._segments import segment_max
-from milearn._solvers._cutting_plane import cutting_plane
-from milearn._solvers._smoothness import edges_of
-from milearn._solvers._structured import (
+from milearn._bags.segments import segment_max
+from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.structured.edges import edges_of
+from milearn._solvers.structured.milsd import (
     StructuredProblem,
     _Linearised,
     linearised_bags,

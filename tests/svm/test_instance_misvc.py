@@ -11,8 +11,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._segments import segment_argmax
-from milearn._solvers._hard_max import best_labels
+from milearn._bags.segments import segment_argmax
+from milearn._solvers.svm.mi_svm import best_labels
 from milearn.datasets import make_bags, make_false_frequency
 from milearn.svm import InstanceMISVC
 

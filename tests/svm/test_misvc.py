@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._segments import segment_argmax, segment_max
+from milearn._bags.segments import segment_argmax, segment_max
 from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC as AnyMISVC

@@ -14,11 +14,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import normalize
 
 from milearn import SDPMIL, Bags
-from milearn._segments import segment_argmax, segment_max, segment_sum
-from milearn._solvers import _selection
+from milearn._bags.segments import segment_argmax, segment_max, segment_sum
+from milearn._solvers.svm import selection as _selection
 from milearn.datasets import load_bags, make_bags
 from milearn.svm import MISVC
-from tests.selection_oracle import enumerated, random_bags
+from tests._solvers.svm.selection_oracle import enumerated, random_bags
 
 
 def kernel_matrix(model, bags):

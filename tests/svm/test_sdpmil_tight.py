@@ -10,11 +10,12 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import SDPMIL
-from milearn._segments import segment_sum
-from milearn._solvers import _selection, _selection_bound
-from milearn._solvers._selection_bound import bound_selection, largest_norm
+from milearn._bags.segments import segment_sum
+from milearn._solvers.svm import selection as _selection
+from milearn._solvers.svm import selection_bound as _selection_bound
+from milearn._solvers.svm.selection_bound import bound_selection, largest_norm
 from milearn.datasets import load_bags
-from tests.selection_oracle import enumerated, random_bags
+from tests._solvers.svm.selection_oracle import enumerated, random_bags
 
 SIZES = [(3, 4, 3), (3, 4, 30), (5, 8, 10), (2, 1, 2)]
 

@@ -9,16 +9,16 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from milearn import Bags
-from milearn._segments import segment_argmax, segment_max, segment_mean
-from milearn.base import as_bags, validate_bags, validate_labels
-from milearn.utils._bag_checks import CHECKS, ONCE
-from milearn.utils._check_data import KINDS, PROBLEMS, TASKS
+from milearn._bags.segments import segment_argmax, segment_max, segment_mean
+from milearn.utils._checks.bag_checks import CHECKS, ONCE
+from milearn.utils._checks.data import KINDS, PROBLEMS, TASKS
 from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn.utils.estimator_checks import (
     bag_checks,
     check_bag_estimator,
     parametrize_with_bag_checks,
 )
+from milearn.utils.validation import as_bags, validate_bags, validate_labels
 from tests.toys import LeastSquaresBags
 
 # -- sound estimators of every kind --------------------------------------------------------------

@@ -10,7 +10,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 
 from milearn.utils import _sklearn
-from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, FitTask, with_callbacks
+from milearn.utils._sklearn import (
+    HAS_CALLBACKS,
+    CallbackSupport,
+    FitTask,
+    with_callbacks,
+)
 
 needs_callbacks = pytest.mark.skipif(not HAS_CALLBACKS, reason="scikit-learn 1.9 has callbacks")
 

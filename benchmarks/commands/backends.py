@@ -1,0 +1,194 @@
+"""``backends``: the solvers behind qpsolvers, timed in the loops that call them.
+
+A backend that is fast on one program may be slow in a loop that solves twenty neighbours of it,
+or stop so far from the optimum that the loop needs more steps: whole fits are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections import Counter
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import qpsolvers
+from sklearn.preprocessing import StandardScaler
+
+from milearn import MISVC, Bags
+from milearn._bags.segments import segment_argmax
+from milearn._solvers.common.cutting_plane import cutting_plane
+
+from ..common.data import load
+from ..common.output import add_common_options, short_path
+from ..common.protocol import run
+from ..common.records import (
+    RecordFile,
+    digest,
+    environment,
+    source_digest,
+)
+from ..common.table import duration, format_table
+
+HELP = "backends of qpsolvers in the loops that call them: time, objective, gap"
+
+# Permissive licences only: a GPL solver is nobody's default here.
+BACKENDS = ("piqp", "daqp", "osqp", "clarabel")
+LOOPS = {
+    "misvc-rbf": "MISVC, bag slack, RBF",
+    "misvc-linear": "MISVC, bag slack, linear",
+    "misvc-instance": "MISVC, instance slack, RBF",
+    "cuts-1": "cutting plane, one risk",
+    "cuts-8": "cutting plane, eight risks",
+}
+_GAP = 1e-6
+
+
+@dataclass(frozen=True)
+class BackendTask:
+    """One fit of one loop with one backend; ``repeat`` tells equal fits apart."""
+
+    dataset: str
+    loop: str
+    backend: str
+    repeat: int
+
+    @property
+    def key(self) -> str:
+        name = f"backends/{self.dataset}/{self.loop}/{self.backend}/{self.repeat}"
+        # A time belongs to the code that was timed.
+        return f"{name}@{digest([_GAP, source_digest()])}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common_options(parser)
+    parser.add_argument("--dataset", default="elephant", metavar="NAME", help="default: elephant")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
+
+
+def main(args: argparse.Namespace) -> int:
+    load(args.dataset)
+    names = [name for name in BACKENDS if name in qpsolvers.available_solvers]
+    tasks = [
+        BackendTask(args.dataset, loop, backend, repeat)
+        for repeat in range(args.rounds)
+        for loop in LOOPS
+        for backend in names
+    ]
+    with RecordFile(args.out / "backends.jsonl", fresh=args.fresh) as file:
+        # One at a time: times of fits that run side by side say little.
+        records, complete = run(tasks, file, jobs=1, label="backends", function=run_task)
+    failed = False
+    for loop, title in LOOPS.items():
+        rows = []
+        for backend in names:
+            found = [
+                records[task.key]
+                for task in tasks
+                if (task.loop, task.backend) == (loop, backend) and task.key in records
+            ]
+            results = [record["result"] for record in found if "result" in record]
+            failed |= len(results) < len(found)
+            if not results:
+                error = next((record["error"] for record in found), "not run")
+                rows.append([backend, "-", "-", "-", "-", error[:60]])
+                continue
+            best = min(result["seconds"] for result in results)
+            remarks = ", ".join({name for record in found for name in record["warnings"]})
+            rows.append(
+                [
+                    backend,
+                    duration(best),
+                    duration(float(np.median([result["seconds"] for result in results]))),
+                    f"{results[0]['objective']:.10g}",
+                    f"{results[0]['gap']:.1e}",
+                    remarks,
+                ]
+            )
+        print(f"\n{title}, {args.dataset}")
+        header = ["backend", "shortest", "median", "objective", "relative gap", ""]
+        print(format_table(header, rows, align="lrrrrl"))
+    missing = [name for name in BACKENDS if name not in names]
+    print(
+        f"\nCPU time of a whole fit on standardised instances, C=1, {args.rounds} rounds in turn; "
+        "MISVC's objective\nis that of the non-convex problem, its gap that of the last convex "
+        "step; a cutting plane ends at a gap of 1e-6."
+    )
+    if missing:
+        print(f"not installed: {', '.join(missing)}")
+    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
+    if not complete:
+        return 130
+    return 1 if failed else 0
+
+
+def run_task(task: BackendTask) -> dict[str, Any]:
+    """The record of one fit."""
+    record: dict[str, Any] = {
+        "schema": 1,
+        "key": task.key,
+        "command": "backends",
+        **asdict(task),
+        "method": f"{task.loop} {task.backend}",
+        "versions": environment(),
+    }
+    bags, y = _standardised(task.dataset)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        start = time.process_time()
+        try:
+            objective, gap = _fit(task, bags, y)
+            seconds = time.process_time() - start
+            record["result"] = {"seconds": seconds, "objective": objective, "gap": gap}
+        except Exception as error:
+            record["error"] = f"{type(error).__name__}: {error}"
+    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return record
+
+
+@lru_cache(maxsize=1)
+def _standardised(name: str) -> tuple[Bags, np.ndarray]:
+    data = load(name)
+    return data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances)), data.y
+
+
+def _fit(task: BackendTask, bags: Bags, y: np.ndarray) -> tuple[float, float]:
+    kind, _, setting = task.loop.partition("-")
+    if kind == "cuts":
+        return _cut(bags, np.where(y == 1, 1.0, -1.0), int(setting), task.backend)
+    model = MISVC(
+        loss="max",
+        kernel="linear" if setting == "linear" else "rbf",
+        gamma=1.0 / bags.shape[1],
+        slack="instance" if setting == "instance" else "bag",
+        qp_solver=task.backend,
+    ).fit(bags, y)
+    return float(model.objective_), max(0.0, float(model.gap_) / float(model.objective_))
+
+
+def _cut(bags: Bags, y: np.ndarray, n_risks: int, backend: str) -> tuple[float, float]:
+    """One convex step of linear MI-SVM, the bags dealt to ``n_risks`` risks in turn."""
+    X, offsets = bags.instances, bags.offsets
+    dealt = np.arange(len(y)) % n_risks
+
+    def oracle(w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        scores = X @ w + b[0]
+        row = np.where(y > 0, offsets[:-1], segment_argmax(scores, offsets))
+        hinge = np.maximum(1.0 - y * scores[row], 0.0)
+        on = np.zeros((n_risks, len(y)))
+        on[dealt, np.arange(len(y))] = -y * (hinge > 0)
+        return np.bincount(dealt, hinge, n_risks), on @ X[row], on.sum(axis=1)[:, None]
+
+    result = cutting_plane(
+        oracle,
+        X.shape[1],
+        np.ones(n_risks),
+        tols=0.0,
+        n_free=1,
+        gap_tol=_GAP,
+        qp_solver=backend,
+    )
+    return result.objective, result.gap / result.objective

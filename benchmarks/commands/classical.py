@@ -1,0 +1,78 @@
+"""``classical``: every classifier on the classical sets, with ranks over all of them."""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from ..common.data import FILES
+from ..common.methods import METHODS
+from ..common.output import short_path
+from ..common.protocol import Summary
+from ..common.ranks import Ranks, plot_ranks, rank_methods
+from ..common.table import format_table
+from .nested import add_nested_options, run_nested
+
+HELP = "10 x 10-fold nested accuracy of every classifier on the classical sets, with ranks"
+
+DATASETS = tuple(FILES)
+
+# Accuracy in percent, quoted from the source named. None of them was checked against its paper
+# here, and their protocols differ: no row may be compared to the digit.
+PUBLISHED_SETS = ("musk1", "musk2", "elephant", "fox", "tiger")
+PUBLISHED = (
+    ("mi-SVM, Andrews et al. 2003", (87.4, 83.6, 82.2, 58.2, 78.4)),
+    ("MI-SVM, Andrews et al. 2003", (77.9, 84.3, 81.4, 57.8, 84.0)),
+    ("miGraph, Zhou et al. 2009", (88.9, 90.3, 86.8, 61.6, 86.0)),
+    ("MI-Net with DS, Wang et al. 2018", (89.4, 87.4, 87.2, 63.0, 84.5)),
+    ("gated attention, Ilse et al. 2018", (90.0, 86.3, 85.7, 60.3, 84.5)),
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    names = [name for name, method in METHODS.items() if not method.fixed]
+    add_nested_options(parser, DATASETS, names)
+
+
+def main(args: argparse.Namespace) -> int:
+    status, summaries, _ = run_nested(args, "classical", "classical")
+    print("\npublished, unchecked, with protocols of their own:")
+    header = ["source", *PUBLISHED_SETS]
+    print(format_table(header, [[name, *map(str, row)] for name, row in PUBLISHED]))
+    ranks = ranks_of(summaries, args.methods)
+    if ranks is None:
+        print("\nNo ranks: fewer than two data sets with all folds of at least two methods.")
+        return status
+    rows = [
+        [METHODS[name].title, f"{rank:.2f}"]
+        for name, rank in zip(ranks.methods, ranks.ranks, strict=True)
+    ]
+    print(f"\naverage rank over {ranks.n_datasets} data sets (1 is best)")
+    print(format_table(["method", "rank"], rows))
+    print(
+        f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
+        f"{ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)."
+    )
+    titles = {name: method.title for name, method in METHODS.items()}
+    path = plot_ranks(ranks, titles, args.out / "classical-ranks.png")
+    if path is not None:
+        print(f"plot:    {short_path(path)}")
+    return status
+
+
+def ranks_of(summaries: list[Summary], methods: list[str]) -> Ranks | None:
+    """Ranks over the data sets on which every method has all its folds."""
+    complete = {
+        (item.dataset, item.method): item.accuracy
+        for item in summaries
+        if item.folds and not item.missing and not item.failed
+    }
+    rows = [
+        [complete[dataset, method] for method in methods]
+        for dataset in dict.fromkeys(item.dataset for item in summaries)
+        if all((dataset, method) in complete for method in methods)
+    ]
+    if len(rows) < 2 or len(methods) < 2:
+        return None
+    return rank_methods(np.array(rows), methods)

@@ -1,0 +1,28 @@
+"""``paper``: published tables again: our figure beside the published one."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..common.reports import add_report_options, collect, run_reports
+
+HELP = "published tables again: our figure beside the published one"
+
+# One module a paper.
+MODULES: tuple[str, ...] = (
+    "andrews2003",
+    "guo2009",
+    "guo2009_bounds",
+    "cheung2006",
+    "zhang2009",
+    "zhang2011",
+    "zhang2011_protein",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_report_options(parser, collect("papers", MODULES))
+
+
+def main(args: argparse.Namespace) -> int:
+    return run_reports(args, collect("papers", MODULES))

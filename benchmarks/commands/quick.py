@@ -1,0 +1,89 @@
+"""``quick``: the support vector machines on small data in about a minute, as a first look."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from joblib import cpu_count
+
+from ..common.data import available
+from ..common.methods import select
+from ..common.output import (
+    add_common_options,
+    print_tables,
+    short_path,
+    write_plot,
+)
+from ..common.protocol import run, summarise, tasks_for
+from ..common.records import RecordFile
+
+HELP = "the support vector machines on embedded data (and Musk1 where it is)"
+
+DATASETS = ("digits", "concept", "musk1")
+METHODS = (
+    "floor-minmax",
+    "single-rbf",
+    "misvc-l1-rbf",
+    "misvc-bag-linear",
+    "misvc-bag-rbf",
+    "misvc-instance-linear",
+    "misvc-instance-rbf",
+    "instancemisvc-linear",
+    "instancemisvc-rbf",
+    "sdpmil-rbf",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common_options(parser)
+    parser.add_argument(
+        "--datasets", nargs="+", default=list(DATASETS), metavar="NAME", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--methods", nargs="+", default=list(METHODS), metavar="NAME", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=cpu_count(), metavar="N", help="processes (default: all cores)"
+    )
+    parser.add_argument(
+        "--fast",
+        action="store_true",
+        help="tiny data and no search, a few seconds: only shows that everything runs",
+    )
+    parser.add_argument("--no-plot", action="store_true", help="write no PNG")
+
+
+def main(args: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    names = [method.name for method in select(args.methods)]
+    if args.fast:
+        datasets = [name if name.endswith("-tiny") else f"{name}-tiny" for name in DATASETS[:2]]
+        protocol = {"repeats": 1, "n_splits": 2, "n_inner": 2, "level": "tiny"}
+    else:
+        datasets = list(args.datasets)
+        protocol = {"repeats": 1, "n_splits": 5, "n_inner": 3, "level": "quick"}
+    if "musk1" in datasets and not available("musk1"):
+        datasets.remove("musk1")
+        print("musk1 is left out: no data folder (set MILEARN_DATA to one that holds musk1.npz).")
+    tasks = tasks_for("quick", datasets, names, **protocol)
+    with RecordFile(args.out / "quick.jsonl", fresh=args.fresh) as file:
+        records, complete = run(tasks, file, jobs=args.jobs, label="quick")
+    summaries = summarise(tasks, records, over="fold")
+    folds, inner = protocol["n_splits"], protocol["n_inner"]
+    if args.fast:
+        print("\nTiny data, no search (--fast): the figures below say nothing about the methods.")
+    print_tables(summaries)
+    print(
+        f"\n{folds}-fold cross-validation over bags, parameters by an inner {inner}-fold "
+        "GridSearchCV;\naccuracy: mean +- standard deviation over the folds; fit: one fit with the "
+        "chosen parameters."
+    )
+    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
+    if not args.no_plot:
+        title = f"python -m benchmarks quick{' --fast' if args.fast else ''}"
+        write_plot(summaries, args.out / "quick.png", title=title, spread="sd over folds")
+    print(f"time:    {time.perf_counter() - start:.0f} s")
+    if not complete:
+        return 130
+    return 1 if any(item.failed for item in summaries) else 0

@@ -1,0 +1,189 @@
+"""``report``: one self-contained HTML page of everything that was run."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import platform
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from joblib import cpu_count
+
+from ..common.output import RESULTS, short_path
+from ..common.records import environment, source_digest
+from ..common.reports import collect
+from ..common.table import Table, read_tables
+from . import paper, scale
+
+HELP = "one HTML page with the tables and plots of every command that was run"
+
+# Commands that print one table of their own, in the order of the page.
+_COMMANDS = {
+    "quick": "The support vector machines on small data",
+    "nested": "Repeated nested cross-validation",
+    "classical": "Every classifier on the classical sets",
+    "selection": "One search over several estimators, beside the best floor",
+    "defaults": "Settings without a search, over many data sets",
+    "speed": "Time and memory against floors and peers",
+    "backends": "Backends of the quadratic programs",
+}
+
+_STYLE = """
+:root { --ink: #1c2430; --faint: #5d6875; --line: #d8dde3; --accent: #1f5f99; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e4e8ec; --faint: #9aa5b1; --line: #39424d; --accent: #7fb5e6; --paper: #14181d; }
+  img { background: #ffffff; }
+}
+body { font: 16px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper);
+  max-width: 68rem; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin: 2.5rem 0 .3rem; }
+h2 code { color: var(--accent); }
+p, li { max-width: 46rem; } .faint { color: var(--faint); }
+.wide { overflow-x: auto; margin: .8rem 0; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap;
+  text-align: right; }
+th.text, td.text { text-align: left; }
+tbody tr:hover { background: color-mix(in srgb, var(--accent) 10%, transparent); }
+img { max-width: 100%; height: auto; } pre { white-space: pre-wrap; font-size: .85rem; }
+nav ul { columns: 18rem; padding-left: 1.2rem; } a { color: var(--accent); }
+@media (max-width: 40rem) { body { padding: .7rem; } th, td { padding: .2rem .45rem; } }
+"""
+
+
+@dataclass(frozen=True)
+class Section:
+    """One run: what it printed, and the plots beside it."""
+
+    name: str
+    title: str
+    command: str
+    text: str
+    plots: tuple[Path, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="folder of the results (default: benchmarks/results)",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    sections = find_sections(args.out)
+    if not sections:
+        print(
+            f"Nothing was run yet in {short_path(args.out)}: run a command first, for example "
+            "`python -m benchmarks quick`."
+        )
+        return 1
+    path = args.out / "report.html"
+    # Written beside it and moved: a reader never meets half a page.
+    draft = path.with_name(path.name + ".part")
+    draft.write_text(page(sections), encoding="utf-8")
+    draft.replace(path)
+    print(f"report:  {short_path(path)} ({len(sections)} sections)")
+    return 0
+
+
+def find_sections(folder: Path) -> list[Section]:
+    """What was run, in the order of the page; a command without a printed table is left out."""
+    known = {name: (title, name) for name, title in _COMMANDS.items()}
+    for command, module in (("paper", paper), ("scale", scale)):
+        for name, report in collect(f"{command}s", module.MODULES).items():
+            known[name] = (report.title, f"{command} {name}")
+    sections = []
+    for name, (title, command) in known.items():
+        path = folder / f"{name}.txt"
+        if not path.is_file():
+            continue
+        # "name.png" and "name-anything.png", but not the plots of a longer name of another run.
+        others = [other for other in known if other != name and other.startswith(f"{name}-")]
+        plots = [
+            plot
+            for plot in sorted(folder.glob(f"{name}*.png"))
+            if re.match(rf"{re.escape(name)}([-_.])", plot.name)
+            and not any(plot.name.startswith(other) for other in others)
+        ]
+        text = path.read_text(encoding="utf-8", errors="replace")
+        sections.append(Section(name, title, command, text, tuple(plots)))
+    return sections
+
+
+def page(sections: Sequence[Section]) -> str:
+    """The whole page; style and plots are inside, nothing is loaded from anywhere."""
+    versions = ", ".join(
+        f"{html.escape(name)} {html.escape(value)}"
+        for name, value in environment().items()
+        if name != "milearn_source"
+    )
+    contents = "".join(
+        f'<li><a href="#{item.name}">{html.escape(item.title)}</a></li>' for item in sections
+    )
+    body = "\n".join(_section(item) for item in sections)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>milearn: benchmarks</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<h1>milearn: what it reaches and what it costs</h1>
+<p>Tables and plots as the commands of <code>python -m benchmarks</code> printed them;
+each section names its command.</p>
+<p class="faint">{cpu_count()} processors, {html.escape(platform.machine())},
+{html.escape(platform.system())}; {versions};
+source {source_digest()} when this page was written.</p>
+<nav><ul>{contents}</ul></nav>
+{body}
+</body>
+</html>
+"""
+
+
+def _section(item: Section) -> str:
+    parts = [
+        f'<section id="{item.name}">',
+        f"<h2>{html.escape(item.title)}</h2>",
+        f'<p class="faint"><code>python -m benchmarks {html.escape(item.command)}</code></p>',
+        *_blocks(item.text),
+    ]
+    for plot in item.plots:
+        data = base64.b64encode(plot.read_bytes()).decode("ascii")
+        name = html.escape(plot.stem)
+        parts.append(f'<p><img alt="{name}" src="data:image/png;base64,{data}"></p>')
+    return "\n".join([*parts, "</section>"])
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """HTML of the printed lines: tables as tables, the rest as it was printed."""
+    for block in read_tables(text):
+        if isinstance(block, str):
+            yield f"<pre>{html.escape(block)}</pre>"
+        else:
+            yield _table(block)
+
+
+def _table(table: Table) -> str:
+    kinds = ["" if right else ' class="text"' for right in table.right]
+    head = "".join(
+        f"<th{kind}>{html.escape(cell)}</th>"
+        for kind, cell in zip(kinds, table.header, strict=True)
+    )
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{kind}>{html.escape(c)}</td>" for kind, c in zip(kinds, row, strict=True))
+        + "</tr>"
+        for row in table.rows
+    )
+    found = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="wide">{found}</div>'

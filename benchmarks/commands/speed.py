@@ -1,0 +1,309 @@
+"""``speed``: CPU time and peak memory of fits and predictions, beside a floor and other packages.
+
+A round measures every row of a (data set, kernel) once, in turn and each in a fresh process, and
+its ratios compare fits of that round alone: a machine that gets slower or busier during the run
+moves both sides. Reported are the ratio of the shortest times, and the median and range of the
+rounds' ratios. Another package's time stands beside ours for the same problem only where both
+reached the same value of the objective.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from dataclasses import dataclass
+from typing import Any
+
+from ..common import peers
+from ..common import weka as _weka
+from ..common.data import describe, load
+from ..common.fresh import TooLong, in_fresh_process
+from ..common.output import add_common_options, short_path
+from ..common.progress import Progress
+from ..common.records import (
+    RecordFile,
+    digest,
+    environment,
+    source_digest,
+)
+from ..common.table import duration, format_table, megabytes
+from ._speed_fit import FLOOR, OURS, TRAIN_SHARE
+
+HELP = "time and memory of fits and predictions, beside one SVC and the packages that are here"
+
+# A group of rows: methods without a kernel have tables of their own.
+KERNELS = ("linear", "rbf", "none")
+# Objective values that differ by more than this share are of different solutions.
+SAME = 0.01
+
+
+@dataclass(frozen=True)
+class Title:
+    """What the tables need to know of a row."""
+
+    text: str
+    kernels: tuple[str, ...]
+    problem: str | None
+    peer: bool
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common_options(parser)
+    parser.add_argument(
+        "--datasets",
+        nargs="+",
+        default=["musk2", "elephant"],
+        metavar="NAME",
+        help="default: %(default)s",
+    )
+    parser.add_argument(
+        "--kernels",
+        nargs="+",
+        choices=KERNELS,
+        default=list(KERNELS),
+        help="none: the methods without a kernel (default: all)",
+    )
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="default: 5")
+    parser.add_argument("-C", type=float, default=1.0, help="default: 1")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=600,
+        metavar="SECONDS",
+        help="longest time for one row of one round; one that misses it is not tried again in "
+        "later rounds (default: 600)",
+    )
+    parser.add_argument("--no-peers", action="store_true", help="leave other packages out")
+
+
+def rows_here(*, with_peers: bool = True) -> dict[str, Title]:
+    """The rows that can be measured on this machine, in the order of the tables."""
+    others: dict[str, Title] = {}
+    if with_peers:
+        for name, peer in peers.installed().items():
+            others[name] = Title(peer.title, ("linear", "rbf"), peer.problem, True)
+        for name, item in _weka.installed().items():
+            others[name] = Title(item.title, item.kernels, item.problem, True)
+    own = {name: Title(row.title, row.kernels, row.problem, False) for name, row in OURS.items()}
+    return {**own, **others}
+
+
+def main(args: argparse.Namespace) -> int:
+    for name in args.datasets:
+        load(name)
+    rows = rows_here(with_peers=not args.no_peers)
+    groups = {
+        kernel: [name for name, row in rows.items() if kernel in row.kernels]
+        for kernel in args.kernels
+    }
+    # Whole rounds one after the other: a run that is stopped early has a table of everything.
+    rounds = [
+        (dataset, kernel, number)
+        for number in range(args.rounds)
+        for dataset in args.datasets
+        for kernel in args.kernels
+    ]
+    keys = {item: _key(*item, args.C, args.timeout, groups[item[1]]) for item in rounds}
+    complete = True
+    with RecordFile(args.out / "speed.jsonl", fresh=args.fresh) as file:
+        known = file.read()
+        # Times of another state of the package are of no use, not even for a warning.
+        records = {
+            key: known[key]
+            for key in keys.values()
+            if key in known and known[key]["versions"]["milearn_source"] == source_digest()
+        }
+        with Progress(len(rounds), done=len(records), label="speed") as progress:
+            try:
+                for (dataset, kernel, number), key in keys.items():
+                    if key in records:
+                        continue
+                    task = {"dataset": dataset, "kernel": kernel, "C": args.C}
+                    first = records.get(keys[dataset, kernel, 0], {}).get("result", {})
+                    hopeless = {name: row for name, row in first.items() if "timeout" in row}
+                    result = run_round(
+                        {**task, "accuracy": number == 0}, groups[kernel], args.timeout, hopeless
+                    )
+                    records[key] = {
+                        "schema": 2,
+                        "key": key,
+                        "command": "speed",
+                        "dataset": dataset,
+                        "method": kernel,
+                        "repeat": number,
+                        "fold": None,
+                        "seed": None,
+                        "parameters": {**task, "gamma": "1 / n_features", "scaled": "standardised"},
+                        "versions": environment(),
+                        "result": result,
+                    }
+                    file.append(records[key])
+                    progress.advance(f"{dataset} {kernel}")
+            except KeyboardInterrupt:
+                complete = False
+                progress.write("Stopped: the same command goes on from here.")
+    failed = False
+    for dataset in args.datasets:
+        for kernel in args.kernels:
+            found = [
+                records[keys[dataset, kernel, number]]["result"]
+                for number in range(args.rounds)
+                if keys[dataset, kernel, number] in records
+            ]
+            if found:
+                words = "no kernel" if kernel == "none" else f"{kernel} kernel"
+                print(f"\n{describe(load(dataset))}; {words}, C={args.C:g}")
+                print(fit_table(found, kernel, rows))
+                print()
+                print(predict_table(found, rows))
+                failed |= any(
+                    "error" in row and "timeout" not in row
+                    for each in found
+                    for row in each.values()
+                )
+    print(_legend())
+    reason = None if args.no_peers else _weka.missing()
+    if reason is not None:
+        print(reason)
+    print(f"records: {short_path(file.path)} ({len(records)} of {len(rounds)} rounds)")
+    if not complete:
+        return 130
+    return 1 if failed else 0
+
+
+def _legend() -> str:
+    return (
+        "\nStandardised instances, gamma = 1 / features; each row of a round in a process of its "
+        "own, rows in turn.\ntime: shortest CPU time of a fit, and of a prediction for all bags; "
+        "ratio: to that of the floor, shortest over\nshortest; rounds: median [smallest, largest] "
+        "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
+        "Java: in a virtual machine that runs already, its collector's time and garbage included."
+        "\nobjective: recomputed here for another package; beside ours: its time in ours for the "
+        "same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
+        f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, nothing tuned:\nan indication. "
+        '"no kernel": the floor has a linear one.'
+    )
+
+
+def _key(
+    dataset: str, kernel: str, number: int, C: float, timeout: float, methods: list[str]
+) -> str:
+    return f"speed/{dataset}/{kernel}/{number}@{digest([C, timeout, methods])}"
+
+
+def run_round(
+    task: dict[str, Any],
+    methods: list[str],
+    timeout: float,
+    hopeless: dict[str, dict[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """Every method once, each in a fresh process; a failure is a part of the result.
+
+    What an earlier round has seen to take too long is not tried again.
+    """
+    hopeless = hopeless or {}
+    return {
+        method: hopeless.get(method) or _fit({**task, "method": method}, timeout)
+        for method in methods
+    }
+
+
+def _fit(task: dict[str, Any], timeout: float) -> dict[str, Any]:
+    try:
+        return in_fresh_process("benchmarks.commands._speed_fit", task, timeout=timeout)
+    except TooLong as error:
+        return {"error": str(error), "timeout": timeout}
+    except RuntimeError as error:
+        return {"error": str(error)}
+
+
+def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title]) -> str:
+    """Fits of one data set and kernel over its rounds."""
+    lines = []
+    for method in (name for name in rows if name in rounds[0]):
+        error = _error(method, rounds)
+        if error is not None:
+            lines.append([rows[method].text, "-", "-", "-", "", "-", error[:60], ""])
+            continue
+        seconds, ratio, spread, limit = _ratios(method, rounds, "seconds", kernel)
+        memory = statistics.median(row[method]["peak_mb"] for row in rounds)
+        value = rounds[0][method]["objective"]
+        words = "" if value is None else f"{value:.6g}"
+        if rounds[0][method]["warnings"]:
+            words += " (" + ", ".join(rounds[0][method]["warnings"]) + ")"
+        beside = _beside(method, rounds, rows)
+        lines.append(
+            [rows[method].text, seconds, ratio, spread, limit, megabytes(memory), words, beside]
+        )
+    header = ["fit", "time", "ratio", "rounds", "goal", "memory", "objective", "beside ours"]
+    return format_table(header, lines, align="lrrrlrll")
+
+
+def predict_table(rounds: list[dict[str, Any]], rows: dict[str, Title]) -> str:
+    """Predictions for all bags; and accuracies, which the first round measures."""
+    lines = []
+    for method in (name for name in rows if name in rounds[0]):
+        if _error(method, rounds) is not None:
+            continue
+        seconds, ratio, spread, _ = _ratios(method, rounds, "predict_seconds", None)
+        memory = statistics.median(row[method]["predict_peak_mb"] for row in rounds)
+        shares = [rounds[0][method].get(f"{side}_accuracy") for side in ("train", "test")]
+        accuracies = ["" if share is None else f"{100 * share:.1f}" for share in shares]
+        lines.append([rows[method].text, seconds, ratio, spread, megabytes(memory), *accuracies])
+    header = ["prediction", "time", "ratio", "rounds", "memory", "train %", "test %"]
+    return format_table(header, lines, align="lrrrrrr")
+
+
+def _error(method: str, rounds: list[dict[str, Any]]) -> str | None:
+    errors = [row[method]["error"] for row in rounds if "error" in row[method]]
+    return errors[0] if errors else None
+
+
+def _ratios(
+    method: str, rounds: list[dict[str, Any]], what: str, kernel: str | None
+) -> tuple[str, str, str, str]:
+    """Cells: shortest time, its ratio to the floor's, the rounds' ratios, the goal."""
+    seconds = [row[method][what] for row in rounds]
+    floors = [row[FLOOR].get(what) for row in rounds]
+    if method == FLOOR or None in floors:
+        return duration(min(seconds)), "", "", ""
+    ratio = min(seconds) / min(floors)
+    goal = OURS[method].goal.get(kernel) if kernel is not None and method in OURS else None
+    limit = "" if goal is None else f"{goal:g}"
+    if goal is not None and ratio > goal:
+        limit += " missed"
+    return duration(min(seconds)), _figure(ratio), _spread(seconds, floors), limit
+
+
+def _spread(mine: list[float], other: list[float]) -> str:
+    ratios = [one / two for one, two in zip(mine, other, strict=True)]
+    low, high = _figure(min(ratios)), _figure(max(ratios))
+    return f"{_figure(statistics.median(ratios))} [{low}, {high}]"
+
+
+def _figure(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 100 else f"{ratio:.0f}"
+
+
+def _beside(method: str, rounds: list[dict[str, Any]], rows: dict[str, Title]) -> str:
+    """Another package's time in ours for the same problem, or why there is none."""
+    row = rows[method]
+    if not row.peer:
+        return ""
+    if row.problem is None:
+        return "another objective"
+    same = [
+        name
+        for name, other in rows.items()
+        if name in rounds[0] and other.problem == row.problem and not other.peer
+    ]
+    if not same or _error(same[0], rounds) is not None:
+        return ""
+    value, ours = (rounds[0][name]["objective"] for name in (method, same[0]))
+    if value > ours * (1 + SAME):
+        return f"higher than {rows[same[0]].text} ({ours:.6g})"
+    if value < ours * (1 - SAME):
+        return f"lower than {rows[same[0]].text} ({ours:.6g})"
+    seconds, others = ([each[name]["seconds"] for each in rounds] for name in (method, same[0]))
+    ratio = _figure(min(seconds) / min(others))
+    return f"{ratio}, {_spread(seconds, others)} x {rows[same[0]].text}"

@@ -1,0 +1,140 @@
+"""The data sets of the benchmarks and where the real ones lie: one place for tests and commands."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to import a package for it
+    import numpy as np
+
+    from milearn import Bags
+
+__all__ = ["DataSet", "available", "describe", "find_data_dir", "load", "load_file"]
+
+EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
+FILES = {
+    name: f"{name}.npz"
+    for name in (
+        *("musk1", "musk2", "elephant", "fox", "tiger", "mutagenesis1"),
+        *(f"trec9/tst{number}" for number in (1, 2, 3, 7, 10)),
+        *(
+            f"newsgroups/{group}"
+            for group in (
+                *("alt_atheism", "comp_graphics", "rec_autos", "sci_med"),
+                "talk_politics_guns",
+            )
+        ),
+    )
+}
+
+
+def find_data_dir() -> Path | None:
+    """Folder of the ``.npz`` data sets, or None when there is none.
+
+    Looked for in this order: the environment variable ``MILEARN_DATA``, ``../shared/data``
+    beside the checkout, ``~/milearn_data``. A folder counts when it holds ``musk1.npz``.
+    """
+    checkout = Path(__file__).resolve().parents[2]
+    places = [checkout.parent / "shared" / "data", Path.home() / "milearn_data"]
+    if os.environ.get("MILEARN_DATA"):
+        places.insert(0, Path(os.environ["MILEARN_DATA"]))
+    for place in places:
+        if (place / "musk1.npz").is_file():
+            return place
+    return None
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Bags with two classes; ``y`` is 1 for positive bags and 0 for the others."""
+
+    name: str
+    bags: Bags
+    y: np.ndarray
+
+    @property
+    def text(self) -> bool:
+        """Whether the instances are texts: sparse rows, to be scaled to unit length."""
+        return hasattr(self.bags.instances, "indptr")
+
+
+def available(name: str) -> bool:
+    """Whether :func:`load` can load it here."""
+    if name in EMBEDDED:
+        return True
+    folder = find_data_dir()
+    return name in FILES and folder is not None and (folder / FILES[name]).is_file()
+
+
+@lru_cache(maxsize=8)
+def load(name: str) -> DataSet:
+    """A data set by name; kept, since every fold of a worker asks for it again.
+
+    Raises
+    ------
+    SystemExit
+        For an unknown name, or real data that are not there: the message says where to put them.
+    """
+    if name in EMBEDDED:
+        return DataSet(name, *_embedded(name))
+    if name not in FILES:
+        names = ", ".join([*EMBEDDED, *FILES])
+        raise SystemExit(f"There is no data set {name!r}: choose from {names}.")
+    folder = find_data_dir()
+    if folder is None or not (folder / FILES[name]).is_file():
+        raise SystemExit(
+            f"{name} is not here: put {FILES[name]} (and musk1.npz, by which the folder is "
+            "known) into ~/milearn_data, or set MILEARN_DATA to their folder."
+        )
+    from milearn.datasets import load_bags
+
+    bunch = load_bags(folder / FILES[name])
+    return DataSet(name, bunch.data, bunch.target.astype(int))
+
+
+def load_file(name: str) -> Any:
+    """A file of the data folder as :func:`milearn.datasets.load_bags` reads it.
+
+    For data that are no two-class sets: ``"lj_16_30_2"``, ``"trec9/tst1"``, ``"webkb"``.
+
+    Raises
+    ------
+    SystemExit
+        Where it is not there; the message says where to put it.
+    """
+    folder = find_data_dir()
+    if folder is None or not (folder / f"{name}.npz").is_file():
+        raise SystemExit(
+            f"{name} is not here: put {name}.npz (and musk1.npz, by which the folder is known) "
+            "into ~/milearn_data, or set MILEARN_DATA to their folder."
+        )
+    from milearn.datasets import load_bags
+
+    return load_bags(folder / f"{name}.npz")
+
+
+def _embedded(name: str) -> tuple[Bags, np.ndarray]:
+    from milearn.datasets import load_digit_bags, make_bags
+
+    kind, _, size = name.partition("-")
+    n_bags = 24 if size == "tiny" else 100
+    if kind == "digits":
+        bunch = load_digit_bags(n_bags=n_bags, random_state=0)
+        return bunch.data, bunch.target
+    # Clusters that mean nothing stand as far out as the one that makes a bag positive.
+    return make_bags(
+        n_bags=n_bags, bag_size=(3, 8), n_distractors=3, concept_distance=3.0, random_state=0
+    )
+
+
+def describe(data: DataSet) -> str:
+    """``digits: 100 bags (50 positive), 680 instances, 64 features``."""
+    n_bags, n_features = data.bags.shape
+    return (
+        f"{data.name}: {n_bags} bags ({int(data.y.sum())} positive), "
+        f"{data.bags.n_instances} instances, {n_features} features"
+    )

@@ -1,0 +1,359 @@
+"""The methods that are compared, each a pipeline and the grid over which it is tuned.
+
+Every method sees the same bags and does its own scaling inside the pipeline, so that nothing of
+a test fold enters a training fold. The floors are plain scikit-learn on a summary of each bag:
+a method for bags that does not beat them has not earned its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.baselines import SingleInstance
+from milearn.ensemble import DPBoost, LPBoost
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.structured import MILSD
+from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+
+from .search import search_grid, search_pipeline, search_score
+
+__all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "select"]
+
+# Width of the search: C as it is, gamma as a multiple of 1 / n_features (of the matrix that the
+# kernel sees), the natural unit after standardisation. A linear kernel on standardised features
+# grows with their number, so that it separates the bags at a far smaller C.
+LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
+    "tiny": {"linear": (0.1,), "rbf": (1.0,), "gamma": (1.0,), "boost": (0.3,), "mean": (10.0,)},
+    "quick": {
+        "linear": (0.01, 0.1, 1.0),
+        "rbf": (1.0, 10.0, 100.0),
+        "gamma": (0.3, 1.0),
+        "boost": (0.1, 1.0),
+        "mean": (1.0, 10.0),
+    },
+    "full": {
+        "linear": (0.001, 0.01, 0.1, 1.0, 10.0),
+        "rbf": (1.0, 10.0, 100.0, 1000.0),
+        "gamma": (0.1, 0.3, 1.0, 3.0),
+        "boost": (0.03, 0.1, 0.3, 1.0),
+        "mean": (0.1, 1.0, 10.0, 100.0),
+    },
+}
+
+# Texts are scaled to rows of unit length: a linear kernel is then as large as an RBF kernel, and
+# the unit of gamma is one. Boosting pays for the sum of its weights: a slack that costs less than
+# 1 / n_bags leaves it empty. "mean": C of a machine that divides it by the number of bags.
+
+
+# What GridSearchCV takes: one grid or several.
+Grid = dict[str, list[Any]] | list[dict[str, list[Any]]]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the tables.
+
+    Parameters
+    ----------
+    name : str
+        As it is typed after ``--methods``.
+    title : str
+        As it is printed.
+    make : callable
+        ``make(text)`` makes the pipeline; ``text`` is True for sparse rows.
+    step : str
+        Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
+    kernel : {"linear", "rbf", "boost", "mean"}
+        Which values of C are tried; only with "rbf" there is a gamma to choose.
+    width : int, default=1
+        Features that the kernel sees for one feature of an instance.
+    gamma : str, default=None
+        Full name of the parameter gamma, where it does not stand beside C.
+    floor : bool, default=False
+        Whether it is plain scikit-learn, to be beaten.
+    search : callable, default=None
+        ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
+        among several.
+    scoring : str or callable, default="accuracy"
+        What the inner search maximises, as ``GridSearchCV`` takes it.
+    fixed : bool, default=False
+        Whether it is one setting without a search, for the comparison of defaults.
+    """
+
+    name: str
+    title: str
+    make: Callable[[bool], Pipeline]
+    step: str
+    kernel: str = "rbf"
+    width: int = 1
+    gamma: str | None = None
+    floor: bool = False
+    search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
+    scoring: str | Callable[..., float] = "accuracy"
+    fixed: bool = False
+
+    def build(self, text: bool = False) -> Pipeline:
+        """The pipeline, with the scaling that suits the instances."""
+        return self.make(text)
+
+    def grid(self, n_features: int, level: str, text: bool = False) -> Grid:
+        """The grid for ``GridSearchCV``, the simplest candidates first: they win ties."""
+        if self.search is not None:
+            return self.search(n_features, level, text)
+        values = LEVELS[level]
+        grid: dict[str, list[Any]] = {
+            f"{self.step}__C": list(
+                values["rbf" if text and self.kernel == "linear" else self.kernel]
+            )
+        }
+        if self.kernel == "rbf":
+            unit = 1.0 if text else 1.0 / (n_features * self.width)
+            name = self.gamma or f"{self.step}__gamma"
+            grid[name] = [factor * unit for factor in values["gamma"]]
+        return grid
+
+
+class SetKernel(TransformerMixin, BaseEstimator):
+    """Bags to rows of the normalised set kernel with the training bags.
+
+    k(A, B) = s(A, B) / sqrt(s(A, A) s(B, B)), s the sum of an RBF kernel over all pairs of
+    instances (Gaertner et al. 2002). A floor in a few lines, not a part of the package.
+    """
+
+    def __init__(self, gamma: float = 1.0) -> None:
+        self.gamma = gamma
+
+    def fit(self, X: Bags, y: Any = None) -> SetKernel:
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Bags, y: Any = None) -> np.ndarray:
+        sums = _pair_sums(X.instances, X.instances, X, X, self.gamma)
+        self.bags_, self.norms_ = X, np.sqrt(np.diag(sums))
+        return sums / self.norms_[:, None] / self.norms_
+
+    def transform(self, X: Bags) -> np.ndarray:
+        sums = _pair_sums(X.instances, self.bags_.instances, X, self.bags_, self.gamma)
+        return sums / self._norms(X)[:, None] / self.norms_
+
+    def _norms(self, bags: Bags) -> np.ndarray:
+        # Bag by bag: the matrix of all pairs of instances is not needed for its diagonal blocks.
+        return np.sqrt([rbf_kernel(block, gamma=self.gamma).sum() for block in bags])
+
+
+def _pair_sums(left: Any, right: Any, rows: Bags, columns: Bags, gamma: float) -> np.ndarray:
+    by_row = np.add.reduceat(rbf_kernel(left, right, gamma=gamma), rows.offsets[:-1], axis=0)
+    return np.add.reduceat(by_row, columns.offsets[:-1], axis=1)
+
+
+def _scaler(text: bool) -> InstanceTransformer:
+    return InstanceTransformer(Normalizer() if text else StandardScaler())
+
+
+def _on_instances(*steps: Callable[[], Any]) -> Callable[[bool], Pipeline]:
+    return lambda text: make_pipeline(_scaler(text), *(step() for step in steps))
+
+
+def _statistics(*names: str) -> Callable[[bool], Pipeline]:
+    def make(text: bool) -> Pipeline:
+        # Statistics of texts stay sparse, so they are scaled like the texts themselves.
+        if text:
+            rows = BagStatistics(names, sparse_output=True)
+            return make_pipeline(_scaler(text), rows, Normalizer(), SVC())
+        return make_pipeline(BagStatistics(names), StandardScaler(), SVC())
+
+    return make
+
+
+def _coupled(kernel: str) -> Method:
+    return Method(
+        f"misvc-l1-{kernel}",
+        f"MISVC, l1 loss, {kernel}",
+        _on_instances(lambda: MISVC(kernel=kernel)),
+        "misvc",
+        kernel,
+    )
+
+
+def _boost(booster: type[DPBoost] | type[LPBoost], learner: str) -> Method:
+    name = booster.__name__
+    return Method(
+        f"{name.lower()}-{learner}",
+        f"{name}, {learner}s",
+        _on_instances(lambda: booster(learner=learner)),
+        name.lower(),
+        "boost",
+    )
+
+
+def _misvc(kernel: str, slack: str) -> Method:
+    return Method(
+        f"misvc-{slack}-{kernel}",
+        f"MISVC, {slack} slack, {kernel}",
+        _on_instances(lambda: MISVC(loss="max", kernel=kernel, slack=slack)),
+        "misvc",
+        kernel,
+    )
+
+
+def _instance_misvc(kernel: str) -> Method:
+    return Method(
+        f"instancemisvc-{kernel}",
+        f"InstanceMISVC, {kernel}",
+        _on_instances(lambda: InstanceMISVC(kernel=kernel)),
+        "instancemisvc",
+        kernel,
+    )
+
+
+def _sdpmil(kernel: str, polish: bool) -> Method:
+    return Method(
+        f"sdpmil-{'polish-' if polish else ''}{kernel}",
+        f"SDPMIL{', polished' if polish else ''}, {kernel}",
+        _on_instances(lambda: SDPMIL(kernel=kernel, polish=polish)),
+        "sdpmil",
+        kernel,
+    )
+
+
+# Machines whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
+FIXED: dict[str, Callable[..., BaseEstimator]] = {
+    "MISVC(coupling=0)": partial(MISVC, coupling=0.0),
+    "MISVC()": MISVC,
+    'MISVC(loss="l2")': partial(MISVC, loss="l2"),
+    'MISVC(loss="epsilon_insensitive")': partial(MISVC, loss="epsilon_insensitive"),
+    'MISVC(bag_kernel="minmax")': partial(MISVC, bag_kernel="minmax"),
+    'MISVC(loss="max")': partial(MISVC, loss="max"),
+    'MISVC(loss="max", slack="instance")': partial(MISVC, loss="max", slack="instance"),
+    "InstanceMISVC()": InstanceMISVC,
+    "SDPMIL()": SDPMIL,
+    'MISVC(coupling=0, kernel="laplacian")': partial(MISVC, coupling=0.0, kernel="laplacian"),
+    'MISVC(coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
+        MISVC, coupling=0.0, kernel="laplacian", bag_kernel="minmax"
+    ),
+    'MISVC(kernel="laplacian")': partial(MISVC, kernel="laplacian"),
+    'MISVC(loss="max", kernel="laplacian")': partial(MISVC, loss="max", kernel="laplacian"),
+    'InstanceMISVC(kernel="laplacian")': partial(InstanceMISVC, kernel="laplacian"),
+    'SDPMIL(kernel="laplacian")': partial(SDPMIL, kernel="laplacian"),
+}
+FIXED_C = (1.0, 10.0, 100.0)
+FIXED_GAMMA = (0.3, 1.0)
+
+
+def _fixed(title: str, C: float, gamma: float) -> Method:
+    def one_candidate(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+        unit = 1.0 if text else 1.0 / n_features
+        return [{"estimator__C": [C], "estimator__gamma": [gamma * unit]}]
+
+    return Method(
+        f"{title} C={C:g} gamma={gamma:g}",
+        title,
+        lambda text: Pipeline([("scale", _scaler(text)), ("estimator", FIXED[title]())]),
+        "estimator",
+        search=one_candidate,
+        fixed=True,
+    )
+
+
+def _search(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+    if level == "tiny":
+        return search_grid(n_features, text, costs=(10.0,), gammas=(1.0,))
+    return search_grid(n_features, text)
+
+
+METHODS: dict[str, Method] = {
+    method.name: method
+    for method in (
+        Method(
+            "floor-minmax",
+            "floor: min/max + SVC",
+            _statistics("min", "max"),
+            "svc",
+            width=2,
+            floor=True,
+        ),
+        Method("floor-mean", "floor: mean + SVC", _statistics("mean"), "svc", floor=True),
+        Method(
+            "floor-setkernel",
+            "floor: set kernel + SVC",
+            _on_instances(SetKernel, lambda: SVC(kernel="precomputed")),
+            "svc",
+            gamma="setkernel__gamma",
+            floor=True,
+        ),
+        Method(
+            "single-rbf",
+            "SingleInstance(SVC), rbf",
+            _on_instances(lambda: SingleInstance(SVC())),
+            "singleinstance__estimator",
+        ),
+        Method(
+            "selected",
+            "milearn, chosen by the search",
+            search_pipeline,
+            "estimator",
+            search=_search,
+            scoring=search_score,
+        ),
+        _coupled("rbf"),
+        Method(
+            "misvc-l1-minmax",
+            "MISVC, l1 loss, min/max kernel",
+            _on_instances(lambda: MISVC(bag_kernel="minmax")),
+            "misvc",
+        ),
+        Method(
+            "misvc-laplacian",
+            "MISVC, no tie, laplacian",
+            _on_instances(lambda: MISVC(coupling=0.0, kernel="laplacian")),
+            "misvc",
+        ),
+        Method(
+            "misvc-minmax-laplacian",
+            "MISVC, no tie, min/max, laplacian",
+            _on_instances(
+                lambda: MISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
+            ),
+            "misvc",
+        ),
+        *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
+        *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),
+        *(_sdpmil(kernel, polish) for polish in (False, True) for kernel in ("linear", "rbf")),
+        Method(
+            "milsd-knn",
+            "MILSD, neighbour graph",
+            _on_instances(lambda: MILSD(mu=0.1, graph="knn")),
+            "milsd",
+            "mean",
+        ),
+        _boost(DPBoost, "stump"),
+        _boost(LPBoost, "stump"),
+        *(_fixed(title, C, gamma) for title in FIXED for C in FIXED_C for gamma in FIXED_GAMMA),
+    )
+}
+
+
+def select(names: list[str]) -> list[Method]:
+    """Methods by name.
+
+    Raises
+    ------
+    SystemExit
+        For an unknown name.
+    """
+    known = [name for name, method in METHODS.items() if not method.fixed]
+    for name in names:
+        if name not in METHODS:
+            raise SystemExit(f"There is no method {name!r}: choose from {', '.join(known)}.")
+    return [METHODS[name] for name in names]

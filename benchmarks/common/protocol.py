@@ -1,0 +1,326 @@
+"""Nested cross-validation as a stream of independent tasks, one a (data set, method, fold).
+
+A task tunes its pipeline by an inner cross-validation on the training bags of one outer fold and
+is scored once on the bags left out; no parameter ever sees the bags that are reported. Tasks know
+everything by name and number, so they can run in any order, in any process, again after a stop.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV, ParameterGrid
+
+from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
+
+from .data import load
+from .methods import METHODS
+from .progress import Progress
+from .records import (
+    RecordFile,
+    digest,
+    environment,
+    mixed_sources,
+)
+
+__all__ = ["FoldTask", "Summary", "run", "run_fold", "summarise", "tasks_for"]
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """One outer fold of one method on one data set.
+
+    Attributes
+    ----------
+    command : str
+        The command it belongs to.
+    dataset, method : str
+        Names in ``data`` and ``methods``.
+    repeat, fold : int
+        Number of the outer cross-validation, and of the fold in it. The repeat is the seed of
+        the outer splitter, so that all methods face the same folds.
+    n_splits, n_inner : int
+        Outer and inner folds.
+    level : str
+        Width of the grid, see ``methods.LEVELS``.
+    train_share : float, default=None
+        Share of the bags to train on: the outer folds are then random splits.
+    """
+
+    command: str
+    dataset: str
+    method: str
+    repeat: int
+    fold: int
+    n_splits: int
+    n_inner: int
+    level: str
+    train_share: float | None = None
+
+    @property
+    def outer(self) -> BagShuffleSplit | StratifiedBagKFold:
+        """The splitter whose folds are the tasks."""
+        if self.train_share is None:
+            return StratifiedBagKFold(self.n_splits, shuffle=True, random_state=self.repeat)
+        return BagShuffleSplit(self.n_splits, train_size=self.train_share, random_state=self.repeat)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that changes the result, for the record and for its key."""
+        method = METHODS[self.method]
+        data = load(self.dataset)
+        grid = method.grid(data.bags.shape[1], self.level, data.text)
+        pipeline = " ".join(repr(method.build(data.text)).split())
+        return {
+            **{field.name: getattr(self, field.name) for field in fields(self)[5:8]},
+            "pipeline": pipeline,
+            "grid": _plain(grid),
+            "outer": self._outer_text(),
+            "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
+            "selected_by": getattr(method.scoring, "__name__", method.scoring),
+        }
+
+    def _outer_text(self) -> str:
+        if self.train_share is None:
+            return f"StratifiedBagKFold({self.n_splits}, shuffle=True, random_state=repeat)"
+        share = f"train_size={self.train_share:.6g}"
+        return f"BagShuffleSplit({self.n_splits}, {share}, random_state=repeat)"
+
+    @property
+    def key(self) -> str:
+        name = f"{self.command}/{self.dataset}/{self.method}/{self.repeat}/{self.fold}"
+        return f"{name}@{digest(self.settings)}"
+
+
+def tasks_for(
+    command: str,
+    datasets: Sequence[str],
+    methods: Sequence[str],
+    *,
+    repeats: int,
+    n_splits: int,
+    n_inner: int,
+    level: str,
+    train_share: float | None = None,
+) -> list[FoldTask]:
+    """All tasks, whole repeats first: a run that is stopped early has compared like with like."""
+    return [
+        FoldTask(command, dataset, method, repeat, fold, n_splits, n_inner, level, train_share)
+        for repeat in range(repeats)
+        for dataset in datasets
+        for method in methods
+        for fold in range(n_splits)
+    ]
+
+
+def run_fold(task: FoldTask) -> dict[str, Any]:
+    """Tune, fit, score; the record of the task.
+
+    An exception becomes part of the record: one fold that fails must neither end a night's run
+    nor vanish from its table.
+    """
+    record = {
+        "schema": SCHEMA,
+        "key": task.key,
+        **{
+            name: value
+            for name, value in asdict(task).items()
+            if name not in ("level", "train_share")
+        },
+        "seed": task.repeat,
+        "parameters": task.settings,
+        "versions": environment(),
+    }
+    start = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            record["result"] = _result(task)
+        except Exception as error:
+            record["error"] = f"{type(error).__name__}: {error}"
+    record["seconds"] = round(time.perf_counter() - start, 4)
+    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return record
+
+
+def _plain(value: Any) -> Any:
+    """Parameters as JSON holds them: figures as figures, estimators as they are printed."""
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, int | float):
+        return float(value)
+    return value if isinstance(value, str) else " ".join(repr(value).split())
+
+
+def _result(task: FoldTask) -> dict[str, Any]:
+    data = load(task.dataset)
+    train, test = list(task.outer.split(data.bags, data.y))[task.fold]
+    method = METHODS[task.method]
+    pipeline = method.build(data.text)
+    candidates = ParameterGrid(method.grid(data.bags.shape[1], task.level, data.text))
+    if len(candidates) == 1:  # nothing to choose
+        chosen, inner_score = candidates[0], None
+        begin = time.perf_counter()
+        model = pipeline.set_params(**chosen).fit(data.bags[train], data.y[train])
+        fit_seconds = time.perf_counter() - begin
+    else:
+        model = GridSearchCV(
+            pipeline,
+            candidates.param_grid,
+            cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
+            scoring=method.scoring,
+            error_score="raise",
+        )
+        model.fit(data.bags[train], data.y[train])
+        chosen, inner_score = model.best_params_, float(model.best_score_)
+        fit_seconds = model.refit_time_
+    begin = time.perf_counter()
+    scores = model.decision_function(data.bags[test])
+    seconds = time.perf_counter() - begin
+    truth = data.y[test]
+    two_classes = len(np.unique(truth)) == 2
+    return {
+        "n_train": len(train),
+        "n_test": len(test),
+        "accuracy": float(np.mean(model.predict(data.bags[test]) == truth)),
+        "auc": float(roc_auc_score(truth, scores)) if two_classes else None,
+        "fit_seconds": round(fit_seconds, 5),
+        "predict_seconds": round(seconds, 5),
+        "chosen": _plain(chosen),
+        "inner_score": inner_score,
+    }
+
+
+def run(
+    tasks: Sequence[FoldTask],
+    file: RecordFile,
+    *,
+    jobs: int,
+    label: str,
+    function: Callable[[FoldTask], dict[str, Any]] = run_fold,
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Run what the file does not hold yet; return the records of ``tasks`` and whether all ran.
+
+    Ctrl-C ends the run in order: what is finished is in the file, and the table can still be
+    made from it.
+    """
+    wanted = {task.key: task for task in tasks}
+    known = {key: record for key, record in file.read().items() if key in wanted}
+    # A fold that failed is worth another try: the cause may have been mended.
+    records = {key: record for key, record in known.items() if "error" not in record}
+    todo = [task for key, task in wanted.items() if key not in records]
+    with Progress(len(wanted), done=len(records), label=label) as progress:
+        if records:
+            progress.write(f"{len(records)} of {len(wanted)} records are there already.")
+        stale = mixed_sources(records.values())
+        if stale:
+            progress.write(
+                f"{stale} of them come from another state of the package: --fresh runs them again."
+            )
+        try:
+            for record in _stream(function, todo, jobs):
+                file.append(record)
+                records[record["key"]] = record
+                if "error" in record:
+                    progress.write(f"{record['key']} failed: {record['error']}")
+                progress.advance(f"{record['dataset']} {record['method']}")
+        except KeyboardInterrupt:
+            progress.write(
+                f"Stopped with {len(records)} of {len(wanted)} records written: the same command "
+                "goes on from here."
+            )
+            return records, False
+    return records, True
+
+
+def _stream(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> Iterator[Any]:
+    if jobs == 1 or len(tasks) <= 1:
+        yield from map(function, tasks)
+        return
+    # Results are taken as they come, whatever their order, so that each is on the disk at once.
+    parallel = Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1)
+    yield from parallel(delayed(_uninterrupted)(function, task) for task in tasks)
+
+
+def _uninterrupted(function: Callable[[Any], Any], task: Any) -> Any:
+    # Ctrl-C reaches every process of the terminal; the parent alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    return function(task)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a table says about one method on one data set."""
+
+    dataset: str
+    method: str
+    accuracy: float
+    sd: float
+    auc: float
+    fit_seconds: float
+    folds: int
+    missing: int
+    failed: int
+    warned: int
+
+
+def summarise(
+    tasks: Sequence[FoldTask], records: dict[str, dict[str, Any]], *, over: str
+) -> list[Summary]:
+    """One summary a (data set, method) with at least one record, in the order of the tasks.
+
+    ``over="fold"`` gives the standard deviation over folds; ``over="repeat"`` that of the means
+    of whole cross-validations, which is what published tables of 10 x 10 folds show.
+    """
+    groups: dict[tuple[str, str], list[FoldTask]] = {}
+    for task in tasks:
+        groups.setdefault((task.dataset, task.method), []).append(task)
+    summaries = []
+    for (dataset, method), members in groups.items():
+        found = [records[task.key] for task in members if task.key in records]
+        good = [record for record in found if "result" in record]
+        if not found:
+            continue
+        results = [record["result"] for record in good]
+        values = _accuracies(good, over)
+        summaries.append(
+            Summary(
+                dataset=dataset,
+                method=method,
+                accuracy=_mean(values),
+                sd=float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"),
+                auc=_mean([result["auc"] for result in results if result["auc"] is not None]),
+                fit_seconds=_mean([result["fit_seconds"] for result in results]),
+                folds=len(good),
+                missing=len(members) - len(found),
+                failed=len(found) - len(good),
+                warned=sum(bool(record["warnings"]) for record in good),
+            )
+        )
+    return summaries
+
+
+def _accuracies(records: Iterable[dict[str, Any]], over: str) -> list[float]:
+    if over == "fold":
+        return [record["result"]["accuracy"] for record in records]
+    repeats: dict[int, list[float]] = {}
+    for record in records:
+        repeats.setdefault(record["repeat"], []).append(record["result"]["accuracy"])
+    return [_mean(values) for values in repeats.values()]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if len(values) else float("nan")

@@ -1,0 +1,5 @@
+"""The container of bags, the coercion of input to it, and reductions per bag."""
+
+from .container import Bags
+
+__all__ = ["Bags"]

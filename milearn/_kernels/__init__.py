@@ -1,0 +1,1 @@
+"""Kernels between instances and kernels between bags."""

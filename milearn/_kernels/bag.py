@@ -1,0 +1,210 @@
+"""Kernels between bags, from a kernel between instances, in blocks that fit into memory.
+
+After Gaertner, Flach, Kowalczyk & Smola (2002), with s(A, B) the sum of k(x, z) over all pairs:
+
+    "set"             s(A, B)
+    "mean_set"        s(A, B) / (n_A n_B)
+    "normalized_set"  s(A, B) / sqrt(s(A, A) s(B, B))
+    "minmax"          k(t(A), t(B)),  t(B) = (minimum, maximum of each feature)
+
+The first three are inner products of a bag's scaled sum of images, t_B sum_x phi(x): what is
+needed of a bag is its scale t_B and sums over the rows of the instances' kernel matrix, which
+is made block by block and never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .._bags.segments import segment_max, segment_min
+
+__all__ = [
+    "BAG_KERNELS",
+    "BLOCK_BYTES",
+    "bag_scales",
+    "instance_scales",
+    "minmax_vectors",
+    "pair_sums",
+    "row_sums",
+    "self_sums",
+]
+
+BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
+
+# Size of a block of the instances' kernel matrix. A few MiB stay in the processor's cache.
+BLOCK_BYTES = 8 * 2**20
+# Rows of a block from which the self-similarities of bags are cut.
+_SELF_ROWS = 256
+
+Kernel = Callable[[Any, Any], np.ndarray]
+
+
+def row_sums(
+    left: Any, offsets: np.ndarray, right: Any, kernel: Kernel, *, block_bytes: int = BLOCK_BYTES
+) -> np.ndarray:
+    """sum_{x in bag} k(x, z) for every bag on the left and instance z on the right.
+
+    Parameters
+    ----------
+    left, right : ndarray or CSR of shape (n_left, n_features), (n_right, n_features)
+    offsets : ndarray of shape (n_bags + 1,), of the bags on the left
+    kernel : callable
+    block_bytes : int
+        Most that a block of kernel values may take (one row at least).
+
+    Returns
+    -------
+    ndarray of shape (n_bags, n_right)
+    """
+    sums = np.zeros((len(offsets) - 1, right.shape[0]))
+    width = _width(right.shape[0], block_bytes)
+    for column in range(0, right.shape[0], width):
+        part = right[column : column + width]
+        _add_row_sums(sums[:, column : column + width], left, offsets, part, kernel, block_bytes)
+    return sums
+
+
+def pair_sums(
+    left: Any,
+    left_offsets: np.ndarray,
+    right: Any = None,
+    right_offsets: np.ndarray | None = None,
+    *,
+    kernel: Kernel,
+    block_bytes: int = BLOCK_BYTES,
+) -> np.ndarray:
+    """s(A, B) for every bag A on the left and B on the right; both are the same without ``right``.
+
+    Returns
+    -------
+    ndarray of shape (n_left_bags, n_right_bags)
+    """
+    symmetric = right is None or right_offsets is None
+    other, other_offsets = (left, left_offsets) if symmetric else (right, right_offsets)
+    assert other_offsets is not None
+    n_left, n_right = len(left_offsets) - 1, len(other_offsets) - 1
+    sums = np.zeros((n_left, n_right))
+    # Bags on the right in runs whose instances fill a block's width; a bag is never cut there.
+    width = _width(other.shape[0], block_bytes)
+    for first, last in _runs(other_offsets, width):
+        start, stop = int(other_offsets[first]), int(other_offsets[last])
+        inner = other_offsets[first:last] - start
+        # By symmetry only the bags up to the run's last one are paired with it.
+        top = last if symmetric else n_left
+        rows = left[: int(left_offsets[top])]
+        partial = np.zeros((top, stop - start))
+        _add_row_sums(
+            partial, rows, left_offsets[: top + 1], other[start:stop], kernel, block_bytes
+        )
+        sums[:top, first:last] = np.add.reduceat(partial, inner, axis=1)
+    if symmetric:
+        lower = np.tril_indices(n_left, -1)
+        sums[lower] = sums.T[lower]
+    return sums
+
+
+def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray:
+    """s(B, B) of each bag, shape (n_bags,)."""
+    sums = np.zeros(len(offsets) - 1)
+    sizes = np.diff(offsets)
+    for first, last in _runs(offsets, _SELF_ROWS):
+        start = int(offsets[first])
+        if last == first + 1 and sizes[first] > _SELF_ROWS:
+            block = instances[start : int(offsets[last])]
+            one = np.array([0, block.shape[0]])
+            sums[first] = row_sums(block, one, block, kernel).sum()
+            continue
+        block = instances[start : int(offsets[last])]
+        inner = offsets[first:last] - start
+        by_row = np.add.reduceat(kernel(block, block), inner, axis=0, dtype=np.float64)
+        by_pair = np.add.reduceat(by_row, inner, axis=1)
+        sums[first:last] = np.diagonal(by_pair)
+    return sums
+
+
+def bag_scales(
+    name: str, instances: Any, offsets: np.ndarray, kernel: Kernel, *, what: str = "Bag"
+) -> np.ndarray:
+    """The scale t_B of each bag, shape (n_bags,); zero for a bag whose image is zero.
+
+    Raises
+    ------
+    ValueError
+        Where a bag has a negative similarity with itself and is to be normalised by it.
+    """
+    n_bags = len(offsets) - 1
+    if name in ("set", "minmax"):
+        return np.ones(n_bags)
+    if name == "mean_set":
+        return 1.0 / np.diff(offsets)
+    own = self_sums(instances, offsets, kernel)
+    if (own < 0).any():
+        bag = int(np.argmax(own < 0))
+        raise ValueError(
+            f"{what} {bag} has the similarity {own[bag]:.3g} with itself, by which the normalised "
+            "set kernel would divide: choose another bag_kernel, or a kernel that is positive "
+            "semidefinite."
+        )
+    scale = np.zeros(n_bags)
+    np.divide(1.0, np.sqrt(own), out=scale, where=own > 0)
+    return scale
+
+
+def instance_scales(name: str, instances: Any, kernel: Kernel) -> np.ndarray:
+    """The scale of each instance as a bag of one, shape (n_instances,)."""
+    alone = np.arange(instances.shape[0] + 1)
+    return bag_scales(name, instances, alone, kernel, what="Instance")
+
+
+def minmax_vectors(instances: Any, offsets: np.ndarray) -> np.ndarray:
+    """Minimum and maximum of each feature of each bag, shape (n_bags, 2 * n_features)."""
+    if sparse.issparse(instances):
+        blocks = (instances[a:b] for a, b in pairwise(offsets))
+        pairs = [
+            np.r_[block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()]
+            for block in blocks
+        ]
+        return np.array(pairs)
+    lowest, highest = segment_min(instances, offsets), segment_max(instances, offsets)
+    return np.concatenate([lowest, highest], axis=1).astype(np.float64, copy=False)
+
+
+def _add_row_sums(
+    sums: np.ndarray,
+    left: Any,
+    offsets: np.ndarray,
+    right: Any,
+    kernel: Kernel,
+    block_bytes: int,
+) -> None:
+    """Add sums over the rows of each bag to ``sums``; a large bag is summed in several blocks."""
+    height = max(1, block_bytes // (8 * max(right.shape[0], 1)))
+    for start in range(0, left.shape[0], height):
+        stop = min(start + height, left.shape[0])
+        first = int(np.searchsorted(offsets, start, side="right")) - 1
+        last = int(np.searchsorted(offsets, stop, side="left"))
+        inner = np.maximum(offsets[first:last], start) - start
+        values = kernel(left[start:stop], right)
+        sums[first:last] += np.add.reduceat(values, inner, axis=0, dtype=np.float64)
+
+
+def _width(n_columns: int, block_bytes: int) -> int:
+    """Columns of a block: with as many rows, it takes ``block_bytes``."""
+    return max(1, min(n_columns, int(np.sqrt(block_bytes / 8))))
+
+
+def _runs(offsets: np.ndarray, width: int) -> list[tuple[int, int]]:
+    """Consecutive bags in runs of at most ``width`` instances; a larger bag is a run of its own."""
+    runs = []
+    first, n_bags = 0, len(offsets) - 1
+    while first < n_bags:
+        last = int(np.searchsorted(offsets, offsets[first] + width, side="right")) - 1
+        last = min(max(last, first + 1), n_bags)
+        runs.append((first, last))
+        first = last
+    return runs

@@ -1,0 +1,1 @@
+"""Solvers and linear algebra that more than one family of estimators uses."""

@@ -1,0 +1,321 @@
+"""Linear programs that grow and shrink: one HiGHS model, solved again from its last basis.
+
+    min c'x   subject to   lower <= Ax <= upper,  l <= x <= u
+
+Rows and columns are named by numbers that stay valid when others are removed. After new columns
+the last basis is primal feasible and after new rows it is dual feasible, so the matching simplex
+goes on from it. What comes back is measured by its optimality conditions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import highspy
+import numpy as np
+
+from ...exceptions import SolverError
+
+__all__ = ["LPModel", "LPResult"]
+
+_PRECISION = 1e-9
+# A relative duality gap above this is not a solution, whatever the status says.
+_UNUSABLE = 1e-6
+_DUAL, _PRIMAL = 1, 4
+
+
+@dataclass
+class LPResult:
+    """Solution of a linear program with the residuals of its optimality conditions.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        Values of the columns and multipliers of the rows, by their numbers; zero at numbers that
+        were removed. A row that is tight at its lower bound has a multiplier above zero.
+    reduced : ndarray
+        Reduced costs of the columns, by their numbers.
+    objective : float
+    primal_residual, dual_residual, gap : float
+        Largest violation of a bound, largest reduced cost or multiplier of the wrong sign, and
+        distance of the primal from the dual objective.
+    n_iter : int
+        Steps of the simplex method.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    reduced: np.ndarray
+    objective: float
+    primal_residual: float
+    dual_residual: float
+    gap: float
+    n_iter: int
+
+
+class _Numbers:
+    """Stable numbers of the rows or columns of a model, with their bounds."""
+
+    def __init__(self) -> None:
+        self.position = np.zeros(0, dtype=np.int64)  # -1 where it was removed
+        self.lower = np.zeros(0)
+        self.upper = np.zeros(0)
+        self.size = 0
+
+    def extend(self, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+        made = len(self.position) + np.arange(len(lower))
+        self.position = np.concatenate([self.position, self.size + np.arange(len(lower))])
+        self.lower = np.concatenate([self.lower, lower])
+        self.upper = np.concatenate([self.upper, upper])
+        self.size += len(lower)
+        return made
+
+    def drop(self, numbers: np.ndarray) -> np.ndarray:
+        gone = np.sort(self.position[numbers])
+        self.position[numbers] = -1
+        alive = self.position >= 0
+        self.position[alive] -= np.searchsorted(gone, self.position[alive])
+        self.size -= len(gone)
+        return gone.astype(np.int32)
+
+    def spread(self, values: Any) -> np.ndarray:
+        alive = self.position >= 0
+        out = np.zeros(len(self.position))
+        out[alive] = np.asarray(values, dtype=np.float64)[self.position[alive]]
+        return out
+
+
+class LPModel:
+    """A linear program to which rows and columns are added and from which they are removed.
+
+    Examples
+    --------
+    >>> from milearn._solvers._lp import LPModel
+    >>> model = LPModel()
+    >>> x = model.add_columns(costs=[1.0, 1.0])
+    >>> row = model.add_rows([2.0], starts=[0], columns=x, values=[1.0, 4.0])
+    >>> model.solve().objective
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._highs = highspy.Highs()
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("primal_feasibility_tolerance", _PRECISION),
+            ("dual_feasibility_tolerance", _PRECISION),
+        ):
+            self._checked(self._highs.setOptionValue(option, value), f"setting {option}")
+        self._columns = _Numbers()
+        self._rows = _Numbers()
+        self.n_solves = 0
+
+    @property
+    def n_columns(self) -> int:
+        return self._columns.size
+
+    @property
+    def n_rows(self) -> int:
+        return self._rows.size
+
+    def add_columns(
+        self,
+        costs: Any,
+        lower: Any = 0.0,
+        upper: Any = np.inf,
+        *,
+        starts: Any = None,
+        rows: Any = (),
+        values: Any = (),
+    ) -> np.ndarray:
+        """Add columns with their entries in rows that are there; returns their numbers.
+
+        Column ``k`` has the entries ``starts[k]:starts[k + 1]`` of ``rows`` and ``values``; none
+        when ``starts`` is None.
+        """
+        costs = np.asarray(costs, dtype=np.float64)
+        lower, upper = (np.broadcast_to(each, costs.shape).astype(float) for each in (lower, upper))
+        if len(costs) == 0:
+            return np.zeros(0, dtype=np.int64)
+        rows = self._rows.position[np.asarray(rows, dtype=np.int64)].astype(np.int32)
+        starts = np.zeros(len(costs)) if starts is None else np.asarray(starts)[: len(costs)]
+        status = self._highs.addCols(
+            len(costs),
+            costs,
+            lower,
+            upper,
+            len(rows),
+            starts.astype(np.int32),
+            rows,
+            np.asarray(values, dtype=np.float64),
+        )
+        self._checked(status, "adding columns")
+        return self._columns.extend(lower, upper)
+
+    def add_rows(
+        self,
+        lower: Any,
+        upper: Any = np.inf,
+        *,
+        starts: Any = None,
+        columns: Any = (),
+        values: Any = (),
+    ) -> np.ndarray:
+        """Add rows with their entries in columns that are there; returns their numbers."""
+        lower = np.asarray(lower, dtype=np.float64)
+        upper = np.broadcast_to(upper, lower.shape).astype(float)
+        if len(lower) == 0:
+            return np.zeros(0, dtype=np.int64)
+        columns = self._columns.position[np.asarray(columns, dtype=np.int64)].astype(np.int32)
+        starts = np.zeros(len(lower)) if starts is None else np.asarray(starts)[: len(lower)]
+        status = self._highs.addRows(
+            len(lower),
+            lower,
+            upper,
+            len(columns),
+            starts.astype(np.int32),
+            columns,
+            np.asarray(values, dtype=np.float64),
+        )
+        self._checked(status, "adding rows")
+        return self._rows.extend(lower, upper)
+
+    def remove(self, columns: Any = (), rows: Any = ()) -> None:
+        """Remove columns and rows, which should be zero and have slack (or belong together).
+
+        The basis is kept where what is left of it has as many entries as there are rows.
+        """
+        highs, basis = self._highs, self._highs.getBasis()
+        statuses = [list(basis.col_status), list(basis.row_status)]
+        valid = basis.valid
+        for side, (numbers, gone, delete) in enumerate(
+            ((self._columns, columns, highs.deleteCols), (self._rows, rows, highs.deleteRows))
+        ):
+            if not len(gone):
+                continue
+            positions = numbers.drop(np.asarray(gone, dtype=np.int64))
+            self._checked(delete(len(positions), positions), "removing rows or columns")
+            out = set(positions.tolist())
+            statuses[side] = [each for k, each in enumerate(statuses[side]) if k not in out]
+        basic = highspy.HighsBasisStatus.kBasic
+        if valid and sum(each.count(basic) for each in statuses) == self.n_rows:
+            basis.col_status, basis.row_status = statuses
+            self._checked(highs.setBasis(basis), "the basis after a removal")
+        else:
+            self.forget()
+
+    def basic(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which columns and rows are basic, by their numbers."""
+        basis, basic = self._highs.getBasis(), highspy.HighsBasisStatus.kBasic
+        if not basis.valid:
+            raise SolverError("The linear program has no basis: solve it first.")
+        return tuple(
+            numbers.spread([status == basic for status in statuses]) > 0
+            for numbers, statuses in (
+                (self._columns, basis.col_status),
+                (self._rows, basis.row_status),
+            )
+        )  # type: ignore[return-value]
+
+    def copied(self) -> LPModel:
+        """The same program in a model that was never solved."""
+        copy = LPModel()
+        for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
+            other.position, other.size = mine.position.copy(), mine.size
+            other.lower, other.upper = mine.lower.copy(), mine.upper.copy()
+        self._checked(copy._highs.passModel(self._highs.getLp()), "copying the program")
+        return copy
+
+    def blank(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Zeros of the shapes of ``x``, ``y`` and ``reduced`` of a solution."""
+        n, m = len(self._columns.position), len(self._rows.position)
+        return np.zeros(n), np.zeros(m), np.zeros(n)
+
+    def forget(self) -> None:
+        """Drop the basis, so that the next solution starts from scratch."""
+        self._checked(self._highs.clearSolver(), "dropping the basis")
+
+    def solve(self, *, primal: bool = False, time_limit: float = np.inf) -> LPResult | None:
+        """Solve from the last basis; None when the time is over.
+
+        Parameters
+        ----------
+        primal : bool, default=False
+            Primal simplex, for after new columns, instead of the dual one.
+        time_limit : float, default=inf
+            Seconds.
+
+        Raises
+        ------
+        milearn.exceptions.SolverError
+            When HiGHS ends without a solution, also from scratch; the message names its status.
+        """
+        strategy = _PRIMAL if primal else _DUAL
+        status = self._run(strategy, time_limit)
+        if status == highspy.HighsModelStatus.kTimeLimit:
+            return None
+        result = self._measured() if status == highspy.HighsModelStatus.kOptimal else None
+        if result is None or not self._usable(result):
+            # A basis that many changes have worn out: the same problem without it.
+            self.forget()
+            status = self._run(_DUAL, time_limit)
+            if status == highspy.HighsModelStatus.kTimeLimit:
+                return None
+            result = self._measured() if status == highspy.HighsModelStatus.kOptimal else None
+        if result is None or not self._usable(result):
+            name = self._highs.modelStatusToString(status)
+            found = "" if result is None else f", relative duality gap {self._relative(result):.1e}"
+            raise SolverError(
+                f"The linear program of {self.n_columns} columns and {self.n_rows} rows was not "
+                f"solved by HiGHS (status: {name}{found}): lower C, or limit the learners."
+            )
+        return result
+
+    def _run(self, strategy: int, time_limit: float) -> Any:
+        highs = self._highs
+        self._checked(highs.setOptionValue("simplex_strategy", strategy), "setting the strategy")
+        # The clock of the model runs on over all of its solutions.
+        limit = float(max(time_limit, 0.0) + highs.getRunTime())
+        self._checked(highs.setOptionValue("time_limit", limit), "setting the time limit")
+        highs.run()
+        self.n_solves += 1
+        return highs.getModelStatus()
+
+    def _measured(self) -> LPResult:
+        solution, info = self._highs.getSolution(), self._highs.getInfo()
+        columns, rows = self._columns, self._rows
+        x = columns.spread(solution.col_value)
+        y, reduced = rows.spread(solution.row_dual), columns.spread(solution.col_dual)
+        dual, wrong = 0.0, 0.0
+        for multipliers, numbers in ((y, rows), (reduced, columns)):
+            for side, bound in (
+                (np.maximum(multipliers, 0.0), numbers.lower),
+                (np.minimum(multipliers, 0.0), numbers.upper),
+            ):
+                finite = np.isfinite(bound)
+                dual += float(side[finite] @ bound[finite])
+                wrong = max(wrong, float(np.abs(side[~finite]).max(initial=0.0)))
+        objective = float(info.objective_function_value)
+        return LPResult(
+            x=x,
+            y=y,
+            reduced=reduced,
+            objective=objective,
+            primal_residual=float(info.max_primal_infeasibility),
+            dual_residual=wrong,
+            gap=abs(objective - dual),
+            n_iter=int(info.simplex_iteration_count),
+        )
+
+    def _relative(self, result: LPResult) -> float:
+        return result.gap / max(1.0, abs(result.objective))
+
+    def _usable(self, result: LPResult) -> bool:
+        residual = max(result.primal_residual, result.dual_residual, self._relative(result))
+        return bool(residual <= _UNUSABLE)
+
+    def _checked(self, status: Any, what: str) -> None:
+        if status == highspy.HighsStatus.kError:
+            raise SolverError(f"HiGHS refused {what} (status: {status.name}).")

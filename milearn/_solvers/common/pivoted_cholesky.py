@@ -1,0 +1,122 @@
+"""Explicit features with the inner products of a kernel, for solvers that work in the primal.
+
+What comes back has as many columns as the smaller of features and instances needs, or
+``n_components`` of them. An intercept makes the origin of the feature space arbitrary, so
+features are counted from their mean, which saves the digits that a shared offset would take.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg.lapack import dpstrf
+
+from .gram import LinearGram
+
+__all__ = ["kernel_features"]
+
+# Share of the largest diagonal entry below which a column of the factor is rounding.
+_NEGLIGIBLE = 1e-13
+
+
+def kernel_features(
+    gram: Any, *, n_components: int | None = None, most_bytes: float = np.inf
+) -> np.ndarray:
+    """Features z with z_i.z_j = k(x_i, x_j), up to a common shift of all z.
+
+    A linear kernel with fewer (used) columns than instances needs no factor. Otherwise the kernel
+    matrix is factored by Cholesky's method with pivoting: wholly, or, with ``n_components``, by
+    as many steps, which evaluates the kernel for the pivots alone.
+
+    Parameters
+    ----------
+    gram : LinearGram or KernelGram
+    n_components : int, default=None
+        Most columns of a factor; None for all that the rank asks for.
+    most_bytes : float
+        Most memory for the kernel matrix.
+
+    Returns
+    -------
+    ndarray of shape (n_instances, n_columns), new
+
+    Raises
+    ------
+    MemoryError
+        Where the kernel matrix would need more.
+    """
+    n = gram.n
+    if isinstance(gram, LinearGram):
+        columns = _columns(gram.instances)
+        if columns is not None:
+            return columns - columns.mean(axis=0)
+    if n_components is not None and n_components < n:
+        factor = _greedy(gram, n_components)
+        return factor - factor.mean(axis=0)
+    if 8 * n * n > most_bytes:
+        raise MemoryError(
+            f"The relaxation needs the kernel matrix of {n} x {n} instances "
+            f"({8 * n * n / 2**20:.0f} MiB): raise cache_size, or set n_components to work with "
+            "as many columns of its factor."
+        )
+    everything = (np.arange(n), None)
+    matrix = np.array(gram.inner(everything, everything), order="F")
+    middle = matrix.mean(axis=0)
+    matrix -= middle
+    matrix -= (middle - middle.mean())[:, None]
+    largest = float(np.diagonal(matrix).max())
+    if largest <= 0:
+        return np.zeros((n, 1))
+    lower, order, rank, _ = dpstrf(matrix, tol=_NEGLIGIBLE * largest, lower=1, overwrite_a=1)
+    factor = np.empty((n, rank))
+    factor[order - 1] = np.tril(lower[:, :rank])
+    return factor
+
+
+def _columns(instances: Any) -> np.ndarray | None:
+    """The columns that are used, dense, when they are fewer than the instances."""
+    n = instances.shape[0]
+    if not sparse.issparse(instances):
+        return instances if instances.shape[1] <= n else None
+    used = np.unique(instances.indices)
+    if len(used) > n:
+        return None
+    return (
+        np.asarray(instances[:, used].toarray(), dtype=np.float64)
+        if len(used)
+        else np.zeros((n, 1))
+    )
+
+
+def _greedy(gram: Any, n_components: int) -> np.ndarray:
+    """Pivoted Cholesky, one kernel row a step; the instance that is explained least is next."""
+    n = gram.n
+    rest = _diagonal(gram)
+    # The first step of an RBF kernel is a tie of all. A number of each instance's own settles
+    # it, whatever the order of the instances and how often each is there.
+    own = np.asarray(gram.instances @ np.cos(np.arange(1.0, gram.instances.shape[1] + 1.0)))
+    stop = 1e-10 * float(rest.max())
+    factor = np.zeros((n, n_components), order="F")
+    for step in range(n_components):
+        largest = float(rest.max())
+        if largest <= stop:
+            return factor[:, : max(step, 1)]
+        tied = np.flatnonzero(rest >= largest * (1.0 - 1e-9))
+        pivot = tied[np.argmax(own[tied])]
+        column = gram.inner((np.array([pivot]), None), (np.arange(n), None))[0]
+        column = column - factor[:, :step] @ factor[pivot, :step]
+        factor[:, step] = column / np.sqrt(column[pivot])
+        rest -= factor[:, step] ** 2
+        rest[pivot] = 0.0
+        np.maximum(rest, 0.0, out=rest)
+    return factor
+
+
+def _diagonal(gram: Any, block: int = 256) -> np.ndarray:
+    parts = []
+    for first in range(0, gram.n, block):
+        mine = (np.arange(first, min(first + block, gram.n)), None)
+        parts.append(np.diagonal(gram.inner(mine, mine)))
+    return np.concatenate(parts).astype(np.float64)

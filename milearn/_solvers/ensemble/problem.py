@@ -1,0 +1,142 @@
+"""Disjunctive programs over an ensemble, and by what dual variables their learners are scored.
+
+With columns h_k of -1 and 1 over the points and F = sum_k alpha_k h_k, alpha >= 0, the program is
+
+    min  sum_k alpha_k + sum_i C_i xi_i + sum_j C_j xi_j                                  (5)
+    s.t. max over x in X_i of F(x) + xi_i >= 1   (ambiguous bags i),
+         s_j F(x_j) + xi_j >= 1                  (points with a sign, j),    xi >= 0.
+
+Its relaxation is in :mod:`.relaxation`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["DisjunctiveProblem", "Group", "Prices", "score_columns"]
+
+
+@dataclass
+class DisjunctiveProblem:
+    """The data of (5): points are numbered, and what they look like is left to the learners.
+
+    Attributes
+    ----------
+    n_points : int
+    members : list of ndarray
+        Points of each ambiguous bag, two or more.
+    member_costs : ndarray of shape (len(members),)
+    points : ndarray of shape (r,)
+        The point of each unambiguous constraint.
+    signs, costs : ndarray of shape (r,)
+    """
+
+    n_points: int
+    members: list[np.ndarray]
+    member_costs: np.ndarray
+    points: np.ndarray
+    signs: np.ndarray
+    costs: np.ndarray
+
+    def value(self, alpha: np.ndarray, scores: np.ndarray) -> float:
+        """Value of (5) for weights and the scores F of all points."""
+        best = np.array([scores[block].max() for block in self.members])
+        lost = self.member_costs @ np.maximum(0.0, 1.0 - best) if len(best) else 0.0
+        slack = np.maximum(0.0, 1.0 - self.signs * scores[self.points])
+        return float(alpha.sum() + lost + self.costs @ slack)
+
+    def witnesses(self, scores: np.ndarray) -> list[np.ndarray]:
+        """The highest point of each bag, the first of equal ones."""
+        return [block[[int(np.argmax(scores[block]))]] for block in self.members]
+
+    def restricted(self, members: list[np.ndarray]) -> DisjunctiveProblem:
+        """The program with fewer points a bag; bags of one point become constraints of a sign."""
+        single = np.array([len(block) == 1 for block in members], dtype=bool)
+        fixed = [block[0] for block in members if len(block) == 1]
+        return DisjunctiveProblem(
+            self.n_points,
+            [block for block in members if len(block) > 1],
+            self.member_costs[~single],
+            np.concatenate([self.points, np.array(fixed, dtype=np.intp)]),
+            np.concatenate([self.signs, np.ones(len(fixed))]),
+            np.concatenate([self.costs, self.member_costs[single]]),
+        )
+
+
+@dataclass
+class Group:
+    """The dual variables of one bag: a learner is worth the most that a disjunct gives for it.
+
+    Disjunct ``d`` gives ``sum u * max of h over members`` over its entries of ``u``, plus
+    ``weights[d] @ h[points]``.
+
+    Attributes
+    ----------
+    members : list of ndarray
+    u : ndarray of shape (len(members),)
+    owners : ndarray of shape (len(members),)
+        The disjunct of each entry.
+    points : ndarray of shape (n,)
+    weights : ndarray of shape (n_disjuncts, n)
+    shares : ndarray of shape (n_disjuncts,)
+        How far each disjunct is used (eta); no part of the score.
+    bag : int
+        The bag whose disjuncts they are; -1 for a bag as a whole.
+    """
+
+    members: list[np.ndarray]
+    u: np.ndarray
+    owners: np.ndarray
+    points: np.ndarray
+    weights: np.ndarray
+    shares: np.ndarray
+    bag: int = -1
+
+    def given(self, H: np.ndarray) -> np.ndarray:
+        """What each disjunct gives for each learner, shape (n_disjuncts, n_learners)."""
+        out = self.weights @ H[:, self.points].T.astype(np.float64)
+        for block, u, owner in zip(self.members, self.u, self.owners, strict=True):
+            out[owner] += u * H[:, block].max(axis=1)
+        return out
+
+
+@dataclass
+class Prices:
+    """Everything that the score (9) of a learner depends on.
+
+    Attributes
+    ----------
+    linear : ndarray of shape (n_points,)
+        Signed dual variables of the constraints with a sign, summed over their points.
+    groups : list of Group
+    scores : ndarray of shape (n_points,)
+        The present F; no part of the score.
+    """
+
+    linear: np.ndarray
+    groups: list[Group]
+    scores: np.ndarray
+
+    def given(self, H: np.ndarray) -> dict[int, np.ndarray]:
+        """By bag, what its disjuncts give for each learner."""
+        return {group.bag: group.given(H) for group in self.groups if group.bag >= 0}
+
+
+def score_columns(prices: Prices, H: np.ndarray) -> np.ndarray:
+    """Score (9) of learners, without the final -1: above 1 a learner improves the program.
+
+    Parameters
+    ----------
+    prices : Prices
+    H : ndarray of shape (n_learners, n_points), of -1 and 1
+
+    Returns
+    -------
+    ndarray of shape (n_learners,)
+    """
+    total = H @ prices.linear
+    for group in prices.groups:
+        total += group.given(H).max(axis=0)
+    return total

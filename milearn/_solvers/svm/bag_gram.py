@@ -1,0 +1,190 @@
+"""Bags and their instances as points of one feature space.
+
+An object is a bag, B_i = t_i sum_j phi(x_ij), or one of its instances as a bag of one,
+z_r = d_r phi(x_r); the scales t and d are those of the bag kernel. With the min-max kernel every
+object is a row of its own. A solver asks for inner products of bags with all objects (kept: n x N
+numbers), of mixtures of instances with all objects, and of single instances as they become
+active.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import segment_index, segment_sum
+from ..common.gram import BLOCK_BYTES, LinearGram
+
+__all__ = ["Objects", "RowObjects", "SetObjects", "exact_bytes"]
+
+
+def exact_bytes(n_bags: int, n_instances: int) -> int:
+    """Memory that the inner products of all bags and their witnesses with all objects take."""
+    # Bags and mixtures with instances, active instances with instances, dual problems.
+    return 8 * (3 * n_bags * n_instances + 8 * n_bags**2)
+
+
+class Objects:
+    """Inner products of bags and instances; subclasses know where they come from.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+    bags : ndarray of shape (n_bags, n_bags), bags with bags
+    cross : ndarray of shape (n_bags, n_instances), bags with instances
+    rank : int, a bound on the rank of all inner products
+    """
+
+    offsets: np.ndarray
+    bags: np.ndarray
+    cross: np.ndarray
+    rank: int
+
+    def instances(self, rows: np.ndarray) -> np.ndarray:
+        """Inner products of the given instances with all instances, (len(rows), n_instances)."""
+        raise NotImplementedError
+
+    def means(self) -> np.ndarray:
+        """Inner products of each bag's mean of instances with all instances."""
+        raise NotImplementedError
+
+    def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
+        """Coefficients over the kernel's rows of a function given by those over objects."""
+        raise NotImplementedError
+
+    @property
+    def n_bags(self) -> int:
+        """Number of bags."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances."""
+        return int(self.offsets[-1])
+
+    def mixtures(self, shares: np.ndarray) -> np.ndarray:
+        """Inner products of sum_j shares_ij z_ij, one for each bag, with all instances.
+
+        Parameters
+        ----------
+        shares : ndarray of shape (n_instances,)
+            Adds up to one over each bag.
+        """
+        used = np.flatnonzero(shares)
+        if len(used) == self.n_bags:
+            return self.instances(used)
+        sizes = np.diff(self.offsets)
+        if np.array_equal(shares, np.repeat(1.0 / sizes, sizes)):
+            return self.means()
+        products = np.zeros((self.n_bags, self.n_instances))
+        owner = segment_index(self.offsets)[used]
+        step = max(1, BLOCK_BYTES // (8 * self.n_instances))
+        for first in range(0, len(used), step):
+            part = slice(first, first + step)
+            places = (shares[used[part]], (owner[part], np.arange(len(used[part]))))
+            weights = sparse.csr_array(places, shape=(self.n_bags, len(used[part])))
+            products += weights @ self.instances(used[part])
+        return products
+
+    def mix(self, shares: np.ndarray) -> sparse.csr_array:
+        """The matrix that takes values of instances to those of the mixtures."""
+        used = np.flatnonzero(shares)
+        starts = np.searchsorted(used, self.offsets)
+        places = (shares[used], used, starts)
+        return sparse.csr_array(places, shape=(self.n_bags, self.n_instances))
+
+
+class SetObjects(Objects):
+    """Objects of the set kernels, over the instances' own Gram matrix.
+
+    Parameters
+    ----------
+    gram : LinearGram or KernelGram, of all instances
+    offsets : ndarray of shape (n_bags + 1,)
+    bag_scale, instance_scale : ndarray, t and d
+    """
+
+    def __init__(
+        self, gram: Any, offsets: np.ndarray, bag_scale: np.ndarray, instance_scale: np.ndarray
+    ) -> None:
+        self.gram = gram
+        self.offsets = offsets
+        self.bag_scale = bag_scale
+        self.instance_scale = instance_scale
+        self.rank = gram.rank
+        sums = np.zeros((self.n_bags, self.n_instances))
+        self._fill(sums, np.ones(self.n_instances))
+        self.bags = segment_sum((sums * bag_scale[:, None]).T, offsets).T * bag_scale
+        self.bags = 0.5 * (self.bags + self.bags.T)
+        sums *= bag_scale[:, None]
+        sums *= instance_scale
+        self.cross = sums
+
+    def _fill(self, sums: np.ndarray, weights: np.ndarray) -> None:
+        """Weighted sums over each bag's rows of the Gram matrix, in blocks."""
+        if isinstance(self.gram, LinearGram):
+            mixed = self.mix(weights) @ self.gram.instances
+            product = mixed @ self.gram.instances.T
+            sums += product.toarray() if sparse.issparse(product) else product
+            return
+        everything = (np.arange(self.n_instances), None)
+        step = max(1, BLOCK_BYTES // (8 * self.n_instances))
+        for first in range(0, self.n_instances, step):
+            last = min(first + step, self.n_instances)
+            bags = slice(
+                int(np.searchsorted(self.offsets, first, side="right")) - 1,
+                int(np.searchsorted(self.offsets, last, side="left")),
+            )
+            starts = np.maximum(self.offsets[bags], first) - first
+            block = self.gram.inner((np.arange(first, last), None), everything)
+            sums[bags] += np.add.reduceat(block * weights[first:last, None], starts, axis=0)
+
+    def instances(self, rows: np.ndarray) -> np.ndarray:
+        everything = (np.arange(self.n_instances), None)
+        product = self.gram.inner((rows, None), everything)
+        return product * self.instance_scale[rows][:, None] * self.instance_scale
+
+    def means(self) -> np.ndarray:
+        scale = self.instance_scale
+        sizes = np.diff(self.offsets)
+        if (scale == scale[0]).all():
+            # The mean of the instances is the bag itself at another scale.
+            factor = np.zeros(self.n_bags)
+            np.divide(scale[0], sizes * self.bag_scale, out=factor, where=self.bag_scale > 0)
+            return self.cross * factor[:, None]
+        sums = np.zeros((self.n_bags, self.n_instances))
+        self._fill(sums, scale)
+        return sums * scale / sizes[:, None]
+
+    def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
+        spread = np.repeat(of_bags * self.bag_scale, np.diff(self.offsets))
+        rows, coef = self.gram.expansion(
+            np.arange(self.n_instances), spread + of_instances * self.instance_scale
+        )
+        return np.bincount(rows, weights=coef, minlength=self.n_instances)
+
+
+class RowObjects(Objects):
+    """Objects that are rows of a Gram matrix themselves: all instances first, then all bags."""
+
+    def __init__(self, gram: Any, offsets: np.ndarray) -> None:
+        self.gram = gram
+        self.offsets = offsets
+        self.rank = gram.rank
+        n = self.n_instances
+        bags, rows = np.arange(n, n + self.n_bags), np.arange(n)
+        self.bags = gram.inner((bags, None), (bags, None))
+        self.cross = gram.inner((bags, None), (rows, None))
+
+    def instances(self, rows: np.ndarray) -> np.ndarray:
+        return self.gram.inner((rows, None), (np.arange(self.n_instances), None))
+
+    def means(self) -> np.ndarray:
+        everything = (np.arange(self.n_instances), None)
+        return self.gram.inner((everything[0], self.offsets), everything)
+
+    def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
+        rows, coef = self.gram.expansion(np.arange(self.gram.n), np.r_[of_instances, of_bags])
+        return np.bincount(rows, weights=coef, minlength=self.gram.n)

@@ -1,0 +1,495 @@
+"""The support vector machine whose slacks belong to groups of patterns.
+
+    min_{w,b} 1/2 |w|^2 + sum_g c_g max_{t in g} [1 - s_g (w.z_t + b)]_+
+
+Pattern t is an instance or a mean of instances, s_g = +-1 the sign and c_g the weight of group g.
+Groups of one pattern are the ordinary SVM. The dual,
+
+    max_a sum_t a_t - 1/2 |sum_t s_t a_t z_t|^2
+    s.t.  a >= 0,  sum_{t in g} a_t <= c_g,  sum_t s_t a_t = 0,
+
+has few a_t above zero. It is solved over a working set of patterns; the patterns outside it that
+violate their margin most are added until primal and dual of the *whole* problem meet, so the gap
+that is returned holds for the problem as stated, not for the working set.
+
+The small dual problems go first to the active set iteration, started from the solution before;
+where that does not settle, to libsvm (groups of one) or to a QP backend. libsvm has a limit of
+steps: on an ill-conditioned kernel (linear, large C) it takes minutes for what an interior point
+does in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from ..._bags.segments import (
+    gather_rows,
+    segment_index,
+    segment_mean,
+    segment_min,
+)
+from ..common.qp import (
+    ActiveSet,
+    QPProblem,
+    QPResult,
+    refine_qp,
+    sharpen_qp,
+    solve_qp,
+)
+
+__all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
+
+_LOOSEST = 1e-7
+_TIGHTEST = 1e-11
+_EXACT = 1e-10
+_MOST_ROUNDS = 500
+_FIRST = 100
+_FAR = 1.2
+_WORST = 2
+_PRUNED_ROUNDS = 10
+_NEAR = 0.05
+
+
+@dataclass
+class Patterns:
+    """What is to be separated.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Instance rows of all patterns, one after the other.
+    row_offsets : ndarray of shape (n_patterns + 1,) or None
+        Pattern t is the mean of ``rows[row_offsets[t]:row_offsets[t + 1]]``; None when each
+        pattern is one instance.
+    group_offsets : ndarray of shape (n_groups + 1,)
+        Patterns of each group.
+    signs : ndarray of shape (n_groups,), +1.0 or -1.0
+    weights : ndarray of shape (n_groups,), the bounds c_g, above zero
+    """
+
+    rows: np.ndarray
+    row_offsets: np.ndarray | None
+    group_offsets: np.ndarray
+    signs: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n_patterns(self) -> int:
+        """Number of patterns in all groups."""
+        return int(self.group_offsets[-1])
+
+    def scores(self, instance_scores: np.ndarray) -> np.ndarray:
+        """Score of each pattern, shape (n_patterns,)."""
+        values = instance_scores[self.rows]
+        return values if self.row_offsets is None else segment_mean(values, self.row_offsets)
+
+    def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Instance rows of the chosen patterns, and where each starts (None: one row each)."""
+        if self.row_offsets is None:
+            return self.rows[chosen], None
+        index, starts = gather_rows(self.row_offsets, chosen)
+        return self.rows[index], starts
+
+
+def _spread(values: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+    """Coefficients of patterns as coefficients of their instance rows."""
+    if starts is None:
+        return values
+    sizes = np.diff(starts)
+    return np.repeat(values / sizes, sizes)
+
+
+@dataclass
+class WorkingSet:
+    """Where a solution stands, for a neighbouring problem to start from.
+
+    Attributes
+    ----------
+    status : ndarray of int8, shape (n_patterns,)
+        -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
+    tight : ndarray of bool, shape (n_groups,)
+        Whether a group of several patterns in the working set spends its whole weight.
+    sign, margins : ndarray of shape (n_patterns,)
+        Sign and margin of each pattern.
+    warm : bool
+        Whether all of it comes from a solution.
+    stiff : bool
+        Whether libsvm has run into its limit of steps.
+    changed : int
+        Patterns added or turned since that solution.
+    precision : float
+        At which dual problems were last found exact.
+    """
+
+    status: np.ndarray
+    tight: np.ndarray
+    sign: np.ndarray
+    margins: np.ndarray
+    warm: bool = False
+    stiff: bool = False
+    changed: int = 0
+    precision: float = _LOOSEST
+
+    @classmethod
+    def of_seeds(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
+        """The given patterns, nothing known of them."""
+        status = np.full(len(sign), -1, dtype=np.int8)
+        status[seeds] = 1
+        return cls(status, np.zeros(n_groups, dtype=bool), sign, np.zeros(len(sign)))
+
+    def under(self, sign: np.ndarray) -> WorkingSet:
+        """A start for the same patterns with other signs.
+
+        A pattern that changes sides either clears its margin there or, most likely, stands at
+        its bound.
+        """
+        turned = self.sign != sign
+        margins = np.where(turned, -self.margins, self.margins)
+        status = np.where(turned, np.where(margins > 1.0, 0, 2), self.status).astype(np.int8)
+        changed = int((turned & (self.status >= 0)).sum())
+        return replace(
+            self,
+            status=status,
+            tight=self.tight.copy(),
+            sign=sign,
+            margins=margins,
+            changed=changed,
+        )
+
+
+@dataclass
+class SVMSolution:
+    """Solution of the whole problem, with its certificate.
+
+    Attributes
+    ----------
+    rows, coef : ndarray
+        The function sum_r coef_r x_r over instance rows (a row may come twice).
+    scores : ndarray of shape (n_instances,)
+        Scores of all instances, without the intercept.
+    intercept : float
+    norm2 : float
+        |w|^2.
+    objective, gap : float
+        Value of the primal, and its distance from the value of the dual.
+    working : WorkingSet
+    n_solves, n_backend : int
+        Dual problems that were solved, and how many of them needed a backend.
+    """
+
+    rows: np.ndarray
+    coef: np.ndarray
+    scores: np.ndarray
+    intercept: float
+    norm2: float
+    objective: float
+    gap: float
+    working: WorkingSet
+    n_solves: int = 0
+    n_backend: int = 0
+
+
+def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
+    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+.
+
+    The function is convex and piecewise linear. Where an interval minimises it, its middle is
+    returned, which does not depend on order or repetition.
+    """
+    # Left of all breaks the slope is minus the positive weight; each break adds its weight.
+    return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
+
+
+def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
+    """Where a convex, piecewise linear function of one variable is lowest.
+
+    Left of all ``breaks`` its slope is ``-fall``; at each break it grows by ``changes``, above
+    zero. The middle is returned where an interval minimises it.
+    """
+    order = np.argsort(breaks, kind="stable")
+    breaks, slope = breaks[order], np.cumsum(changes[order])
+    rounding = 1e-12 * slope[-1]
+    first = int(np.searchsorted(slope, fall - rounding))
+    first = min(first, len(breaks) - 1)
+    if abs(slope[first] - fall) <= rounding and first + 1 < len(breaks):
+        return float(0.5 * (breaks[first] + breaks[first + 1]))
+    return float(breaks[first])
+
+
+def solve_grouped_svm(
+    gram: Any,
+    patterns: Patterns,
+    *,
+    tol: float,
+    qp_solver: str | None = None,
+    start: WorkingSet | None = None,
+) -> SVMSolution:
+    """Minimise the grouped hinge loss to a relative duality gap of ``tol``.
+
+    Parameters
+    ----------
+    gram : LinearGram or KernelGram
+    patterns : Patterns
+    tol : float
+        Duality gap as a share of the objective.
+    qp_solver : str, default=None
+        Backend for groups of several patterns.
+    start : WorkingSet, default=None
+        That of a solution of a problem with the same groups.
+
+    Returns
+    -------
+    SVMSolution
+        Its ``gap`` is what was reached; it exceeds ``tol`` only when the backend at its tightest
+        setting could do no better.
+    """
+    group = segment_index(patterns.group_offsets)
+    sign = patterns.signs[group]
+    working = None if start is None else start.under(sign)
+    # Signs may have turned so that the patterns of the start are all on one side: no problem then.
+    if working is None or len(np.unique(sign[working.status >= 0])) < 2:
+        seeds = _seeds(gram, patterns, sign)
+        working = WorkingSet.of_seeds(seeds, sign, len(patterns.signs))
+    products = _InnerProducts(gram, patterns)
+    n_solves, n_backend = 0, 0
+    precision = max(working.precision, _LOOSEST * 1e-2)
+    while True:
+        dual = _Dual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
+        values, result = dual.solve(working, precision, qp_solver)
+        n_solves += 1
+        n_backend += result.solver != "active-set"
+        solution = _certify(gram, patterns, dual, values, working)
+        solution.n_solves, solution.n_backend = n_solves, n_backend
+        # Under the multiplier, which is the intercept of the working set: the one that is best for
+        # all patterns would hide a violator by moving the margin onto it.
+        scores = patterns.scores(solution.scores)
+        working.margins = sign * (scores - scores[dual.chosen].mean() + result.y[0])
+        # The gap is of second order in w: an inexact solution is made as good as it gets.
+        exact = result.residual <= _EXACT or precision <= _TIGHTEST
+        closed = solution.gap <= tol * solution.objective
+        done = (closed and exact) or n_solves >= _MOST_ROUNDS
+        added = np.zeros(0, dtype=np.intp)
+        if not closed:
+            added = _violators(patterns, group, working)
+        if done or len(added) == 0 or n_solves < _PRUNED_ROUNDS:
+            # What is far beyond its margin would only make the next problem larger.
+            far = (working.status == 0) & (working.margins > _FAR)
+            working.status[far] = -1
+        if done or (len(added) == 0 and precision <= _TIGHTEST):
+            working.precision = precision
+            return solution
+        working.status[added] = 1
+        working.changed = len(added)
+        if len(added) == 0:
+            precision = max(precision * 1e-2, _TIGHTEST)
+            working.warm = False
+
+
+class _InnerProducts:
+    """Inner products among a working set; what it shares with the one before is kept."""
+
+    def __init__(self, gram: Any, patterns: Patterns) -> None:
+        self.gram = gram
+        self.patterns = patterns
+        self.chosen = np.zeros(0, dtype=np.intp)
+        self.matrix = np.zeros((0, 0))
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        """The matrix for ``chosen`` (ascending); not to be written to."""
+        known = np.isin(chosen, self.chosen, assume_unique=True)
+        kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
+        before = np.searchsorted(self.chosen, chosen[kept])
+        matrix = np.empty((len(chosen), len(chosen)))
+        matrix[kept[:, None], kept] = self.matrix[before[:, None], before]
+        if len(fresh):
+            expand = self.patterns.expand
+            cross = self.gram.inner(expand(chosen[fresh]), expand(chosen))
+            matrix[fresh] = cross
+            matrix[:, fresh] = cross.T
+        self.chosen, self.matrix = chosen, matrix
+        return matrix
+
+
+class _Dual:
+    """The dual problem over the working set, in units of the largest weight."""
+
+    def __init__(
+        self,
+        products: _InnerProducts,
+        patterns: Patterns,
+        sign: np.ndarray,
+        group: np.ndarray,
+        chosen: np.ndarray,
+    ) -> None:
+        self.chosen = chosen
+        self.sign = sign[chosen]
+        plain = products.among(chosen)
+        # The equality makes the origin of the feature space arbitrary; in the middle of the
+        # patterns no digits are lost to an offset that they share.
+        middle = plain.mean(axis=0)
+        signed = plain - middle
+        signed -= (middle - middle.mean())[:, None]
+        signed *= self.sign[:, None] * self.sign
+        self.signed = signed
+        self.scale = float(patterns.weights.max())
+        bounds = patterns.weights / self.scale
+        # Groups with several patterns here share a bound; a pattern alone has its own.
+        mine = group[chosen]
+        starts = np.flatnonzero(np.r_[True, mine[1:] != mine[:-1]])
+        counts = np.diff(np.r_[starts, len(mine)])
+        self.alone = np.repeat(counts == 1, counts)
+        self.upper = np.where(self.alone, bounds[mine], np.inf)
+        self.shared = mine[starts[counts > 1]]
+        self.members = np.zeros((len(self.shared), len(mine)))
+        position = np.repeat(np.cumsum(counts > 1) - 1, counts)
+        together = np.flatnonzero(~self.alone)
+        self.members[position[together], together] = 1.0
+        self.qp = QPProblem(
+            signed * self.scale if self.scale != 1.0 else signed,
+            -np.ones(len(chosen)),
+            G=self.members,
+            h=bounds[self.shared],
+            A=self.sign[None],
+            b=np.zeros(1),
+            lb=np.zeros(len(chosen)),
+            ub=self.upper,
+            rank=products.gram.rank,
+        )
+
+    def solve(
+        self, working: WorkingSet, precision: float, qp_solver: str | None
+    ) -> tuple[np.ndarray, QPResult]:
+        """Dual variables in the units of the weights, and the result in the problem's own.
+
+        Its multiplier of the equality is the intercept for scores counted from the mean of the
+        working set. How the patterns stand is noted in ``working``.
+        """
+        guess = self._guess(working)
+        result = None
+        if len(self.shared) == 0 and qp_solver is None and not working.stiff:
+            # Where much has changed the warm start rarely settles and libsvm is quicker: on Musk2
+            # with an RBF kernel, trying it always costs about a quarter more.
+            near = working.changed <= max(20, _NEAR * len(self.chosen))
+            result = self._solve_alone(guess if near else None, precision)
+            working.stiff = result is None
+        if result is None:
+            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)
+        working.status[self.chosen] = np.where(
+            result.active.lower, 0, np.where(result.active.upper, 2, 1)
+        )
+        working.tight[self.shared] = result.active.tight
+        working.warm = True
+        return np.maximum(result.x, 0.0) * self.scale, result
+
+    def _guess(self, working: WorkingSet) -> ActiveSet | None:
+        if not working.warm:
+            return None
+        status = working.status[self.chosen]
+        at_bound = status == 2
+        # A pattern that was alone at its bound and has got company: the group is at its bound.
+        tight = working.tight[self.shared] | (self.members @ at_bound > 0)
+        return ActiveSet(lower=status == 0, upper=at_bound & self.alone, tight=tight)
+
+    def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
+        """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
+        if guess is not None:
+            warm = refine_qp(self.qp, guess, "active-set")
+            if warm is not None and warm.residual <= precision:
+                return warm
+        machine = SVC(
+            kernel="precomputed",
+            C=1.0,
+            tol=1e4 * precision,
+            cache_size=1000,
+            max_iter=_libsvm_steps(len(self.sign)),
+        )
+        plain = self.qp.P * self.sign
+        plain *= self.sign[:, None]
+        with warnings.catch_warnings():
+            # The limit is part of the plan; a QP backend takes over.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            machine.fit(plain, self.sign, sample_weight=self.upper)
+        if machine.fit_status_ != 0 or (machine.n_iter_ >= machine.max_iter).any():
+            return None
+        values = np.zeros(len(self.sign))
+        values[machine.support_] = np.abs(machine.dual_coef_[0])
+        rough = self.qp.measured(
+            values, machine.intercept_, None, self._bound_multipliers(values, machine), "libsvm"
+        )
+        return sharpen_qp(self.qp, rough)
+
+    def _bound_multipliers(self, values: np.ndarray, machine: SVC) -> np.ndarray:
+        gradient = self.qp.P @ values + self.qp.q + self.sign * machine.intercept_[0]
+        at_upper = values >= self.upper * (1 - 1e-12)
+        return np.where(values <= 0, -gradient, np.where(at_upper, -gradient, 0.0))
+
+
+def _libsvm_steps(n: int) -> int:
+    """As many steps, each of order n, as cost about what an interior point of order n^3 does."""
+    return max(20_000, n * n // 16)
+
+
+def _certify(
+    gram: Any, patterns: Patterns, dual: _Dual, values: np.ndarray, working: WorkingSet
+) -> SVMSolution:
+    """Primal and dual value of the whole problem at the dual variables of the working set."""
+    signed = dual.sign * values
+    rows, starts = patterns.expand(dual.chosen)
+    coef = _spread(signed, starts)
+    scores = gram.scores(rows, coef)
+    norm2 = float(values @ (dual.signed @ values))
+    margins = np.repeat(patterns.signs, np.diff(patterns.group_offsets)) * patterns.scores(scores)
+    worst = patterns.signs * segment_min(margins, patterns.group_offsets)
+    intercept = optimal_intercept(worst, patterns.signs, patterns.weights)
+    hinge = np.maximum(0.0, 1.0 - patterns.signs * (worst + intercept))
+    objective = 0.5 * norm2 + float(patterns.weights @ hinge)
+    return SVMSolution(
+        rows=rows,
+        coef=coef,
+        scores=scores,
+        intercept=intercept,
+        norm2=norm2,
+        objective=objective,
+        gap=objective - (float(values.sum()) - 0.5 * norm2),
+        working=working,
+    )
+
+
+def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
+    """Patterns to begin with: the hardest for the mean of the positive ones, some of each group."""
+    positive = np.flatnonzero(sign > 0)
+    rows, starts = patterns.expand(positive)
+    coef = _spread(np.full(len(positive), 1.0 / len(positive)), starts)
+    margins = sign * patterns.scores(gram.scores(rows, coef))
+    lowest = segment_min(margins, patterns.group_offsets)
+    if len(lowest) == len(margins):
+        hardest = [
+            mine[np.argsort(margins[mine], kind="stable")[:_FIRST]]
+            for mine in (positive, np.flatnonzero(sign < 0))
+        ]
+        return np.concatenate(hardest)
+    hits = np.flatnonzero(margins == np.repeat(lowest, np.diff(patterns.group_offsets)))
+    return hits[np.searchsorted(hits, patterns.group_offsets[:-1])]
+
+
+def _violators(patterns: Patterns, group: np.ndarray, working: WorkingSet) -> np.ndarray:
+    """Patterns outside the working set whose margin falls short of their group's slack.
+
+    Of a group of several the worst few, of groups of one all, up to the size of the working set.
+    """
+    inside, margins = working.status >= 0, working.margins
+    held = segment_min(np.where(inside, margins, 1.0), patterns.group_offsets)
+    short = np.where(inside, -np.inf, np.minimum(held, 1.0)[group] - margins)
+    found = np.flatnonzero(short > 0)
+    found = found[np.argsort(-short[found], kind="stable")]
+    if len(held) == len(short):
+        return found[: max(_FIRST, int(inside.sum()))]
+    found = found[np.argsort(group[found], kind="stable")]
+    starts = np.flatnonzero(np.r_[True, np.diff(group[found]) != 0])
+    rank = np.arange(len(found)) - np.repeat(starts, np.diff(np.r_[starts, len(found)]))
+    return found[rank < _WORST]

@@ -1,0 +1,143 @@
+"""What a bag pays for its score: the hinge of a class, or the tube of nu-regression.
+
+A score is h(B) without the intercept; the intercept, and the width of the tube, are the best for
+the scores at hand and come out in closed form. A bag's pattern is a point of the dual problem:
+
+    hinge   c_i [1 - y_i (h_i + b)]_+
+    tube    nu eps sum_i c_i + sum_i c_i [|y_i - h_i - b| - eps]_+,   minimised over eps >= 0
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .grouped_hinge import optimal_intercept
+
+__all__ = ["Hinge", "Tube", "weighted_tail"]
+
+
+@dataclass
+class Hinge:
+    """The hinge loss of a classifier.
+
+    Attributes
+    ----------
+    signs : ndarray of shape (n_bags,), +1.0 or -1.0
+    weights : ndarray of shape (n_bags,), above zero
+    """
+
+    signs: np.ndarray
+    weights: np.ndarray
+
+    def free(self, scores: np.ndarray) -> tuple[float, float]:
+        """The best intercept, and the width of the tube: a hinge has none."""
+        return optimal_intercept(scores, self.signs, self.weights), 0.0
+
+    def value(self, scores: np.ndarray, intercept: float) -> float:
+        """The loss with a given intercept."""
+        margins = self.signs * (scores + intercept)
+        return float(self.weights @ np.maximum(0.0, 1.0 - margins))
+
+    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
+        """A subgradient by the scores, shape (n_bags,)."""
+        margins = self.signs * (scores + intercept)
+        return np.where(margins < 1.0, -self.signs * self.weights, 0.0)
+
+
+@dataclass
+class Tube:
+    """The loss of nu-support vector regression.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n_bags,)
+    weights : ndarray of shape (n_bags,), above zero
+    nu : float in (0, 1]
+        The share of the weight that may lie outside the tube.
+    """
+
+    targets: np.ndarray
+    weights: np.ndarray
+    nu: float
+
+    def free(self, scores: np.ndarray) -> tuple[float, float]:
+        """The best intercept and half the width of the tube.
+
+        For a tube [b - eps, b + eps] the loss falls into two parts: each edge leaves nu / 2 of
+        the weight beyond it.
+        """
+        residuals = self.targets - scores
+        upper = weighted_tail(residuals, self.weights, 0.5 * self.nu)
+        lower = -weighted_tail(-residuals, self.weights, 0.5 * self.nu)
+        if upper < lower:
+            upper = lower = 0.5 * (upper + lower)
+        return 0.5 * (upper + lower), 0.5 * (upper - lower)
+
+    def value(self, scores: np.ndarray, intercept: float) -> float:
+        """The loss with a given intercept and the best width."""
+        gaps = np.abs(self.targets - scores - intercept)
+        width = max(0.0, weighted_tail(gaps, self.weights, self.nu))
+        outside = np.maximum(0.0, gaps - width)
+        return float(self.nu * width * self.weights.sum() + self.weights @ outside)
+
+    def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
+        """The best intercept and the loss where the two sides of the tube see different scores.
+
+        ``upper`` must not lie above the tube, ``lower`` not below it:
+        nu eps sum c + sum c_i ([u_i + b - y_i - eps]_+ + [y_i - l_i - b - eps]_+).
+        """
+        weights = self.weights
+        above, below = upper - self.targets, self.targets - lower
+        # Edges p = eps - b and q = eps + b, each with nu / 2 of the weight beyond it.
+        share = 0.5 * self.nu
+        p, q = weighted_tail(above, weights, share), weighted_tail(below, weights, share)
+        if p + q < 0:
+            # The tube has no width: b is the median of both sides.
+            q = weighted_tail(np.concatenate([-above, below]), np.concatenate([weights] * 2), 0.5)
+            p = -q
+        value = share * weights.sum() * (p + q)
+        value += weights @ (np.maximum(0.0, above - p) + np.maximum(0.0, below - q))
+        return 0.5 * (q - p), float(value)
+
+    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
+        """A subgradient by the scores: the nu share of largest gaps pays, the edge in part."""
+        residuals = self.targets - scores - intercept
+        return -np.sign(residuals) * _tail_shares(np.abs(residuals), self.weights, self.nu)
+
+    def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """A subgradient of :meth:`split` by the upper and the lower scores."""
+        weights, share = self.weights, 0.5 * self.nu
+        above, below = upper - self.targets, self.targets - lower
+        if weighted_tail(above, weights, share) + weighted_tail(below, weights, share) >= 0:
+            return (
+                _tail_shares(above, weights, share),
+                -_tail_shares(below, weights, share),
+            )
+        both = _tail_shares(np.concatenate([-above, below]), np.concatenate([weights] * 2), 0.5)
+        n = len(weights)
+        return weights - both[:n], -both[n:]
+
+
+def _tail_shares(values: np.ndarray, weights: np.ndarray, share: float) -> np.ndarray:
+    """What of each weight belongs to the ``share`` of it with the largest values."""
+    order = np.argsort(-values, kind="stable")
+    total = np.cumsum(weights[order])
+    left = np.clip(share * total[-1] - (total - weights[order]), 0.0, None)
+    taken = np.zeros(len(values))
+    taken[order] = np.minimum(left, weights[order])
+    return taken
+
+
+def weighted_tail(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """The point with ``share`` of the weight above it; the middle where an interval has it."""
+    order = np.argsort(-values, kind="stable")
+    total = np.cumsum(weights[order])
+    wanted = share * total[-1]
+    rounding = 1e-12 * total[-1]
+    first = min(int(np.searchsorted(total, wanted - rounding)), len(values) - 1)
+    at = values[order[first]]
+    if abs(total[first] - wanted) <= rounding and first + 1 < len(values):
+        return float(0.5 * (at + values[order[first + 1]]))
+    return float(at)

@@ -1,0 +1,358 @@
+"""Single-instance learning: each instance inherits the label of its bag."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.svm import SVC
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._bags import Bags
+from .._bags.segments import segment_argmax, segment_max, segment_mean
+from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
+from ..utils.validation import encode_classes, validate_bags, validate_labels
+
+__all__ = ["SingleInstance"]
+
+
+def _inner_has(attribute: str) -> Any:
+    def check(self: Any) -> bool:
+        return hasattr(getattr(self, "estimator_", self._inner()), attribute)
+
+    return check
+
+
+def _pools_by_max(self: Any) -> bool:
+    return self.pooling == "max"
+
+
+class SingleInstance(BaseEstimator):
+    r"""Train a scikit-learn estimator on instances that inherit the label of their bag.
+
+    The estimator is fitted on all pairs :math:`(x_{ij}, y_i)` of an instance and the label of
+    its bag. A bag then scores :math:`f(B_i) = \max_j f(x_{ij})`, or the mean over its instances.
+    This is the baseline known as SIL: it ignores that instances of a positive bag may be
+    negative, and every multiple-instance method should be compared with it.
+
+    Parameters
+    ----------
+    estimator : classifier or regressor, default=None
+        It is cloned. None stands for :class:`~sklearn.svm.SVC`. A search that is put in here
+        would divide bags between its folds: put the search around this estimator instead.
+    pooling : {"max", "mean"}, default="max"
+        How a bag's score follows from those of its instances.
+    pos_label : label, default=None
+        The positive class of two, ``classes_[1]`` when not given. Under ``pooling="max"`` one
+        instance that scores positive makes its bag positive.
+
+    Attributes
+    ----------
+    estimator_ : estimator
+        The fitted clone.
+    classes_ : ndarray of shape (n_classes,)
+        Classifiers only.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Notes
+    -----
+    An instance scores by ``decision_function`` of the inner classifier, where it has none by
+    ``predict_proba``, and where it has neither by the class that it predicts. ``predict``
+    follows the pooled scores. With three or more classes the scores of each class are pooled,
+    and the highest decides.
+
+    Arguments of ``fit`` that have one entry a bag, such as ``sample_weight``, are given to each
+    instance of the bag: a bag of weight 2 counts like a bag that is there twice. With metadata
+    routing they are passed on when the inner estimator requests them.
+
+    References
+    ----------
+    S. Ray and M. Craven. Supervised versus multiple instance learning: an empirical comparison.
+    ICML 2005.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> from milearn import Bags
+    >>> from milearn.baselines import SingleInstance
+    >>> bags = Bags.from_list([[[0.0], [5.0]], [[0.5], [6.0]], [[0.0], [0.2]], [[0.4], [0.1]]])
+    >>> model = SingleInstance(SVC(kernel="linear")).fit(bags, ["yes", "yes", "no", "no"])
+    >>> model.predict(bags)
+    array(['yes', 'yes', 'no', 'no'], dtype='<U3')
+    >>> model.predict_instances(bags[:2])
+    array(['no', 'yes', 'no', 'yes'], dtype='<U3')
+    >>> model.witness(bags)
+    array([1, 3, 5, 6])
+    """
+
+    estimator_: Any
+    classes_: np.ndarray
+
+    def __init__(
+        self, estimator: Any = None, *, pooling: str = "max", pos_label: Any = None
+    ) -> None:
+        self.estimator = estimator
+        self.pooling = pooling
+        self.pos_label = pos_label
+
+    def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
+        """Fit the estimator on all instances.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        y : array-like of shape (n_bags,)
+            Class or target of each bag.
+        **params : dict
+            Further arguments for the ``fit`` of the inner estimator, those with one entry a bag
+            repeated for its instances; ``sample_weight`` where the inner estimator takes it.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For an inner object that is neither classifier nor regressor, or that cannot take
+            ``sample_weight`` when it is given.
+        ValueError
+            For bad bags, labels or parameters.
+        """
+        inner = self._inner()
+        kind = self._kind()
+        if kind is None or isinstance(inner, type):
+            raise TypeError(
+                f"estimator={inner!r} is neither a classifier nor a regressor: pass an instance "
+                "of one, such as SVC()."
+            )
+        if self.pooling not in ("max", "mean"):
+            raise ValueError(f"pooling={self.pooling!r} is unknown: use 'max' or 'mean'.")
+        if kind == "regressor" and self.pos_label is not None:
+            raise ValueError(
+                f"pos_label={self.pos_label!r} was given but {type(inner).__name__} is a "
+                "regressor: leave it out."
+            )
+        bags = validate_bags(self, X, ensure_all_finite=self._finite())
+        y = validate_labels(self, y, bags, numeric=kind == "regressor")
+        positive = 1
+        if kind == "classifier":
+            classes, codes, positive = encode_classes(y, self.pos_label)
+            if len(classes) > 2:
+                _refuse_pairwise_scores(inner)
+        routed = routed_fit_params(self, "estimator", inner, params, bags)
+        if kind == "classifier" and "sample_weight" in routed:
+            _check_weighed_classes(classes, codes[bags.bag_index], routed["sample_weight"])
+        estimator = clone(inner).fit(bags.instances, y[bags.bag_index], **routed)
+        self._regresses = kind == "regressor"
+        if not self._regresses:
+            self.classes_ = classes
+        elif hasattr(self, "classes_"):
+            del self.classes_
+        self._fitted_on_sparse = sparse.issparse(bags.instances)
+        self._orientation = -1 if positive == 0 else 1
+        self.estimator_ = estimator
+        return self
+
+    # -- bags -----------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Class or value of each bag, shape (n_bags,).
+
+        A bag of two classes is in ``classes_[1]`` when its pooled score is above the threshold
+        of the inner classifier; with more classes the highest pooled score decides. The value
+        of a bag under a regressor is the maximum or mean of those of its instances.
+        """
+        bags = self._checked(X)
+        scores = self._pool(self._instance_scores(bags), bags)
+        return scores if self._regresses else self._decide(scores)
+
+    @available_if(_inner_has("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score of each bag: maximum or mean of the scores of its instances.
+
+        Above zero speaks for ``classes_[1]``. Where ``pos_label`` made ``classes_[0]`` the
+        positive class, the maximum over instances becomes the minimum of these scores.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+
+        Returns
+        -------
+        ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
+        """
+        bags = self._checked(X)
+        return self._pool(self._instance_scores(bags), bags)
+
+    @available_if(_inner_has("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Pooled probabilities of the classes, shape (n_bags, n_classes).
+
+        For two classes the probability of the positive one is pooled and the other completes it
+        to 1. The maxima of three or more classes exceed 1 in sum and are divided by it. They are
+        scores that keep an order, not calibrated probabilities of bags.
+        """
+        bags = self._checked(X)
+        probabilities = self.estimator_.predict_proba(bags.instances)
+        if len(self.classes_) == 2:
+            pooled = self._pool(probabilities[:, 1], bags)
+            return np.column_stack([1 - pooled, pooled])
+        pooled = self._pool(probabilities, bags)
+        return pooled / pooled.sum(axis=1, keepdims=True)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of a classifier or coefficient of determination of a regressor, over bags."""
+        predicted = self.predict(X)
+        measure = r2_score if self._regresses else accuracy_score
+        return measure(y, predicted, sample_weight=sample_weight)
+
+    # -- instances ------------------------------------------------------------------------
+
+    @available_if(_inner_has("decision_function"))
+    def instance_decision_function(self, X: Any) -> np.ndarray:
+        """Score of each instance, in the order of ``X.instances``.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
+        """
+        return self._instance_scores(self._checked(X))
+
+    @available_if(_inner_has("predict_proba"))
+    def predict_proba_instances(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes of each instance, shape (n_instances, n_classes)."""
+        return self.estimator_.predict_proba(self._checked(X).instances)
+
+    def predict_instances(self, X: Any) -> np.ndarray:
+        """Class or value of each instance, shape (n_instances,), in the order of ``X.instances``.
+
+        Under ``pooling="max"`` a bag of two classes is positive exactly when one of these is.
+        """
+        scores = self._instance_scores(self._checked(X))
+        return scores if self._regresses else self._decide(scores)
+
+    @available_if(_pools_by_max)
+    def witness(self, X: Any) -> np.ndarray:
+        """Row of the instance that decides each bag, shape (n_bags,); for ``pooling="max"``.
+
+        It is the row in ``X.instances`` of the instance with the highest score for the positive
+        class, with three or more classes for the class that is predicted, and under a regressor
+        of the instance with the highest value. The first of several equal ones is returned.
+        """
+        bags = self._checked(X)
+        scores = self._instance_scores(bags)
+        if scores.ndim == 1:
+            return segment_argmax(self._orientation * scores, bags.offsets)
+        predicted = np.argmax(self._pool(scores, bags), axis=1)
+        return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
+
+    # -- what scikit-learn asks -------------------------------------------------------------
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Router that hands arguments of ``fit`` to the inner estimator."""
+        return (
+            MetadataRouter(owner=type(self).__name__)
+            .add_self_request(self)
+            .add(
+                estimator=self._inner(),
+                method_mapping=MethodMapping().add(caller="fit", callee="fit"),
+            )
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "estimator_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = inner_tags(self._inner())
+        if inner is None:
+            return tags
+        copy_input_tags(tags, inner)
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = False
+        tags.target_tags.single_output = True
+        tags.estimator_type = inner.estimator_type
+        tags.classifier_tags = inner.classifier_tags
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = False
+        tags.regressor_tags = inner.regressor_tags
+        return tags
+
+    # -- inside ---------------------------------------------------------------------------
+
+    def _inner(self) -> Any:
+        return SVC() if self.estimator is None else self.estimator
+
+    def _kind(self) -> str | None:
+        tags = inner_tags(self._inner())
+        kind = None if tags is None else tags.estimator_type
+        return kind if kind in ("classifier", "regressor") else None
+
+    def _finite(self) -> bool | str:
+        tags = inner_tags(self._inner())
+        return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
+
+    def _checked(self, X: Any) -> Bags:
+        check_is_fitted(self)
+        bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
+        if sparse.issparse(bags.instances) and not self._fitted_on_sparse:
+            # scikit-learn's SVC refuses sparse input after a fit on dense, which was affordable.
+            bags = bags.with_instances(bags.instances.toarray(), feature_names=bags.feature_names)
+        return bags
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores in scikit-learn's sign; for a regressor the predicted values."""
+        inner, instances = self.estimator_, bags.instances
+        if self._regresses:
+            return np.ravel(inner.predict(instances))
+        two = len(self.classes_) == 2
+        if hasattr(inner, "decision_function"):
+            scores = inner.decision_function(instances)
+            return np.ravel(scores) if two else scores
+        if hasattr(inner, "predict_proba"):
+            probabilities = inner.predict_proba(instances)
+            return probabilities[:, 1] - 0.5 if two else probabilities
+        predicted = inner.predict(instances)
+        if two:
+            return (predicted == self.classes_[1]) - 0.5
+        return (predicted[:, np.newaxis] == self.classes_).astype(np.float64)
+
+    def _pool(self, values: np.ndarray, bags: Bags) -> np.ndarray:
+        if self.pooling == "mean":
+            return segment_mean(values, bags.offsets)
+        return self._orientation * segment_max(self._orientation * values, bags.offsets)
+
+    def _decide(self, scores: np.ndarray) -> np.ndarray:
+        if scores.ndim == 1:
+            return self.classes_[(scores > 0).astype(np.intp)]
+        return self.classes_[np.argmax(scores, axis=1)]
+
+
+def _check_weighed_classes(
+    classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray
+) -> None:
+    weighed = classes[np.bincount(codes, weights=sample_weight, minlength=len(classes)) > 0]
+    if len(weighed) < 2:
+        held = ", ".join(repr(label) for label in weighed.tolist())
+        raise ValueError(
+            f"sample_weight leaves bags of {len(weighed)} class(es) ({held}): a classifier needs "
+            "bags of at least two classes with a weight above zero."
+        )
+
+
+def _refuse_pairwise_scores(inner: Any) -> None:
+    # With three classes such scores have three columns too, so that their shape tells nothing.
+    for name, value in inner.get_params().items():
+        if name.split("__")[-1] == "decision_function_shape" and value == "ovo":
+            raise ValueError(
+                f"{name}='ovo' scores pairs of classes, which cannot be pooled over a bag: use "
+                "decision_function_shape='ovr'."
+            )

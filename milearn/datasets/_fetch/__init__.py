@@ -1,0 +1,1 @@
+"""Download, cache and unpacking of published data sets."""

@@ -1,0 +1,378 @@
+"""Fetchers: download once, verify, keep, read."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from .._errors import BagFileError, DownloadError
+from .._formats.io import _SUFFIXES, load_bags
+from .content import content_sha256
+from .download import download, sha256_of
+from .home import FETCHED, get_data_home
+from .unpack import unpack
+
+__all__ = ["fetch_andrews", "fetch_bags", "fetch_musk"]
+
+_UCI = "https://archive.ics.uci.edu/static/public"
+_MUSK = {
+    1: (
+        f"{_UCI}/74/musk+version+1.zip",
+        "clean1.data",
+        "5db615bc151a89117affd2df817c6beb1634dfa914798a45a31cabf1b82a79fb",
+    ),
+    2: (
+        f"{_UCI}/75/musk+version+2.zip",
+        "clean2.data",
+        "21367fead31310bdf006fe72e5b66f3a09ecbb116f6d5c1d3eb2be69997e8129",
+    ),
+}
+
+_ANDREWS_URL = (
+    "http://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
+)
+# Name: file in the archive, sparse or not, content checksum, what it is.
+_ANDREWS = {
+    "elephant": (
+        "elephant_100x100_matlab.mat",
+        False,
+        "3913de75a411798db06cf1002e43a88140033e2a7bd5fe32fd9bc0c8284da597",
+    ),
+    "fox": (
+        "fox_100x100_matlab.mat",
+        False,
+        "12d8b6855de2f38c5f41088c40af49e0897f4b3073825f28daae0a76fc959224",
+    ),
+    "tiger": (
+        "tiger_100x100_matlab.mat",
+        False,
+        "2d3657b088d2cebd0b13253832f0885e65d3dcf2e805779a87494979516c5b6a",
+    ),
+    "musk1norm": (
+        "musk1norm_matlab.mat",
+        False,
+        "9892bf94622a5cf39722f6bcdce052705e0467875ac2390e1ad8d61b0070f7f5",
+    ),
+    "trec1": (
+        "trec_1_200x200_matlab.mat",
+        True,
+        "25a9eeb06c8f396e903672b5ac1901f01e9d35b1da108412a3ff4768f6c55d9a",
+    ),
+    "trec2": (
+        "trec_2_200x200_matlab.mat",
+        True,
+        "26e28df1e04ccf96929db6aa339dcdcde459f76d4e98fd2a63c13985a02ec1da",
+    ),
+    "trec3": (
+        "trec_3_200x200_matlab.mat",
+        True,
+        "ae38ea5a2ae5ab28c1d7202a6f379131507b1f866e9ea7dcaaeccd21ae12c19f",
+    ),
+    "trec7": (
+        "trec_7_200x200_matlab.mat",
+        True,
+        "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
+    ),
+    "trec10": (
+        "trec_10_200x200_matlab.mat",
+        True,
+        "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
+    ),
+}
+
+
+def fetch_bags(
+    url: str,
+    *,
+    sha256: str | None = None,
+    member: str | None = None,
+    filename: str | None = None,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    timeout: float = 30.0,
+    n_retries: int = 3,
+    delay: float = 1.0,
+    **load_options: Any,
+) -> Any:
+    """Download a file of bags once, keep it, and read it.
+
+    The file appears under its name only when it is complete and has the right checksum, so that
+    interrupted and simultaneous calls do no harm. A second call reads the kept file and does not
+    touch the network.
+
+    Parameters
+    ----------
+    url : str
+        An http or https address of a file that :func:`load_bags` reads, or of a zip, tar, ``.gz``
+        or ``.Z`` file of one.
+    sha256 : str, default=None
+        Hexadecimal SHA-256 checksum of the file at ``url``. Give it whenever it is known: without
+        it the file is taken as it comes. A kept file with another checksum is fetched again.
+    member : str, default=None
+        The file in an archive, when the archive holds several.
+    filename : str, default=None
+        Name under which the file is kept, for addresses that do not end in one.
+    data_home : path-like, default=None
+        As for :func:`get_data_home`.
+    download_if_missing : bool, default=True
+        Whether to download at all when the file is not there.
+    timeout : float, default=30.0
+        Seconds to wait for a sign of life from the server.
+    n_retries : int, default=3
+        Further attempts after a failure that may pass: no connection, a broken body, an overloaded
+        server.
+    delay : float, default=1.0
+        Seconds before the first further attempt, doubled for each next one.
+    **load_options
+        Passed to :func:`load_bags`: ``format``, ``return_X_y``, and so on.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
+        As :func:`load_bags` returns it.
+
+    Raises
+    ------
+    DownloadError
+        An OSError: no connection, an HTTP error, a broken body, a wrong checksum. No file is left.
+    FileNotFoundError
+        With ``download_if_missing=False``, when the file is not there.
+    BagFileError
+        A ValueError: when an archive is damaged or the file cannot be read.
+
+    See Also
+    --------
+    load_bags : What may follow as ``load_options``.
+    clear_data_home : Remove all that was fetched.
+
+    Examples
+    --------
+    >>> from milearn.datasets import fetch_bags
+    >>> corel = fetch_bags("https://example.org/mil/corel.npz")  # doctest: +SKIP
+    """
+    name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
+    if not name or PurePosixPath(name).name != name or name in (".", ".."):
+        raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
+    # A folder for each address, because many addresses end in the same name.
+    folder = hashlib.sha256(url.encode()).hexdigest()[:12]
+    path = get_data_home(data_home) / FETCHED / folder / name
+    kept = path.is_file() and (sha256 is None or sha256_of(path) == sha256.lower())
+    if not kept:
+        if not download_if_missing:
+            raise FileNotFoundError(
+                f"{path}: the file is not there and download_if_missing=False; allow the download, "
+                f"or fetch {url} by hand."
+            )
+        # What was unpacked from an older version must not outlive it; without one, files here
+        # belong to a call that runs at the same time.
+        for stale in path.parent.iterdir() if path.is_file() else ():
+            if stale != path and not stale.name.endswith(".part"):
+                stale.unlink(missing_ok=True)
+        download(url, path, sha256=sha256, timeout=timeout, n_retries=n_retries, delay=delay)
+    data = load_bags(unpack(path, member, tuple(_SUFFIXES)), **load_options)
+    if isinstance(data, Bunch):
+        data["url"] = url
+    return data
+
+
+def _verified(data: Bunch, expected: str, source: str) -> None:
+    found = content_sha256(data["data"], data["target"])
+    if found != expected:
+        raise BagFileError(
+            f"{data['filename']}: the values differ from the published data set (content checksum "
+            f"{found}, expected {expected}); remove the file and fetch {source} again, or pass "
+            "verify_content=False to take it as it is."
+        )
+
+
+def _finished(data: Bunch, target_names: list[str], descr: str, return_X_y: bool) -> Any:
+    data["target"] = (data["target"] > 0).astype(np.int64)
+    data["target_names"] = np.array(target_names)
+    data["DESCR"] = descr
+    return (data["data"], data["target"]) if return_X_y else data
+
+
+def fetch_musk(
+    version: int = 1,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    verify_content: bool = True,
+    url: str | None = None,
+    sha256: str | None = None,
+    timeout: float = 30.0,
+    n_retries: int = 3,
+    delay: float = 1.0,
+) -> Any:
+    """Fetch Musk1 or Musk2: is a molecule a musk, given the shapes that it may take?
+
+    ===========  =====  =========  ========  =============  =========
+    version      bags   instances  features  positive bags  bag size
+    ===========  =====  =========  ========  =============  =========
+    1            92     476        166       47             2 to 40
+    2            102    6598       166       39             1 to 1044
+    ===========  =====  =========  ========  =============  =========
+
+    A bag is a molecule, an instance one of its low-energy conformations, a feature the distance
+    of the surface from the origin along a ray, or a position of an oxygen atom. Features are
+    integers of about -470 to 625 and want scaling.
+
+    Parameters
+    ----------
+    version : {1, 2}, default=1
+        Which of the two sets.
+    data_home : path-like, default=None
+        As for :func:`get_data_home`. A file ``musk1.npz`` or ``musk2.npz`` in it, as written by
+        :func:`save_bags`, is taken in place of a download.
+    download_if_missing : bool, default=True
+        Whether to download at all.
+    return_X_y : bool, default=False
+        Return ``(data, target)``.
+    verify_content : bool, default=True
+        Compare the values, whatever file they come from, with a checksum of the published ones.
+    url : str, default=None
+        A mirror of the archive; the UCI repository when None.
+    sha256 : str, default=None
+        Checksum of the archive file at ``url``, as for :func:`fetch_bags`.
+    timeout, n_retries, delay
+        As for :func:`fetch_bags`.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
+        As :func:`load_bags` returns it; ``target`` is 1 for a musk, and ``target_names`` is
+        ``["non-musk", "musk"]``.
+
+    References
+    ----------
+    T. G. Dietterich, R. H. Lathrop, T. Lozano-Perez (1997). Solving the multiple-instance problem
+    with axis-parallel rectangles. Artificial Intelligence 89, 31-71. The data are published by
+    the UCI Machine Learning Repository under CC BY 4.0.
+
+    Examples
+    --------
+    >>> from milearn.datasets import fetch_musk
+    >>> X, y = fetch_musk(version=1, return_X_y=True)  # doctest: +SKIP
+    >>> X  # doctest: +SKIP
+    Bags(n_bags=92, n_instances=476, n_features=166, sizes=2..40, dtype=float64)
+    """
+    if version not in _MUSK:
+        raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
+    published, member, checksum = _MUSK[version]
+    local = get_data_home(data_home) / f"musk{version}.npz"
+    if url is None and local.is_file():
+        data = load_bags(local, dtype=np.float64)
+    else:
+        data = fetch_bags(
+            url or published,
+            sha256=sha256,
+            member=member,
+            data_home=data_home,
+            download_if_missing=download_if_missing,
+            timeout=timeout,
+            n_retries=n_retries,
+            delay=delay,
+            format="c45",
+            names=False,
+        )
+    if verify_content:
+        _verified(data, checksum, url or published)
+    descr = (
+        f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, instances "
+        "their conformations; label 1 is a musk."
+    )
+    return _finished(data, ["non-musk", "musk"], descr, return_X_y)
+
+
+def fetch_andrews(
+    name: str = "elephant",
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    return_X_y: bool = False,
+    verify_content: bool = True,
+    url: str | None = None,
+    sha256: str | None = None,
+    timeout: float = 30.0,
+    n_retries: int = 3,
+    delay: float = 1.0,
+) -> Any:
+    """Fetch one of the benchmark sets of Andrews, Tsochantaridis & Hofmann (2003).
+
+    ====================================== ====  ==============  ========  =================
+    name                                   bags  instances       features  what a bag is
+    ====================================== ====  ==============  ========  =================
+    elephant, fox, tiger                   200   1391,1320,1220  230       image, of segments
+    musk1norm                              92    476             166       Musk1, scaled
+    trec1, trec2, trec3, trec7, trec10     400   about 3300      66000     text, of passages
+    ====================================== ====  ==============  ========  =================
+
+    Parameters
+    ----------
+    name : str, default="elephant"
+        One of the names above. The text sets come as CSR.
+    data_home : path-like, default=None
+        As for :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it,
+        as written by :func:`save_bags`, is taken in place of a download.
+    download_if_missing, return_X_y, verify_content, timeout, n_retries, delay
+        As for :func:`fetch_musk`.
+    url : str, default=None
+        A mirror of the authors' archive of MATLAB files, all sets in one.
+    sha256 : str, default=None
+        Checksum of the archive file at ``url``.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
+        As :func:`load_bags` returns it; ``target`` is 0 or 1.
+
+    References
+    ----------
+    S. Andrews, I. Tsochantaridis, T. Hofmann (2003). Support vector machines for
+    multiple-instance learning. Advances in Neural Information Processing Systems 15.
+
+    Examples
+    --------
+    >>> from milearn.datasets import fetch_andrews
+    >>> tiger = fetch_andrews("tiger")  # doctest: +SKIP
+    >>> tiger.data  # doctest: +SKIP
+    Bags(n_bags=200, n_instances=1220, n_features=230, sizes=1..13, dtype=float64)
+    """
+    if name not in _ANDREWS:
+        raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
+    member, as_sparse, checksum = _ANDREWS[name]
+    local = get_data_home(data_home) / _local_name(name)
+    if url is None and local.is_file():
+        data = load_bags(local, dtype=np.float64, as_sparse=as_sparse)
+    else:
+        data = fetch_bags(
+            url or _ANDREWS_URL,
+            sha256=sha256,
+            member=member,
+            data_home=data_home,
+            download_if_missing=download_if_missing,
+            timeout=timeout,
+            n_retries=n_retries,
+            delay=delay,
+            format="mat",
+            as_sparse=as_sparse,
+        )
+        # They only count the bags, and the published names of the images are lost.
+        data.pop("bag_names", None)
+    if verify_content:
+        _verified(data, checksum, url or _ANDREWS_URL)
+    descr = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
+    return _finished(data, ["negative", "positive"], descr, return_X_y)
+
+
+def _local_name(name: str) -> Path:
+    if name.startswith("trec"):
+        return Path("trec9") / f"tst{name.removeprefix('trec')}.npz"
+    return Path(f"{name}.npz")

@@ -1,0 +1,421 @@
+"""``load_bags`` and ``save_bags``: one door for every file format of the field."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import Bunch
+
+from ..._bags import Bags
+from .._atomic import writing
+from .._errors import BagFileError
+from .arff import read_arff, write_arff
+from .c45 import read_c45, write_c45
+from .mat import read_mat, write_mat
+from .npz import read_npz, write_npz
+from .record import (
+    BAG_FIELDS,
+    FIELDS,
+    INSTANCE_FIELDS,
+    BagRecord,
+    encode_labels,
+)
+from .svmlight import read_svmlight, write_svmlight
+from .table import (
+    read_csv,
+    read_parquet,
+    write_csv,
+    write_parquet,
+)
+
+__all__ = ["load_bags", "save_bags"]
+
+_SUFFIXES = {
+    ".npz": "npz",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".data": "c45",
+    ".arff": "arff",
+    ".mat": "mat",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".svm": "svmlight",
+}
+_FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
+
+# The reader of each format, and the options of load_bags that mean something to it.
+_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "missing")
+_READERS: dict[str, tuple[Callable[..., BagRecord], tuple[str, ...]]] = {
+    "npz": (read_npz, ()),
+    "csv": (read_csv, (*_TABLE_OPTIONS, "delimiter")),
+    "tsv": (lambda path, **o: read_csv(path, **{"delimiter": "\t", **o}), _TABLE_OPTIONS),
+    "parquet": (read_parquet, _TABLE_OPTIONS),
+    "c45": (read_c45, ("names", "bag", "instance", "missing")),
+    "arff": (read_arff, ("bag", "label", "missing")),
+    "mat": (read_mat, ()),
+    "svmlight": (read_svmlight, ("n_features", "zero_based")),
+}
+
+
+def load_bags(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    return_X_y: bool = False,
+    dtype: Any = None,
+    as_sparse: bool | None = None,
+    bag: str | None = None,
+    label: str | None = None,
+    instance: str | None = None,
+    instance_label: str | None = None,
+    missing: str | None = None,
+    delimiter: str | None = None,
+    names: str | os.PathLike[str] | bool | None = None,
+    n_features: int | None = None,
+    zero_based: bool | str | None = None,
+) -> Any:
+    """Read bags from a file.
+
+    ========== ==================== ==============================================================
+    format     suffix               content
+    ========== ==================== ==============================================================
+    npz        .npz                 the layout of :func:`save_bags`; holds everything
+    csv, tsv   .csv, .tsv           one row an instance, a header line, a column that names the bag
+    parquet    .parquet, .pq        the same table (needs pyarrow)
+    c45        .data, with .names   UCI archive, as for Musk
+    arff       .arff                WEKA, one relational attribute
+    mat        .mat                 Andrews' MATLAB files: features, bag_ids, labels
+    svmlight   .svmlight, .libsvm,  ``label qid:bag index:value``, and Andrews'
+               .svm                 ``instance:bag:label index:value``
+    ========== ==================== ==============================================================
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    format : str, default=None
+        One of the formats above; told from the suffix, else from the content, when None.
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    dtype : {float64, float32}, default=None
+        Type of the instances; what the file holds when None (float64 for text).
+    as_sparse : bool, default=None
+        CSR instances (True), dense ones (False), or as the file stores them (None).
+    bag, label, instance, instance_label : str, default=None
+        Names of the columns that hold the bag, its label, the name of the instance and the label
+        of the instance. For tables the default is the name of the parameter, and all but ``bag``
+        may be absent; C4.5 takes the first two discrete columns for bag and instance; ARFF takes
+        the attribute before the relation for the bag and the last one for the label.
+    missing : {"error", "nan"}, default="error"
+        For csv, tsv, parquet, c45 and arff: whether an empty or ``?`` feature value is refused
+        or becomes NaN. Estimators refuse NaN, so that an imputer has to come first.
+    delimiter : str, default=","
+        For csv.
+    names : path-like or False, default=None
+        For c45: the ``.names`` file; the one beside ``path`` when None. With False, or if there is
+        none, the columns are taken to be bag, instance, features, class.
+    n_features : int, default=None
+        For svmlight: number of columns, when the file does not say and its last ones are unused.
+    zero_based : bool or "auto", default="auto"
+        For svmlight: whether columns count from 0; "auto" says so when a 0 occurs.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
+        ``data`` : :class:`~milearn.Bags`; ``target`` : ndarray of shape (n_bags,), (n_bags,
+        n_labels), or None when the file has no labels. Labels stay as the file gives them when
+        they are numbers (int64 when whole); class names become codes 0, 1, ... into
+        ``target_names``; a missing label becomes NaN. Where the file knows them:
+        ``feature_names``, ``target_names``, ``bag_names``, ``instance_names``,
+        ``instance_labels``, ``instance_position``, ``split``, ``groups``, ``group_names``,
+        ``sample_weight``, ``bag_links``, ``bag_links_instance``. Always ``DESCR`` and ``filename``.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such file.
+    BagFileError
+        A ValueError: when the file is empty, truncated, of an unknown format, contradicts itself,
+        or holds a pickle. Pickles are never loaded.
+    ImportError
+        For Parquet without pyarrow.
+
+    See Also
+    --------
+    save_bags : Write bags to a file.
+    fetch_bags : Download a file and read it.
+
+    Notes
+    -----
+    In ARFF, a nominal attribute of the instances whose values are all numbers is read as these
+    numbers, any other one becomes a 0/1 column for each value, named ``attribute=value``.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from milearn.datasets import load_bags
+    >>> text = "bag,label,width,height\\nbox,1,2.5,3\\nbox,1,4,1\\ncan,0,0,7\\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "things.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write(text)
+    ...     things = load_bags(path)
+    >>> things.data
+    Bags(n_bags=2, n_instances=3, n_features=2, sizes=1..2, dtype=float64)
+    >>> things.target, things.bag_names
+    (array([1, 0]), array(['box', 'can'], dtype='<U3'))
+    """
+    path = Path(path)
+    if not path.is_file():
+        what = "this is a folder" if path.is_dir() else "there is no such file"
+        raise FileNotFoundError(f"{path}: {what}; check the path.")
+    form = _format_of(path, format, reading=True)
+    reader, takes = _READERS[form]
+    given = {
+        "bag": bag,
+        "label": label,
+        "instance": instance,
+        "instance_label": instance_label,
+        "missing": missing,
+        "delimiter": delimiter,
+        "names": names,
+        "n_features": n_features,
+        "zero_based": zero_based,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    for name in options:
+        if name not in takes:
+            raise BagFileError(
+                f"{path}: {name}= means nothing for the format {form!r}; leave it out, or pass "
+                "format= if this is another format."
+            )
+    if missing not in (None, "error", "nan"):
+        raise ValueError(f"missing={missing!r} is unknown; choose 'error' or 'nan'.")
+    record = reader(path, **options)
+    record.bags = _converted(record.bags, dtype, as_sparse)
+    if return_X_y:
+        return record.bags, record.target
+    return record.to_bunch(path)
+
+
+def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
+    matrix = bags.instances
+    if as_sparse is not None and as_sparse != sparse.issparse(matrix):
+        matrix = sparse.csr_array(matrix) if as_sparse else matrix.toarray()
+    if dtype is not None:
+        if np.dtype(dtype) not in (np.float32, np.float64):
+            raise ValueError(f"dtype={dtype!r} is not supported; choose float32 or float64.")
+        matrix = matrix.astype(dtype)
+    if matrix is bags.instances:
+        return bags
+    return bags.with_instances(matrix, feature_names=bags.feature_names)
+
+
+def _format_of(path: Path, format: str | None, *, reading: bool) -> str:
+    if format is not None:
+        if format not in _FORMATS:
+            raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(_FORMATS)}.")
+        return format
+    form = _SUFFIXES.get(path.suffix.lower())
+    if form is None and reading:
+        form = _sniffed(path)
+    if form is None:
+        raise BagFileError(
+            f"{path}: the format cannot be told from the suffix {path.suffix!r}"
+            + (" or the content" if reading else "")
+            + f"; pass format= as one of {', '.join(_FORMATS)}."
+        )
+    return form
+
+
+def _sniffed(path: Path) -> str | None:
+    """The format by its first bytes, for files whose suffix says nothing."""
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if head.startswith(b"PK"):
+        return "npz"
+    if head.startswith(b"MATLAB 5.0"):
+        return "mat"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if b"@relation" in head.lower():
+        return "arff"
+    if b" qid:" in head:
+        return "svmlight"
+    return None
+
+
+def save_bags(
+    path: str | os.PathLike[str],
+    X: Any,
+    y: Any = None,
+    *,
+    format: str | None = None,
+    target_names: Any = None,
+    bag_names: Any = None,
+    instance_names: Any = None,
+    instance_labels: Any = None,
+    instance_position: Any = None,
+    split: Any = None,
+    groups: Any = None,
+    group_names: Any = None,
+    sample_weight: Any = None,
+    bag_links: Any = None,
+    bag_links_instance: Any = None,
+    descr: str = "",
+) -> None:
+    """Write bags to a file that appears only when it is complete.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; for c45 the ``.data`` file, beside which a ``.names`` file is written.
+    X : Bags, Bunch, or sequence of 2-D arrays
+        The bags. A Bunch, as :func:`load_bags` returns it, brings its labels and all else along.
+    y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
+        Labels. Strings become codes into ``target_names``, which are the sorted strings when
+        not given.
+    format : str, default=None
+        One of the formats of :func:`load_bags`; told from the suffix when None.
+    target_names : array-like of str, default=None
+        Names of the classes 0, 1, ... of an integer ``y``.
+    bag_names : array-like of shape (n_bags,), default=None
+    instance_names, instance_labels, instance_position : array-like of shape (n_instances,), \
+default=None
+    split, groups : array-like of shape (n_bags,), default=None
+        Published part (0 = training, 1 = test), and codes into ``group_names``.
+    group_names : array-like of str, default=None
+    sample_weight : array-like of shape (n_bags,), default=None
+        Weights of the bags, which ARFF knows too.
+    bag_links : array-like of shape (2, n_links), default=None
+        Source and target bag of each directed link.
+    bag_links_instance : array-like of shape (n_links,), default=None
+        Row of the instance in which the link stands.
+    descr : str, default=""
+        Free text, npz only.
+
+    Raises
+    ------
+    BagFileError
+        When the format cannot hold what it is given: nothing is dropped silently, and the file
+        that was there before stays as it was. Only npz holds everything, value for value and in
+        its own type; csv, tsv, parquet and c45 hold dense instances only.
+
+    See Also
+    --------
+    load_bags : Read bags from a file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from milearn.datasets import load_bags, make_bags, save_bags
+    >>> X, y = make_bags(n_bags=6, n_features=3, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "bags.arff")
+    ...     save_bags(path, X, y)
+    ...     again = load_bags(path)
+    >>> bool((again.data.instances == X.instances).all())
+    True
+    """
+    path = Path(path)
+    form = _format_of(path, format, reading=False)
+    given = {
+        "target_names": target_names,
+        "bag_names": bag_names,
+        "instance_names": instance_names,
+        "instance_labels": instance_labels,
+        "instance_position": instance_position,
+        "split": split,
+        "groups": groups,
+        "group_names": group_names,
+        "sample_weight": sample_weight,
+        "bag_links": bag_links,
+        "bag_links_instance": bag_links_instance,
+    }
+    record = _record_of(path, X, y, given, descr)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+    if form == "c45":
+        with writing(path, path.with_suffix(".names")) as (rows, names):
+            write_c45(path, rows, names, record)
+        return
+    with writing(path) as (file,):
+        if form == "npz":
+            write_npz(path, file, record)
+        elif form in ("csv", "tsv"):
+            write_csv(path, file, record, delimiter="," if form == "csv" else "\t", form=form)
+        elif form == "parquet":
+            write_parquet(path, file, record)
+        elif form == "arff":
+            write_arff(path, file, record)
+        elif form == "mat":
+            write_mat(path, file, record)
+        else:
+            write_svmlight(path, file, record)
+
+
+def _record_of(path: Path, X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
+    if isinstance(X, Bunch):
+        for name in FIELDS:
+            if given[name] is None and X.get(name) is not None:
+                given[name] = X[name]
+        y = X.get("target") if y is None else y
+        bags = X["data"]
+    else:
+        bags = X
+    if not isinstance(bags, Bags):
+        bags = Bags.from_list(bags)
+    if len(bags) == 0:
+        raise BagFileError(f"{path}: there are no bags to write; pass at least one.")
+    target = None
+    if y is not None:
+        target, found = _coded(y, given["target_names"])
+        if found is not None:
+            given["target_names"] = found
+        if target.ndim == 0 or len(target) != len(bags):
+            raise ValueError(f"y has shape {target.shape} but there are {len(bags)} bags.")
+    fields = {name: _plain(value) for name, value in given.items() if value is not None}
+    for name, values in fields.items():
+        expected = {
+            **dict.fromkeys(BAG_FIELDS, len(bags)),
+            **dict.fromkeys(INSTANCE_FIELDS, bags.n_instances),
+        }.get(name)
+        if expected is not None and values.shape[:1] != (expected,):
+            raise ValueError(f"{name} has shape {values.shape} but {expected} entries are needed.")
+    _check_codes(target, fields)
+    return BagRecord(bags, target, fields, descr)
+
+
+def _coded(y: Any, target_names: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    target = np.asarray(y)
+    if target.dtype.kind not in "OUS":
+        return target, None
+    declared = None if target_names is None else [str(name) for name in target_names]
+    unknown = sorted({str(value) for value in target.ravel()} - set(declared or []) - {"None"})
+    if declared is not None and unknown:
+        raise ValueError(f"y holds {unknown[0]!r}, which is not among target_names.")
+    return encode_labels(target.tolist(), declared)
+
+
+def _plain(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return array.astype(str) if array.dtype.hasobject else array
+
+
+def _check_codes(target: np.ndarray | None, fields: dict[str, Any]) -> None:
+    names = fields.get("target_names")
+    if target is None or names is None or target.ndim != 1:
+        return
+    known = target[~np.isnan(target)] if target.dtype.kind == "f" else target
+    if len(known) and (known.min() < 0 or known.max() >= len(names) or (known % 1 != 0).any()):
+        raise ValueError(
+            f"y runs from {known.min()} to {known.max()}, but with {len(names)} target_names the "
+            f"labels are the codes 0 to {len(names) - 1}."
+        )

@@ -1,0 +1,286 @@
+"""Generated bags for classification."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from sklearn.utils import check_random_state
+
+from ..._bags import Bags
+
+__all__ = ["make_bags"]
+
+
+def make_bags(
+    n_bags: int = 100,
+    n_features: int = 10,
+    *,
+    bag_size: int | tuple[int, int] | float = (5, 15),
+    n_concepts: int = 1,
+    concept_rule: str = "any",
+    concept_centers: Any = None,
+    concept_distance: float = 5.0,
+    concept_scale: float = 1.0,
+    witness_rate: float = 0.2,
+    n_distractors: int = 0,
+    distractor_rate: float = 0.2,
+    poison_rate: float = 0.0,
+    positive_fraction: float = 0.5,
+    flip_y: float = 0.0,
+    sparse: bool = False,
+    density: float = 0.05,
+    random_state: Any = None,
+    return_instance_labels: bool = False,
+) -> Any:
+    """Random bags for classification, with known witnesses.
+
+    Background instances are standard normal. Clusters stand ``concept_distance`` away from the
+    origin in directions of their own: concepts, whose instances (the witnesses) make a bag
+    positive; distractors, which occur in bags of both classes; and poison, which occurs in
+    negative bags only and tempts a model to take its absence for a reason.
+
+    Parameters
+    ----------
+    n_bags : int, default=100
+        Number of bags.
+    n_features : int, default=10
+        Number of features.
+    bag_size : int, (int, int) or float, default=(5, 15)
+        Instances in a bag: a fixed number, a range from which sizes are drawn uniformly (both ends
+        included), or, when a float, the mean of one plus a Poisson number.
+    n_concepts : int, default=1
+        Number of concepts.
+    concept_rule : {"any", "all"}, default="any"
+        Whether a positive bag has witnesses of some concept, or of every one. With "all", negative
+        bags hold as many instances of concepts as positive ones but lack at least one concept.
+    concept_centers : array-like of shape (n_concepts, n_features), default=None
+        Where the concepts stand; random directions when None.
+    concept_distance : float, default=5.0
+        Distance of all drawn clusters from the origin, in standard deviations of the background.
+    concept_scale : float, default=1.0
+        Standard deviation of a cluster about its centre. With ``sparse=True`` the background of
+        an instance is scaled by it.
+    witness_rate : float, default=0.2
+        Expected fraction of witnesses in a positive bag, which has at least one (of each concept
+        that it needs).
+    n_distractors : int, default=0
+        Number of distracting clusters.
+    distractor_rate : float, default=0.2
+        Probability that an instance that is no witness comes from a distractor.
+    poison_rate : float, default=0.0
+        Probability that a negative bag holds an instance of the poison cluster.
+    positive_fraction : float, default=0.5
+        Fraction of positive bags; rounded to the nearest number of bags.
+    flip_y : float, default=0.0
+        Fraction of bags whose label is exchanged afterwards.
+    sparse : bool, default=False
+        CSR instances: non-negative, with about ``density`` of the features used, as in texts.
+    density : float, default=0.05
+        Fraction of features that an instance uses when ``sparse``.
+    random_state : int, RandomState instance or None, default=None
+        Pass an int for the same bags in every call.
+    return_instance_labels : bool, default=False
+        Return the instance labels too.
+
+    Returns
+    -------
+    X : Bags
+    y : ndarray of shape (n_bags,), 0 or 1
+    instance_labels : ndarray of shape (n_instances,), 1 for witnesses
+        Only with ``return_instance_labels=True``. With ``concept_rule="all"`` instances of a
+        concept in negative bags are marked too: which concept an instance belongs to does not
+        depend on its bag. Label noise leaves them as they are.
+
+    Raises
+    ------
+    ValueError
+        When a parameter is out of its range.
+
+    See Also
+    --------
+    make_single_concept, make_threshold_concepts, make_false_frequency : Tests of the
+        multiple-instance assumption.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> X, y, witnesses = make_bags(
+    ...     n_bags=20, n_features=4, random_state=0, return_instance_labels=True
+    ... )
+    >>> X
+    Bags(n_bags=20, n_instances=192, n_features=4, sizes=5..14, dtype=float64)
+    >>> int(y.sum()), int(witnesses[y[X.bag_index] == 0].sum())
+    (10, 0)
+    """
+    _check_parameters(locals())
+    rng = check_random_state(random_state)
+    y = np.zeros(n_bags, dtype=np.int64)
+    y[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1
+    needed = n_concepts if concept_rule == "all" else 1
+    sizes = _drawn_sizes(n_bags, bag_size, rng, at_least=needed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+
+    # Cluster of each instance: 0 the background, then concepts, distractors, poison.
+    cluster = np.zeros(offsets[-1], dtype=np.intp)
+    for bag, size in enumerate(sizes):
+        block = np.zeros(size, dtype=np.intp)
+        if n_distractors:
+            hit = rng.random_sample(size) < distractor_rate
+            block[hit] = 1 + n_concepts + rng.randint(n_distractors, size=hit.sum())
+        places = rng.permutation(size)
+        concepts = _concepts_of_bag(bool(y[bag]), int(size), n_concepts, needed, witness_rate, rng)
+        block[places[: len(concepts)]] = concepts
+        if not y[bag] and len(concepts) < size and rng.random_sample() < poison_rate:
+            block[places[-1]] = 1 + n_concepts + n_distractors
+        cluster[offsets[bag] : offsets[bag + 1]] = block
+
+    build = _sparse_instances if sparse else _dense_instances
+    instances = build(
+        cluster,
+        n_features,
+        concept_centers,
+        (n_concepts, n_distractors),
+        (concept_distance, concept_scale, density),
+        rng,
+    )
+    flipped = rng.permutation(n_bags)[: int(np.rint(flip_y * n_bags))]
+    y[flipped] = 1 - y[flipped]
+    X = Bags(instances, offsets)
+    if return_instance_labels:
+        return X, y, ((cluster >= 1) & (cluster <= n_concepts)).astype(np.int64)
+    return X, y
+
+
+def _check_parameters(given: dict[str, Any]) -> None:
+    for name, least in (("n_bags", 1), ("n_features", 1), ("n_concepts", 1), ("n_distractors", 0)):
+        value = given[name]
+        if not isinstance(value, numbers.Integral) or value < least:
+            raise ValueError(f"{name}={value!r} is out of range; it must be an integer >= {least}.")
+    for name in (
+        "witness_rate",
+        "distractor_rate",
+        "poison_rate",
+        "positive_fraction",
+        "flip_y",
+    ):
+        if not 0 <= given[name] <= 1:
+            raise ValueError(f"{name}={given[name]!r} is out of range; it must lie in [0, 1].")
+    if not 0 < given["density"] <= 1:
+        raise ValueError(f"density={given['density']!r} is out of range; it must lie in (0, 1].")
+    if given["concept_rule"] not in ("any", "all"):
+        raise ValueError(
+            f"concept_rule={given['concept_rule']!r} is unknown; choose 'any' or 'all'."
+        )
+    if given["concept_rule"] == "all" and given["n_concepts"] < 2:
+        raise ValueError(
+            "concept_rule='all' asks for several concepts; raise n_concepts, or choose 'any'."
+        )
+    centers = given["concept_centers"]
+    if centers is not None:
+        shape = np.shape(centers)
+        if shape != (given["n_concepts"], given["n_features"]):
+            raise ValueError(
+                f"concept_centers has shape {shape}; it must be (n_concepts, n_features) = "
+                f"({given['n_concepts']}, {given['n_features']})."
+            )
+
+
+def _as_range(bag_size: int | tuple[int, int]) -> tuple[int, int]:
+    pair: tuple[Any, ...]
+    pair = tuple(bag_size) if isinstance(bag_size, (tuple, list)) else (bag_size, bag_size)
+    if len(pair) != 2 or not 1 <= pair[0] <= pair[1]:
+        raise ValueError(
+            f"bag_size={bag_size!r} is out of range; it must be a number >= 1 or an increasing "
+            "pair of such."
+        )
+    return int(pair[0]), int(pair[1])
+
+
+def _drawn_sizes(
+    n_bags: int,
+    bag_size: int | tuple[int, int] | float,
+    rng: np.random.RandomState,
+    at_least: int = 1,
+) -> np.ndarray:
+    if isinstance(bag_size, float):
+        if bag_size < 1:
+            raise ValueError(f"bag_size={bag_size!r} is out of range; a mean must be >= 1.")
+        return np.maximum(1 + rng.poisson(bag_size - 1, size=n_bags), at_least)
+    low, high = _as_range(bag_size)
+    if low < at_least:
+        raise ValueError(
+            f"bag_size={bag_size!r} leaves no room for one witness of each of {at_least} concepts; "
+            "make the bags larger."
+        )
+    return rng.randint(low, high + 1, size=n_bags)
+
+
+def _concepts_of_bag(
+    positive: bool,
+    size: int,
+    n_concepts: int,
+    needed: int,
+    witness_rate: float,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """The concepts (1, 2, ...) of the witnesses of a bag."""
+    if not positive and needed == 1:
+        return np.zeros(0, dtype=np.intp)
+    count = max(needed, rng.binomial(size, witness_rate))
+    if needed == 1:
+        return 1 + rng.randint(n_concepts, size=count)
+    if positive:
+        return np.concatenate(
+            [1 + rng.permutation(n_concepts), 1 + rng.randint(n_concepts, size=count - needed)]
+        )
+    # As many instances as in a positive bag, so that their number gives nothing away.
+    present = rng.permutation(n_concepts)[: rng.randint(1, n_concepts)]
+    return 1 + rng.choice(present, size=count)
+
+
+def _dense_instances(
+    cluster: np.ndarray,
+    n_features: int,
+    concept_centers: Any,
+    counts: tuple[int, int],
+    shape: tuple[float, float, float],
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    (n_concepts, n_distractors), (distance, scale, _) = counts, shape
+    n_clusters = 1 + n_concepts + n_distractors + 1
+    directions = rng.standard_normal((n_clusters, n_features))
+    centers = distance * directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    centers[0] = 0.0
+    if concept_centers is not None:
+        centers[1 : 1 + n_concepts] = concept_centers
+    noise = rng.standard_normal((len(cluster), n_features))
+    noise[cluster > 0] *= scale
+    return noise + centers[cluster]
+
+
+def _sparse_instances(
+    cluster: np.ndarray,
+    n_features: int,
+    concept_centers: Any,
+    counts: tuple[int, int],
+    shape: tuple[float, float, float],
+    rng: np.random.RandomState,
+) -> csr_array:
+    (n_concepts, n_distractors), (distance, scale, density) = counts, shape
+    n_clusters = 1 + n_concepts + n_distractors + 1
+    used = max(1, int(np.rint(density * n_features)))
+    centers = np.zeros((n_clusters, n_features))
+    for row in centers[1:]:
+        row[rng.permutation(n_features)[:used]] = distance / np.sqrt(used)
+    if concept_centers is not None:
+        centers[1 : 1 + n_concepts] = concept_centers
+    size = 1 + rng.binomial(n_features - 1, density, size=len(cluster))
+    rows = np.repeat(np.arange(len(cluster)), size)
+    columns = rng.randint(n_features, size=len(rows))
+    values = np.abs(rng.standard_normal(len(rows))) * np.where(cluster[rows] > 0, scale, 1.0)
+    # A column that is drawn twice for an instance adds up, as words of a text do.
+    noise = csr_array((values, (rows, columns)), shape=(len(cluster), n_features))
+    return csr_array(noise + csr_array(centers)[cluster])

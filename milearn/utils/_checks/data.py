@@ -1,0 +1,92 @@
+"""Tiny data sets for the checks of estimators: one dictionary, {input kind} x {task}."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags import Bags
+from ..._bags.segments import segment_max
+
+__all__ = ["KINDS", "PROBLEMS", "TASKS", "Problem"]
+
+TASKS = ("binary", "multiclass", "regression", "unsupervised")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Bags and targets for one check; ``y`` is None for the unsupervised task."""
+
+    kind: str
+    task: str
+    X: Bags
+    y: Any
+
+
+def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
+    """Two dozen bags in which one instance tells the label, far from any boundary."""
+    rng = np.random.default_rng(7)
+    n_bags = 24
+    sizes = rng.integers(1, 5, size=n_bags) if size is None else np.full(n_bags, size)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    instances = 0.5 * rng.normal(size=(offsets[-1], 3))
+    # Entries that are zero make the sparse matrix sparse.
+    instances[rng.random(instances.shape) < 0.2] = 0.0
+    y = rng.permutation(np.arange(n_bags) % (3 if task == "multiclass" else 2))
+    told = offsets[:-1] + rng.integers(0, sizes)
+    if task == "multiclass":
+        # Every class has its own sign: one that is all noise has no unique solution.
+        instances[told, y] += 3.0
+    else:
+        instances[told[y == 1], 0] += 3.0
+    bags = Bags(instances, offsets)
+    if task == "regression":
+        return bags, segment_max(instances @ np.array([1.0, 0.5, -0.5]), offsets)
+    return bags, y
+
+
+def _sparse(task: str) -> tuple[Bags, np.ndarray]:
+    bags, y = _dense(task)
+    return bags.with_instances(sparse.csr_array(bags.instances)), y
+
+
+def _graphs(task: str) -> tuple[Bags, np.ndarray]:
+    bags, y = _dense(task)
+    return (
+        Bags(
+            bags.instances,
+            bags.offsets,
+            bag_graph=_ring(len(bags)),
+            instance_graph=_ring(bags.n_instances),
+        ),
+        y,
+    )
+
+
+def _ring(n: int) -> sparse.csr_array:
+    rows = np.arange(n)
+    links = sparse.csr_array((np.ones(n), (rows, (rows + 1) % n)), shape=(n, n))
+    return links + links.T
+
+
+KINDS: dict[str, Callable[[str], tuple[Bags, np.ndarray]]] = {
+    "dense": _dense,
+    "sparse": _sparse,
+    "graphs": _graphs,
+    "equal": lambda task: _dense(task, size=3),
+    "singletons": lambda task: _dense(task, size=1),
+}
+
+
+def _problem(kind: str, task: str) -> Problem:
+    X, y = KINDS[kind](task)
+    return Problem(kind, task, X, None if task == "unsupervised" else y)
+
+
+PROBLEMS: dict[tuple[str, str], Problem] = {
+    (kind, task): _problem(kind, task) for kind in KINDS for task in TASKS
+}

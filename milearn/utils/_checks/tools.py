@@ -1,0 +1,176 @@
+"""What the checks of estimators share: fits and outputs that can be compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier, is_clusterer
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from ..._bags import Bags
+from .data import Problem
+
+BAG_METHODS = ("predict", "decision_function", "predict_proba", "score_samples", "transform")
+INSTANCE_METHODS = ("instance_decision_function", "predict_instances")
+SCORES = ("decision_function", "instance_decision_function", "predict_proba")
+
+# How far two fits may differ, relative to the largest score: solvers stop by a tolerance.
+REFIT = 1e-3
+SAME = 1e-8
+
+Outputs = dict[str, tuple[str, np.ndarray]]
+
+
+def fresh(estimator: Any, **parameters: Any) -> Any:
+    """A clone with a fixed seed and a tolerance tight enough to compare two fits."""
+    estimator = clone(estimator)
+    known = estimator.get_params()
+    if "random_state" in known:
+        parameters.setdefault("random_state", 0)
+    if isinstance(known.get("tol"), float):
+        parameters.setdefault("tol", min(known["tol"], 1e-6))
+    return estimator.set_params(**parameters)
+
+
+def fitted_on(estimator: Any, X: Any, y: Any, **parameters: Any) -> Any:
+    """A fresh clone, fitted; ``y`` is None for the unsupervised task."""
+    estimator = fresh(estimator, **parameters)
+    return estimator.fit(X) if y is None else estimator.fit(X, y)
+
+
+def outputs_of(estimator: Any, X: Any) -> Outputs:
+    """What each method returns for ``X``: whether it is per bag or instance, and the array."""
+    found: Outputs = {}
+    for method in BAG_METHODS + INSTANCE_METHODS:
+        if not hasattr(estimator, method):
+            continue
+        value = getattr(estimator, method)(X)
+        level = "instance" if isinstance(value, Bags) or method in INSTANCE_METHODS else "bag"
+        found[method] = level, plain(value)
+    return found
+
+
+def plain(value: Any) -> np.ndarray:
+    """Bags, sparse matrices and frames as one dense array."""
+    value = value.instances if isinstance(value, Bags) else value
+    return value.toarray() if sparse.issparse(value) else np.asarray(value)
+
+
+def fit_outputs(estimator: Any, X: Any) -> Outputs:
+    """Outputs as two fits can be compared by them."""
+    found = outputs_of(estimator, X)
+    if is_clusterer(estimator):
+        # Clusters have no names: compare which bags share one.
+        if hasattr(estimator, "labels_"):
+            found["labels_"] = "bag", np.asarray(estimator.labels_)
+        for name in ("labels_", "predict", "predict_instances"):
+            if name in found:
+                level, labels = found[name]
+                found[name] = level, (labels[:, None] == labels[None, :]).astype(float)
+    elif is_classifier(estimator) and any(name in found for name in SCORES):
+        # A score near the boundary may fall to either side; the scores themselves are compared.
+        found.pop("predict", None)
+        found.pop("predict_instances", None)
+    return found
+
+
+def assert_close(left: Outputs, right: Outputs, tolerance: float, what: str) -> None:
+    assert set(left) == set(right), f"{what}: methods differ, {sorted(left)} and {sorted(right)}"
+    for method, (_, mine) in left.items():
+        other = right[method][1]
+        assert mine.shape == other.shape, (
+            f"{what}: {method} has shape {other.shape} instead of {mine.shape}"
+        )
+        if mine.dtype.kind != "f" or other.dtype.kind != "f":
+            same = mine == other
+            assert same.all(), f"{what}: {method} differs in {int((~same).sum())} entries"
+            continue
+        scale = max(1.0, float(np.abs(mine).max(initial=0.0)))
+        largest = float(np.abs(mine - other).max(initial=0.0)) / scale
+        assert largest <= tolerance, (
+            f"{what}: {method} differs by {largest:.2g}, relative to its largest value; "
+            f"{tolerance:.2g} is allowed"
+        )
+
+
+def taken(outputs: Outputs, bags: np.ndarray, rows: np.ndarray) -> Outputs:
+    """The outputs of the given bags and rows; both axes where bags are compared in pairs."""
+    found: Outputs = {}
+    for method, (level, values) in outputs.items():
+        picked = bags if level == "bag" else rows
+        pairs = method in ("labels_", "predict", "predict_instances") and values.ndim == 2
+        found[method] = level, values[np.ix_(picked, picked)] if pairs else values[picked]
+    return found
+
+
+def is_random(estimator: Any, problem: Problem) -> bool:
+    """Whether the seed changes the fit: then a new order of the data is a new draw."""
+    if "random_state" not in estimator.get_params():
+        return bool(get_tags(estimator).non_deterministic)
+    draws = [fitted_on(estimator, problem.X, problem.y, random_state=seed) for seed in (0, 1)]
+    try:
+        first, second = (fit_outputs(each, problem.X) for each in draws)
+        assert_close(first, second, SAME, "")
+    except AssertionError:
+        return True
+    return False
+
+
+def reordered(bags: Bags) -> tuple[Bags, np.ndarray]:
+    """The instances of each bag in another order, and the old row of each new row."""
+    rng = np.random.default_rng(1)
+    blocks = [np.arange(*pair) for pair in zip(bags.offsets[:-1], bags.offsets[1:], strict=True)]
+    rows = np.concatenate([rng.permutation(block) for block in blocks])
+    links = bags.instance_graph
+    moved = Bags(
+        bags.instances[rows],
+        bags.offsets,
+        bag_graph=bags.bag_graph,
+        instance_graph=None if links is None else links[rows][:, rows],
+    )
+    return moved, rows
+
+
+def rows_of(bags: Bags, positions: np.ndarray) -> np.ndarray:
+    """Rows of the instances of the given bags, in their order."""
+    parts = [np.arange(bags.offsets[bag], bags.offsets[bag + 1]) for bag in positions]
+    return np.concatenate(parts)
+
+
+def refuses(call: Callable[[], Any], kinds: Any, pattern: str, what: str) -> None:
+    """Fail unless the call raises one of the kinds with a message that matches the pattern."""
+    message = None
+    try:
+        call()
+    except kinds as error:
+        message = str(error)
+    except Exception as error:
+        raise AssertionError(
+            f"{what}: raised {type(error).__name__} ({error}) instead of a plain refusal"
+        ) from error
+    assert message is not None, f"{what}: was not refused"
+    assert re.search(pattern, message), (
+        f"{what}: the message {message!r} does not match {pattern!r}"
+    )
+
+
+def refuses_fit(
+    estimator: Any, X: Any, y: Any, kinds: Any, pattern: str, what: str, **parameters: Any
+) -> None:
+    """Fail unless ``fit`` refuses the input and leaves the estimator as it was, not fitted."""
+    estimator = fresh(estimator, **parameters)
+    fit = (lambda: estimator.fit(X)) if y is None else (lambda: estimator.fit(X, y))
+    refuses(fit, kinds, pattern, what)
+    if not get_tags(estimator).requires_fit:
+        return
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return
+    raise AssertionError(f"{what}: the refused fit left the estimator fitted")

@@ -1,0 +1,139 @@
+"""Reductions over bags against loops that cannot be wrong."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from milearn._bags.segments import (
+    bag_ranges,
+    gather_rows,
+    segment_argmax,
+    segment_index,
+    segment_max,
+    segment_mean,
+    segment_min,
+    segment_sum,
+)
+
+REDUCTIONS = {
+    segment_max: np.max,
+    segment_min: np.min,
+    segment_sum: np.sum,
+    segment_mean: np.mean,
+}
+
+
+def _case(seed: int, columns: int | None, dtype=np.float64, largest: int = 6):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, largest + 1, size=rng.integers(1, 30))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    shape = offsets[-1] if columns is None else (offsets[-1], columns)
+    # Few distinct values: ties in almost every case.
+    return rng.integers(-3, 4, size=shape).astype(dtype), offsets
+
+
+def _bags(values, offsets):
+    return [values[start:stop] for start, stop in pairwise(offsets)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("columns", [None, 1, 3])
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("function", REDUCTIONS, ids=lambda function: function.__name__)
+def test_reduction_equals_a_loop(function, seed, columns, dtype):
+    values, offsets = _case(seed, columns, dtype)
+    expected = np.stack([REDUCTIONS[function](block, axis=0) for block in _bags(values, offsets)])
+    result = function(values, offsets)
+    assert result.shape == expected.shape
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 3])
+@pytest.mark.parametrize("seed", range(20))
+def test_argmax_equals_a_loop_and_the_first_row_wins_a_tie(seed, columns):
+    values, offsets = _case(seed, columns)
+    expected = np.stack(
+        [
+            start + np.argmax(block, axis=0)
+            for start, block in zip(offsets[:-1], _bags(values, offsets), strict=True)
+        ]
+    )
+    np.testing.assert_array_equal(segment_argmax(values, offsets), expected)
+
+
+def test_first_of_equal_rows():
+    np.testing.assert_array_equal(segment_argmax(np.ones(6), np.array([0, 1, 4, 6])), [0, 1, 4])
+
+
+def test_a_value_of_another_bag_is_no_hit():
+    # The maximum of the second bag stands in the first one too.
+    values = np.array([2.0, 1.0, 1.0, 0.0])
+    np.testing.assert_array_equal(segment_argmax(values, np.array([0, 2, 4])), [0, 2])
+
+
+def test_nan_wins_inside_its_own_bag():
+    values = np.array([1.0, np.nan, 3.0, 4.0])
+    np.testing.assert_array_equal(segment_argmax(values, np.array([0, 2, 4])), [1, 3])
+
+
+def test_infinite_scores():
+    values = np.array([-np.inf, -np.inf, np.inf, 1.0])
+    offsets = np.array([0, 2, 4])
+    np.testing.assert_array_equal(segment_argmax(values, offsets), [0, 2])
+    np.testing.assert_array_equal(segment_max(values, offsets), [-np.inf, np.inf])
+
+
+def test_sum_of_a_mask_counts():
+    mask = np.array([True, True, False, True])
+    np.testing.assert_array_equal(segment_sum(mask, np.array([0, 3, 4])), [2, 1])
+
+
+def test_sum_of_small_integers_does_not_wrap():
+    values = np.full(4, 100, dtype=np.int8)
+    np.testing.assert_array_equal(segment_sum(values, np.array([0, 4])), [400])
+
+
+def test_mean_keeps_float32():
+    assert segment_mean(np.ones(3, dtype=np.float32), np.array([0, 1, 3])).dtype == np.float32
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 2)])
+@pytest.mark.parametrize("function", [*REDUCTIONS, segment_argmax], ids=lambda f: f.__name__)
+def test_no_bags(function, shape):
+    assert function(np.empty(shape), np.array([0])).shape == shape
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_index_equals_a_loop(seed):
+    values, offsets = _case(seed, None)
+    blocks = _bags(values, offsets)
+    expected = [bag for bag, block in enumerate(blocks) for _ in block]
+    np.testing.assert_array_equal(segment_index(offsets), expected)
+    assert segment_index(offsets).dtype == np.intp
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_gather_equals_a_loop(seed):
+    _, offsets = _case(seed, None)
+    rng = np.random.default_rng(seed)
+    picked = rng.integers(0, len(offsets) - 1, size=rng.integers(0, 12))
+    rows, gathered = gather_rows(offsets, picked)
+    blocks = [np.arange(offsets[bag], offsets[bag + 1]) for bag in picked]
+    np.testing.assert_array_equal(rows, np.concatenate([np.empty(0, np.intp), *blocks]))
+    np.testing.assert_array_equal(np.diff(gathered), [len(block) for block in blocks])
+    assert gathered[0] == 0
+
+
+@pytest.mark.parametrize("limit", [1, 4, 7, 1000])
+def test_bag_ranges_cover_all_bags_within_the_limit(limit):
+    for seed in range(5):
+        _, offsets = _case(seed, None)
+        ranges = list(bag_ranges(offsets, limit))
+        assert ranges[0][0] == 0
+        assert ranges[-1][1] == len(offsets) - 1
+        assert all(left[1] == right[0] for left, right in pairwise(ranges))
+        for first, last in ranges:
+            assert last - first == 1 or offsets[last] - offsets[first] <= limit

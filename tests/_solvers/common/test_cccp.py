@@ -1,0 +1,86 @@
+"""The outer loop on problems whose steps are scripted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from milearn._solvers.common.cccp import cccp
+
+
+@dataclass
+class Scripted:
+    objective: float
+    gap: float
+    linearisation: np.ndarray
+
+
+def run(objectives, *, states=None, tol=1e-6, max_iter=50, gaps=None):
+    """Steps that return the given objectives; each call consumes one."""
+    calls = []
+
+    def step(linearisation, before, inner_tol):
+        number = len(calls)
+        calls.append(inner_tol)
+        state = number + 1 if states is None else states[number]
+        gap = 0.0 if gaps is None else gaps[number]
+        return Scripted(objectives[number], gap, np.array([state]))
+
+    result = cccp(step, np.array([0]), tol=tol, max_iter=max_iter, inner_tol=1e-7)
+    return result, calls
+
+
+def test_stops_at_a_fixed_point():
+    result, calls = run([5.0, 4.0, 3.0], states=[1, 2, 2])
+    assert result.converged
+    assert result.n_iter == len(calls) == 3
+    assert result.history == [5.0, 4.0, 3.0]
+
+
+def test_stops_when_the_decrease_is_small():
+    result, _ = run([5.0, 4.0, 4.0 - 1e-9, 3.0])
+    assert result.converged
+    assert result.history == [5.0, 4.0, 4.0 - 1e-9]
+
+
+def test_max_iter_is_not_convergence():
+    result, _ = run([5.0, 4.0, 3.0], max_iter=2)
+    assert not result.converged
+    assert result.n_iter == 2
+
+
+def test_a_rise_tightens_the_precision_and_repeats_the_step():
+    # The second step rises because it is inexact; the tighter one is lower.
+    result, calls = run([5.0, 5.1, 4.0, 3.9], states=[1, 2, 2, 2], gaps=[0, 0.2, 0, 0])
+    assert calls[:3] == [1e-7, 1e-7, 1e-9]
+    assert result.history == [5.0, 4.0, 3.9]
+
+
+def test_a_rise_that_stays_keeps_the_point_before():
+    result, _ = run([5.0, 5.1], states=[1, 2], gaps=[0.0, 0.0])
+    assert result.converged
+    assert result.point.objective == 5.0
+    assert result.history == [5.0, 5.0]
+
+
+def test_the_callback_sees_every_step_and_may_stop():
+    seen = []
+
+    def step(linearisation, before, inner_tol):
+        return Scripted(10.0 - len(seen), 0.0, linearisation + 1)
+
+    def stop_at_three(iteration, objective):
+        seen.append((iteration, objective))
+        return iteration == 3
+
+    result = cccp(
+        step,
+        np.array([0]),
+        tol=1e-9,
+        max_iter=50,
+        inner_tol=1e-7,
+        on_iteration=stop_at_three,
+    )
+    assert [iteration for iteration, _ in seen] == [1, 2, 3]
+    assert not result.converged

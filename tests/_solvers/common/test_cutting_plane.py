@@ -1,0 +1,278 @@
+"""The cutting plane equals the whole convex problem as cvxpy states and solves it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from milearn._solvers.common import cutting_plane as _cutting_plane
+from milearn._solvers.common.cutting_plane import _Model, cutting_plane
+from milearn._solvers.common.qp import rough_qp, solve_qp
+
+
+class Risks:
+    """Sums of hinges max(0, a + g'w + h b), one sum a risk."""
+
+    def __init__(self, seed, n_risks=2, n_terms=12, dim=4, n_free=1):
+        rng = np.random.default_rng(seed)
+        self.g = rng.normal(size=(n_risks, n_terms, dim))
+        self.h = rng.normal(size=(n_risks, n_terms, n_free))
+        self.a = rng.normal(size=(n_risks, n_terms)) + 1.0
+        self.dim, self.n_free = dim, n_free
+        self.calls = 0
+
+    def __call__(self, w, b):
+        self.calls += 1
+        terms = self.a + self.g @ w + self.h @ b
+        on = terms > 0
+        return (
+            np.where(on, terms, 0).sum(axis=1),
+            (on[:, :, None] * self.g).sum(axis=1),
+            (on[:, :, None] * self.h).sum(axis=1),
+        )
+
+    def value(self, costs, w, b):
+        return 0.5 * w @ w + costs @ self(w, b)[0]
+
+    def optimum(self, costs, hard=None, hard_bound=0.0):
+        w = cp.Variable(self.dim)
+        b = cp.Variable(self.n_free) if self.n_free else np.zeros(0)
+        total = 0.5 * cp.sum_squares(w)
+        for cost, a, g, h in zip(costs, self.a, self.g, self.h, strict=True):
+            line = a + g @ w + (h @ b if self.n_free else 0)
+            total += cost * cp.sum(cp.pos(line))
+        constraints = [] if hard is None else [cp.abs(hard @ w) <= hard_bound]
+        problem = cp.Problem(cp.Minimize(total), constraints)
+        problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-11, tol_gap_abs=1e-11, tol_feas=1e-11)
+        return problem.value
+
+
+@pytest.mark.parametrize("n_free", [0, 1])
+@pytest.mark.parametrize("n_risks", [1, 2, 5])
+@pytest.mark.parametrize("cost", [0.01, 1.0, 100.0])
+def test_equals_cvxpy(n_free, n_risks, cost):
+    for seed in range(3):
+        risks = Risks(seed, n_risks, n_free=n_free)
+        costs = cost * np.linspace(0.5, 2.0, n_risks)
+        result = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=n_free)
+        expected = risks.optimum(costs)
+        assert result.converged
+        assert result.objective == pytest.approx(expected, rel=1e-7)
+        assert result.objective == pytest.approx(risks.value(costs, result.w, result.b), rel=1e-12)
+        assert result.lower_bound <= result.objective * (1 + 1e-9)
+        assert result.gap <= 1e-9 * costs.sum() + 1e-9 * result.objective
+        assert (result.violations <= 1e-9 + 1e-12 * result.values).all()
+
+
+@pytest.mark.parametrize("hard_bound", [0.0, 0.1, 5.0])
+def test_hard_constraints_hold_and_the_optimum_is_that_of_cvxpy(hard_bound):
+    rng = np.random.default_rng(7)
+    for seed in range(3):
+        risks = Risks(seed, n_free=0)
+        hard, costs = rng.normal(size=(2, risks.dim)), np.array([1.0, 3.0])
+        result = cutting_plane(risks, risks.dim, costs, tols=1e-9, hard=hard, hard_bound=hard_bound)
+        assert np.abs(hard @ result.w).max() <= hard_bound + 1e-9
+        assert result.objective == pytest.approx(risks.optimum(costs, hard, hard_bound), rel=1e-7)
+
+
+def test_every_lower_bound_lies_under_the_optimum():
+    risks = Risks(0)
+    costs = np.ones(2)
+    expected = risks.optimum(costs)
+    bounds = [
+        cutting_plane(risks, risks.dim, costs, tols=0.0, n_free=1, max_iter=k).lower_bound
+        for k in range(1, 12)
+    ]
+    assert bounds[0] == 0.0
+    assert np.diff(bounds).min() >= 0
+    assert max(bounds) <= expected * (1 + 1e-9)
+
+
+def test_precisions_are_kept_by_each_risk_on_its_own():
+    risks = Risks(3, n_terms=60, dim=10)
+    loose = cutting_plane(risks, risks.dim, np.ones(2), tols=np.array([1e-8, 2.0]), n_free=1)
+    tight = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-8, n_free=1)
+    assert loose.converged
+    assert loose.violations[0] <= 1e-8 + 1e-12 * loose.values[0]
+    assert 1e-8 < loose.violations[1] <= 2.0
+    assert tight.gap < 1e-6 < loose.gap <= 1e-8 + 2.0
+
+
+def test_a_gap_asked_for_ends_the_run():
+    risks = Risks(3, n_terms=60, dim=10)
+    rough = cutting_plane(risks, risks.dim, np.ones(2), tols=0.0, n_free=1, gap_tol=1e-2)
+    assert rough.converged
+    assert rough.gap <= 1e-2 * rough.objective
+    assert rough.gap > 1e-6 * rough.objective
+
+
+def test_the_result_is_never_worse_than_the_start_and_history_never_rises():
+    risks = Risks(1, n_terms=40)
+    costs = np.ones(2)
+    best = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1)
+    again = cutting_plane(
+        risks, risks.dim, costs, tols=1e-9, n_free=1, start=(best.w, best.b), max_iter=3
+    )
+    assert again.objective <= best.objective
+    assert np.diff(best.history).max() <= 0
+    assert len(best.history) == best.n_iter
+    assert best.history[-1] == best.objective
+
+
+def test_a_run_cut_short_says_so():
+    risks = Risks(1, n_terms=40)
+    result = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, max_iter=2)
+    assert not result.converged
+    assert risks.calls == result.n_iter == 2
+    assert result.gap > 0
+
+
+def test_on_iteration_can_stop():
+    risks = Risks(1, n_terms=40)
+    seen = []
+
+    def stop(number, objective):
+        seen.append((number, objective))
+        return number == 3
+
+    result = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, on_iteration=stop)
+    assert [number for number, _ in seen] == [1, 2, 3]
+    assert not result.converged
+    assert [objective for _, objective in seen] == result.history
+
+
+def test_a_risk_without_weight_changes_nothing():
+    risks = Risks(2, n_risks=2)
+    both = cutting_plane(risks, risks.dim, np.array([1.0, 0.0]), tols=1e-9, n_free=1)
+    assert both.converged
+    assert both.objective == pytest.approx(risks.optimum(np.array([1.0, 0.0])), rel=1e-7)
+
+
+@pytest.mark.parametrize("tol", [0.5, 0.01, 1e-9])
+def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypatch):
+    calls = []
+
+    def counted(*args, **named):
+        calls.append(args)
+        return rough_qp(*args, **named)
+
+    monkeypatch.setattr(_cutting_plane, "rough_qp", counted)
+    for seed in range(4):
+        risks = Risks(seed, n_terms=50, dim=8, n_free=0)
+        costs = np.array([1.0, 20.0])
+        expected = risks.optimum(costs)
+        result = cutting_plane(risks, risks.dim, costs, tols=tol, n_free=0)
+        assert result.converged
+        assert result.gap <= costs.sum() * tol + 1e-7 * expected
+        assert result.lower_bound <= expected * (1 + 1e-9)
+        assert result.objective >= expected * (1 - 1e-9)
+    assert calls
+
+
+def test_forgetting_cuts_changes_the_way_but_not_the_end():
+    risks = Risks(4, n_terms=80, dim=12)
+    costs = np.array([0.3, 0.7])
+    kept = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=10_000)
+    few = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=3)
+    assert few.n_cuts < kept.n_cuts
+    assert few.converged
+    assert few.objective == pytest.approx(kept.objective, rel=1e-8)
+
+
+def test_a_problem_that_zero_solves():
+    def nothing(w, b):
+        return np.zeros(1), np.zeros((1, 3)), np.zeros((1, 1))
+
+    result = cutting_plane(nothing, 3, np.ones(1), tols=0.0, n_free=1)
+    assert result.converged
+    assert result.n_iter == 1
+    assert result.objective == result.gap == 0.0
+
+
+def test_a_risk_that_no_weight_can_lower():
+    def flat(w, b):
+        return np.ones(1), np.zeros((1, 3)), np.zeros((1, 0))
+
+    result = cutting_plane(flat, 3, np.array([2.0]), tols=1e-9)
+    assert result.converged
+    assert result.objective == 2.0
+    # A backend may leave its own rounding in the dual value.
+    assert result.lower_bound == pytest.approx(2.0, rel=1e-9)
+    assert (result.w == 0).all()
+
+
+def test_separable_data_with_a_free_intercept():
+    # Only the intercept is needed at first: the dual of the first cuts is w = 0, any b beyond.
+    x, y = np.array([[-1.0], [3.0]]), np.array([-1.0, 1.0])
+
+    def hinge(w, b):
+        margin = 1 - y * (x @ w + b)
+        on = margin > 0
+        return (
+            np.array([margin[on].sum()]),
+            -(y[on] @ x[on])[None, :],
+            -np.array([[y[on].sum()]]),
+        )
+
+    result = cutting_plane(hinge, 1, np.array([1e3]), tols=1e-12, n_free=1)
+    assert result.w == pytest.approx([0.5], rel=1e-9)
+    assert result.b == pytest.approx([-0.5], rel=1e-9)
+
+
+def test_intercept_is_the_nearest_minimiser_of_the_model():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        costs = rng.uniform(0.5, 2.0, size=2)
+        model = _Model(1, costs, 1, None, 0.0, 20, None)
+        for k in range(6):
+            # A steep line either way bounds the problem, so that there is a minimiser.
+            slope = (-3.0, 3.0)[k] if k < 2 else rng.normal()
+            model.add(k % 2, rng.normal(), np.zeros(1), slope, np.zeros(1), np.zeros(1))
+        near = rng.normal(scale=3.0, size=1)
+        found = model._intercept(np.zeros(1), near)
+
+        def value(b, model=model, costs=costs):
+            return costs @ model.slacks(np.zeros(1), np.array([b]))
+
+        grid = np.concatenate([np.linspace(-20, 20, 20001), near, found])
+        values = np.array([value(b) for b in grid])
+        assert value(found[0]) <= values.min() + 1e-9
+        optimal = grid[values <= values.min() + 1e-12]
+        assert abs(found[0] - near[0]) <= np.abs(optimal - near[0]).min() + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"n_free": 2}, "n_free=2: at most one"), ({"max_iter": 0}, "max_iter=0 must be at least 1")],
+)
+def test_wrong_arguments(options, message):
+    with pytest.raises(ValueError, match=message):
+        cutting_plane(Risks(0), 4, np.ones(2), **({"tols": 0.0, "n_free": 1} | options))
+
+
+def test_a_start_without_risk_is_not_taken_for_the_minimum():
+    # Far out on the right side every hinge is zero; the norm alone says that it is too far.
+    def hinge(w, b):
+        short = max(0.0, 1.0 - w[0])
+        return np.array([short]), np.array([[-float(short > 0), 0.0]]), np.zeros((1, 0))
+
+    start = np.array([5.0, 1.0]), np.zeros(0)
+    result = cutting_plane(hinge, 2, np.array([10.0]), tols=1e-9, start=start)
+    assert result.converged
+    assert result.objective == pytest.approx(0.5, rel=1e-7)
+    assert result.lower_bound == pytest.approx(0.5, rel=1e-7)
+
+
+def test_programs_are_solved_more_precisely_where_the_gap_asks_for_it(monkeypatch):
+    def rough(problem, *, tol, **options):
+        solution = solve_qp(problem, tol=tol, **options)
+        return dataclasses.replace(solution, x=(1.0 - 1e4 * tol) * solution.x)
+
+    monkeypatch.setattr(_cutting_plane, "solve_qp", rough)
+    risks = Risks(0, n_risks=1, dim=3)
+    result = cutting_plane(risks, 3, np.array([100.0]), tols=0.0, gap_tol=1e-8, n_free=1)
+    assert result.converged
+    assert result.gap <= 1e-8 * result.objective

@@ -1,0 +1,113 @@
+"""Kernel rows on demand against the whole matrix."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import rbf_kernel, sigmoid_kernel
+
+from milearn._solvers.common.gram import KernelGram, LinearGram, clipped_gram
+
+
+@pytest.fixture
+def instances():
+    return np.random.default_rng(0).normal(size=(40, 5))
+
+
+# Two patterns: the mean of the first three rows, and the fourth row.
+STARTS = np.array([0, 3, 4])
+MIXTURE = np.array([[1 / 3, 1 / 3, 1 / 3, 0], [0, 0, 0, 1]])
+
+
+def check_inner(gram, matrix, rows):
+    block = matrix[np.ix_(rows, rows)]
+    assert gram.inner((rows, None), (rows, None)) == pytest.approx(block)
+    assert gram.inner((rows[:2], None), (rows, None)) == pytest.approx(block[:2])
+    assert gram.inner((rows, STARTS), (rows, STARTS)) == pytest.approx(MIXTURE @ block @ MIXTURE.T)
+    assert gram.inner((rows, None), (rows, STARTS)) == pytest.approx(block @ MIXTURE.T)
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("cache_rows", [0, 10, 40])
+def test_kernel_gram_equals_the_whole_matrix(instances, cache_rows, as_sparse):
+    matrix = rbf_kernel(instances)
+    given = sparse.csr_array(instances) if as_sparse else instances
+    gram = KernelGram(given, rbf_kernel, cache_rows * 8 * 40)
+    for rows in (np.array([3, 1, 7, 3]), np.array([30, 2, 8, 9]), np.arange(36, 40)):
+        coef = np.array([1.0, -2.0, 0.0, 3.0])
+        check_inner(gram, matrix, rows)
+        assert gram.scores(rows, coef) == pytest.approx(coef @ matrix[rows])
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_linear_gram_equals_the_whole_matrix(instances, as_sparse):
+    matrix = instances @ instances.T
+    gram = LinearGram(sparse.csr_array(instances) if as_sparse else instances)
+    rows, coef = np.array([3, 1, 7, 3]), np.array([1.0, -2.0, 0.0, 3.0])
+    check_inner(gram, matrix, rows)
+    assert gram.scores(rows, coef) == pytest.approx(coef @ matrix[rows])
+
+
+def test_each_row_is_computed_once(instances):
+    counted = []
+
+    def kernel(left, right):
+        counted.append(len(left))
+        return rbf_kernel(left, right)
+
+    gram = KernelGram(instances, kernel, 10**6)
+    for rows in (np.array([1, 2, 3]), np.array([2, 3, 4])):
+        gram.inner((rows, None), (rows, None))
+    gram.scores(np.array([4, 1]), np.ones(2))
+    assert sum(counted) == 4
+
+
+def test_the_cache_keeps_within_its_share(instances):
+    gram = KernelGram(instances, rbf_kernel, 12 * 8 * 40)
+    for first in range(0, 40, 5):
+        gram.scores(np.arange(first, first + 5), np.ones(5))
+    assert gram._rows.nbytes <= 12 * 8 * 40
+
+
+def test_pickle_leaves_the_cache_behind(instances):
+    gram = KernelGram(instances, rbf_kernel, 10**6)
+    everything = (np.arange(40), None)
+    gram.inner(everything, everything)
+    copy = pickle.loads(pickle.dumps(gram))
+    assert copy._rows.nbytes == 0
+    some = (np.array([0, 5]), None)
+    assert copy.inner(some, some) == pytest.approx(gram.inner(some, some))
+
+
+def test_a_semidefinite_matrix_is_left_as_it_is(instances):
+    gram = KernelGram(instances, rbf_kernel, 10**6)
+    same, share = clipped_gram(gram)
+    assert same is gram
+    assert share == 0.0
+
+
+def test_an_indefinite_matrix_loses_its_negative_part(instances):
+    def kernel(left, right):
+        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
+
+    matrix = kernel(instances, instances)
+    values, vectors = np.linalg.eigh(matrix)
+    assert values[0] < -1e-3
+    nearest = (vectors * np.maximum(values, 0)) @ vectors.T
+    gram, share = clipped_gram(KernelGram(instances, kernel, 10**6))
+    assert share == pytest.approx(values[0] / np.abs(values).max())
+    everything = (np.arange(40), None)
+    assert gram.inner(everything, everything) == pytest.approx(nearest, abs=1e-9)
+    # The expansion reproduces the clipped scores through the kernel as it is.
+    rows, coef = np.array([1, 8]), np.array([1.0, -0.5])
+    index, weights = gram.expansion(rows, coef)
+    assert matrix[:, index] @ weights == pytest.approx(gram.scores(rows, coef), abs=1e-9)
+
+
+def test_an_indefinite_matrix_too_large_for_the_cache_says_so(instances):
+    gram = KernelGram(instances, sigmoid_kernel, 8 * 40 * 10)
+    with pytest.raises(MemoryError, match=r"needs its whole matrix of 40 x 40 numbers .* raise"):
+        clipped_gram(gram)

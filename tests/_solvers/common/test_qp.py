@@ -1,0 +1,132 @@
+"""Quadratic programs against cvxpy, and the honesty of what they report."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import qpsolvers
+
+from milearn._solvers.common.qp import (
+    ActiveSet,
+    QPProblem,
+    check_qp_solver,
+    refine_qp,
+    rough_qp,
+    solve_qp,
+)
+from milearn.exceptions import SolverError
+
+SEEDS = range(6)
+BACKENDS = [name for name in ("piqp", "osqp") if name in qpsolvers.available_solvers]
+
+
+def random_problem(seed, rank=None):
+    """A feasible problem with every kind of constraint, some of them active."""
+    rng = np.random.default_rng(seed)
+    n, m, k = 12, 7, 2
+    root = rng.normal(size=(n, n if rank is None else rank))
+    inside = rng.uniform(0.2, 0.8, size=n)
+    G = rng.normal(size=(m, n))
+    A = rng.normal(size=(k, n))
+    return QPProblem(
+        root @ root.T,
+        3 * rng.normal(size=n),
+        G=G,
+        h=G @ inside + rng.uniform(0, 0.5, size=m),
+        A=A,
+        b=A @ inside,
+        lb=np.zeros(n),
+        ub=np.ones(n),
+    )
+
+
+def by_cvxpy(problem):
+    x = cp.Variable(len(problem.q))
+    constraints = [problem.G @ x <= problem.h, problem.A @ x == problem.b]
+    constraints += [x >= problem.lb, x <= problem.ub]
+    objective = 0.5 * cp.quad_form(x, cp.psd_wrap(problem.P)) + problem.q @ x
+    return cp.Problem(cp.Minimize(objective), constraints).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("rank", [None, 4])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_value_equals_cvxpy_and_residuals_are_small(seed, rank):
+    problem = random_problem(seed, rank)
+    result = solve_qp(problem, tol=1e-9)
+    assert result.objective == pytest.approx(by_cvxpy(problem), rel=1e-6, abs=1e-6)
+    assert result.residual < 1e-8
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_backends_agree(backend):
+    problem = random_problem(0)
+    reference = solve_qp(problem, tol=1e-9)
+    result = solve_qp(problem, tol=1e-9, solver=backend)
+    assert result.solver == backend
+    assert result.x == pytest.approx(reference.x, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_start_at_the_solution_needs_no_backend(seed):
+    problem = random_problem(seed)
+    first = solve_qp(problem, tol=1e-9)
+    again = solve_qp(problem, tol=1e-9, start=first.active)
+    assert again.solver == "active-set"
+    assert again.objective == pytest.approx(first.objective, rel=1e-9, abs=1e-9)
+
+
+def test_residuals_are_those_of_the_optimality_conditions():
+    problem = random_problem(1)
+    result = solve_qp(problem, tol=1e-9)
+    x = result.x
+    gradient = problem.P @ x + problem.q
+    gradient = gradient + problem.G.T @ result.z + problem.A.T @ result.y + result.z_box
+    assert np.abs(gradient).max() == pytest.approx(result.dual_residual, abs=1e-12)
+    # A point that is no solution shows in them.
+    wrong = problem.measured(x + 0.1, result.y, result.z, result.z_box, "none")
+    assert wrong.primal_residual > 0.01
+    assert wrong.dual_residual > 0.01
+
+
+def test_a_wandering_active_set_gives_up():
+    problem = random_problem(2)
+    n, m = len(problem.q), len(problem.h)
+    everything = ActiveSet(np.ones(n, bool), np.zeros(n, bool), np.ones(m, bool))
+    assert refine_qp(problem, everything, "none") is None
+
+
+def test_infeasible_problem_raises():
+    problem = QPProblem(
+        np.eye(2), np.zeros(2), A=np.ones((1, 2)), b=np.array([5.0]), lb=np.zeros(2), ub=np.ones(2)
+    )
+    with pytest.raises(SolverError, match="was not solved by piqp"):
+        solve_qp(problem)
+
+
+def test_unknown_backend_is_named():
+    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed: choose one of"):
+        check_qp_solver("nosuch")
+
+
+def test_a_problem_without_curvature_is_solved_without_a_warning():
+    problem = QPProblem(np.zeros((2, 2)), np.array([-1.0, 0.0]), lb=np.zeros(2), ub=np.ones(2))
+    result = solve_qp(problem)
+    assert result.x[0] == pytest.approx(1.0)
+    assert result.objective == pytest.approx(-1.0)
+    free = ActiveSet(np.zeros(2, bool), np.zeros(2, bool), np.zeros(0, bool))
+    stepped = refine_qp(problem, free, "active-set")
+    assert stepped is None or np.isfinite(stepped.x).all()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_rough_solution_is_near(seed):
+    problem = random_problem(seed)
+    x = rough_qp(problem, tol=1e-8)
+    assert x == pytest.approx(solve_qp(problem).x, abs=1e-5)
+
+
+def test_a_rough_solution_of_a_problem_without_one_is_refused():
+    box = QPProblem(np.eye(1), np.zeros(1), G=np.array([[1.0]]), h=np.array([-1.0]), lb=np.zeros(1))
+    with pytest.raises(SolverError):
+        rough_qp(box)

@@ -1,0 +1,286 @@
+"""The disjunctive program against the full linear program, and against all choices of witnesses."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import linprog
+
+from milearn import Bags
+from milearn._solvers.ensemble.column_generation import Limits, relax
+from milearn._solvers.ensemble.dpboost import solve_disjunctive
+from milearn._solvers.ensemble.learners import EstimatorPool, StumpPool
+from milearn._solvers.ensemble.points import disjunctive_problem, distinct_points
+from milearn._solvers.ensemble.problem import (
+    DisjunctiveProblem,
+    Group,
+    Prices,
+    score_columns,
+)
+from milearn._solvers.ensemble.stumps import SlotTable, best_cuts, stump_scores
+from milearn.ensemble import DPBoost, LPBoost
+
+# -- oracles: every column and every row, by SciPy ------------------------------------------------
+
+
+def all_columns(X):
+    """Every stump on the rows of X as a column of -1 and 1, and the constants."""
+    columns = [np.ones(len(X)), -np.ones(len(X))]
+    for values in X.T:
+        for cut in np.unique(values)[1:]:
+            columns += [np.where(values >= cut, 1.0, -1.0), np.where(values >= cut, -1.0, 1.0)]
+    return np.array(columns)
+
+
+def solved(c, A, b, equal=None):
+    """min c'z over Az >= b, Ez = e, z >= 0."""
+    E, e = (None, None) if equal is None else equal
+    found = linprog(c, A_ub=-A, b_ub=-b, A_eq=E, b_eq=e, method="highs")
+    assert found.status == 0, found.message
+    return found.fun
+
+
+def full_relaxation(problem, H):
+    """Value of (7): every copy, slack and reduction a column or row of its own."""
+    K, r, p = len(H), len(problem.points), len(problem.members)
+    names = [("a", k) for k in range(K)] + [("j", j) for j in range(r)]
+    names += [("i", i) for i in range(p)]
+    for i, block in enumerate(problem.members):
+        for x in block:
+            names += [("eta", i, x), ("i", i, x)]
+            names += [("a", i, x, k) for k in range(K)] + [("j", i, x, j) for j in range(r)]
+    place = {name: n for n, name in enumerate(names)}
+    cost = np.zeros(len(names))
+    cost[:K], cost[K : K + r], cost[K + r : K + r + p] = 1.0, problem.costs, problem.member_costs
+    above, equal = [], []
+
+    def row(entries, right, into):
+        line = np.zeros(len(names) + 1)
+        for name, value in entries:
+            line[place[name]] += value
+        line[-1] = right
+        into.append(line)
+
+    margins = problem.signs[:, None] * H[:, problem.points].T
+    for j in range(r):
+        row([*((("a", k), margins[j, k]) for k in range(K)), (("j", j), 1.0)], 1.0, above)
+    for i, block in enumerate(problem.members):
+        row([(("eta", i, x), 1.0) for x in block], 1.0, equal)
+        for kind, count in (("a", K), ("j", r)):
+            for k in range(count):
+                copies = [((kind, i, x, k), -1.0) for x in block]
+                row([((kind, k), 1.0), *copies], 0.0, equal)
+        row([(("i", i), 1.0), *((("i", i, x), -1.0) for x in block)], 0.0, equal)
+        for x in block:
+            mine = [(("a", i, x, k), H[k, x]) for k in range(K)]
+            row([*mine, (("i", i, x), 1.0), (("eta", i, x), -1.0)], 0.0, above)
+            for j in range(r):
+                mine = [(("a", i, x, k), margins[j, k]) for k in range(K)]
+                row([*mine, (("j", i, x, j), 1.0), (("eta", i, x), -1.0)], 0.0, above)
+    above, equal = np.array(above), np.array(equal)
+    E = None if not len(equal) else (equal[:, :-1], equal[:, -1])
+    return solved(cost, above[:, :-1], above[:, -1], E)
+
+
+def enumerated(problem, H):
+    """Minimum of (5) over the learners H: one linear program for each choice of witnesses."""
+    best = np.inf
+    for choice in itertools.product(*problem.members):
+        points = np.r_[problem.points, np.array(choice, dtype=int)]
+        signs = np.r_[problem.signs, np.ones(len(choice))]
+        costs = np.r_[problem.costs, problem.member_costs]
+        A = np.hstack([signs[:, None] * H[:, points].T, np.eye(len(points))])
+        best = min(best, solved(np.r_[np.ones(len(H)), costs], A, np.ones(len(points))))
+    return best
+
+
+def small_problem(seed, n_bags=4, d=2, C=1.0):
+    """Ambiguous bags, negative bags and a positive singleton, all from one distribution."""
+    rng = np.random.default_rng(seed)
+    blocks = [rng.normal(size=(rng.integers(2, 5), d)) for _ in range(n_bags)]
+    blocks += [rng.normal(size=(rng.integers(2, 5), d)) for _ in range(n_bags)]
+    blocks += [rng.normal(size=(1, d)) + 0.5]
+    positive = np.r_[np.ones(n_bags, bool), np.zeros(n_bags, bool), True]
+    bags = Bags.from_list([np.round(block, 2) for block in blocks])
+    rows, point_of = distinct_points(bags.instances)
+    problem = disjunctive_problem(point_of, bags.offsets, positive, np.full(len(bags), C))
+    return problem, bags.instances[rows], bags, positive.astype(int)
+
+
+CASES = [(seed, C) for seed in range(6) for C in (0.3, 1.0, 5.0)]
+
+
+@pytest.mark.parametrize(("seed", "C"), CASES)
+def test_generated_program_reaches_the_full_one(seed, C):
+    problem, X, _, _ = small_problem(seed, C=C)
+    found = relax(problem, StumpPool(X), Limits(None), tol=1e-9, max_learners=1000, max_rows=10_000)
+    assert found.stopped == ""
+    expected = full_relaxation(problem, all_columns(X))
+    assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    assert found.lower_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
+
+
+def test_reductions_are_needed_somewhere():
+    """Without this the test above could pass by the relaxation without reductions."""
+    raised = 0
+    for seed, C in CASES:
+        problem, X, _, _ = small_problem(seed, C=C)
+        options = {"tol": 1e-9, "max_learners": 1000}
+        with_rows = relax(problem, StumpPool(X), Limits(None), max_rows=1000, **options)
+        without = relax(problem, StumpPool(X), Limits(None), max_rows=0, **options)
+        assert without.value <= with_rows.value + 1e-8
+        assert without.relaxation.n_reductions == 0
+        raised += with_rows.value > without.value + 1e-4
+    assert raised >= 5
+
+
+@pytest.mark.parametrize(("seed", "C"), CASES)
+def test_bounds_enclose_the_optimum_and_branching_reaches_it(seed, C):
+    problem, X, bags, y = small_problem(seed, C=C)
+    optimum = enumerated(problem, all_columns(X))
+    model = DPBoost(C=C, tol=1e-8).fit(bags, y)
+    assert model.lower_bound_ <= optimum + 1e-7
+    assert optimum <= model.objective_ + 1e-7
+    exact = DPBoost(C=C, tol=1e-8, branch=True).fit(bags, y)
+    assert exact.objective_ == pytest.approx(optimum, rel=1e-6)
+    assert exact.lower_bound_ == pytest.approx(optimum, rel=1e-6)
+    assert exact.converged_
+
+
+def test_branching_is_needed_somewhere():
+    gaps = []
+    for seed, C in CASES:
+        _, _, bags, y = small_problem(seed, C=C)
+        model = DPBoost(C=C, tol=1e-8, branch=True).fit(bags, y)
+        gaps.append(model.objective_ - model.relaxation_)
+        assert model.n_nodes_ >= 1
+    assert max(gaps) > 1e-3
+
+
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_objective_is_that_of_the_problem(sparse_input):
+    problem, _, bags, y = small_problem(1)
+    if sparse_input:
+        bags = bags.with_instances(sparse.csr_array(bags.instances))
+    model = DPBoost(C=1.0).fit(bags, y)
+    scores = model.instance_decision_function(bags)
+    total = model.alpha_.sum()
+    for bag in range(len(bags)):
+        mine = scores[bags.offsets[bag] : bags.offsets[bag + 1]]
+        if y[bag]:
+            total += max(0.0, 1.0 - mine.max())
+        else:
+            total += np.maximum(0.0, 1.0 + mine).sum()
+    assert model.objective_ == pytest.approx(total, rel=1e-9)
+    assert (np.diff(model.objective_history_) <= 0).all()
+    assert model.objective_history_[-1] == model.objective_
+    assert model.gap_ == model.objective_ - model.lower_bound_
+    assert (model.decision_function(bags) == np.maximum.reduceat(scores, bags.offsets[:-1])).all()
+    assert len(problem.members) == 4
+
+
+def test_equals_lpboost_without_ambiguous_bags():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=40) > 0).astype(int)
+    ours, theirs = DPBoost(C=0.5).fit(X, y), LPBoost(C=0.5).fit(X, y)
+    assert ours.objective_ == theirs.objective_
+    assert ours.learners_ == theirs.learners_
+    assert (ours.decision_function(X) == theirs.decision_function(X)).all()
+    H = all_columns(X)
+    signs = np.where(y == 1, 1.0, -1.0)
+    A = np.hstack([signs[:, None] * H.T, np.eye(40)])
+    optimum = solved(np.r_[np.ones(len(H)), np.full(40, 0.5)], A, np.ones(40))
+    assert theirs.objective_ == pytest.approx(optimum, rel=1e-7)
+    assert theirs.lower_bound_ == pytest.approx(optimum, rel=2e-6)
+
+
+def test_fixed_pool_of_a_classifier_is_bounded():
+    """With generated learners only, the bounds hold for these learners."""
+    from sklearn.tree import DecisionTreeClassifier
+
+    problem, X, _, _ = small_problem(3)
+    pool = EstimatorPool(X, DecisionTreeClassifier(max_depth=1, random_state=0))
+    found = solve_disjunctive(problem, pool, Limits(None), branch=True)
+    assert not pool.exact
+    assert found.lower_bound <= found.objective
+    assert found.objective == pytest.approx(enumerated(problem, found.H.astype(float)), rel=1e-6)
+
+
+# -- pricing ---------------------------------------------------------------------------------------
+
+
+def random_prices(rng, n):
+    groups = []
+    for _ in range(3):
+        D = int(rng.integers(1, 4))
+        blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(D + 1)]
+        groups.append(
+            Group(
+                members=blocks,
+                u=rng.random(D + 1),
+                owners=np.r_[np.arange(D), 0],
+                points=rng.choice(n, 5, replace=False),
+                weights=rng.normal(size=(D, 5)),
+                shares=np.ones(D),
+            )
+        )
+    linear = rng.normal(size=n) * (rng.random(n) < 0.5)
+    return Prices(linear, groups, np.zeros(n))
+
+
+def naive_score(prices, h):
+    total = sum(prices.linear[x] * h[x] for x in range(len(h)))
+    for group in prices.groups:
+        given = [float(row @ h[group.points]) for row in group.weights]
+        for block, u, owner in zip(group.members, group.u, group.owners, strict=True):
+            given[owner] += u * max(h[x] for x in block)
+        total += max(given)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_stump_scores_equal_the_naive_ones(seed):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(20, 5)), 1)
+    X[rng.random(X.shape) < 0.6] = 0.0
+    X[:, 4] = rng.normal(size=20)  # no zero, so none implicit
+    prices = random_prices(rng, 20)
+    cuts = []
+    for matrix in (X, sparse.csr_array(X)):
+        table = SlotTable(matrix)
+        for sign in (1, -1):
+            scores, constant = stump_scores(table, prices, sign)
+            H = np.stack([table.column(slot, sign) for slot in range(table.n_slots)])
+            np.testing.assert_allclose(scores, [naive_score(prices, h) for h in H], atol=1e-10)
+            np.testing.assert_allclose(scores, score_columns(prices, H), atol=1e-10)
+            assert constant == pytest.approx(naive_score(prices, np.full(20, sign)))
+            for slot in range(table.n_slots):
+                feature = table.feature_of(slot)
+                if slot > table.starts[feature]:
+                    above = X[:, feature] > table.threshold(slot)
+                    assert (np.where(above, sign, -sign) == H[slot]).all()
+        cuts.append(best_cuts(table, prices, 0.0, 5))
+    assert [cut[1:] for cut in cuts[0][1]] == [cut[1:] for cut in cuts[1][1]]
+    best = max(naive_score(prices, h) for h in all_columns(X))
+    assert cuts[0][0] == pytest.approx(best)
+
+
+def test_problem_value_and_restriction():
+    problem = DisjunctiveProblem(
+        4,
+        [np.array([0, 1])],
+        np.array([2.0]),
+        np.array([2, 3]),
+        np.array([-1.0, 1.0]),
+        np.array([1.0, 3.0]),
+    )
+    scores = np.array([0.5, -1.0, 0.25, 2.0])
+    assert problem.value(np.array([1.5]), scores) == pytest.approx(1.5 + 2 * 0.5 + 1.25)
+    single = problem.restricted(problem.witnesses(scores))
+    assert not single.members
+    assert single.points.tolist() == [2, 3, 0]
+    assert single.value(np.array([1.5]), scores) == problem.value(np.array([1.5]), scores)

@@ -1,0 +1,175 @@
+"""One convex step of the coupled machine against a conic solver that sees the primal problem."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from milearn._kernels.bag import (
+    BAG_KERNELS,
+    bag_scales,
+    instance_scales,
+    minmax_vectors,
+)
+from milearn._kernels.instance import instance_kernel
+from milearn._solvers.common.gram import KernelGram, LinearGram
+from milearn._solvers.svm.bag_gram import RowObjects, SetObjects
+from milearn._solvers.svm.coupled_dual import Coupling, solve_step
+from milearn._solvers.svm.losses import Hinge, Tube
+
+LOSSES = ["l1", "l2", "epsilon_insensitive"]
+
+
+def problem(seed, n_bags=8, d=3, name="normalized_set"):
+    """Objects over explicit features, and those features of bags and instances."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, size=n_bags)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    X = rng.normal(size=(offsets[-1], d))
+    if name == "minmax":
+        own = minmax_vectors(X, np.arange(len(X) + 1))
+        rows = np.concatenate([own, minmax_vectors(X, offsets)])
+        return RowObjects(LinearGram(rows), offsets), rows[len(X) :], own
+    kernel, _ = instance_kernel("linear", gamma=1.0, degree=3, coef0=0.0)
+    scales = bag_scales(name, X, offsets, kernel), instance_scales(name, X, kernel)
+    bags = scales[0][:, None] * np.add.reduceat(X, offsets[:-1], axis=0)
+    return SetObjects(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
+
+
+def losses(seed, n_bags, task):
+    rng = np.random.default_rng(seed + 100)
+    weights = rng.uniform(0.2, 3.0, size=n_bags)
+    if task == "hinge":
+        return Hinge(np.where(np.arange(n_bags) % 2, 1.0, -1.0), weights)
+    return Tube(rng.normal(size=n_bags), weights, nu=float(rng.uniform(0.2, 0.9)))
+
+
+def random_shares(seed, offsets, kind):
+    rng = np.random.default_rng(seed + 200)
+    shares = np.zeros(offsets[-1])
+    for a, b in itertools.pairwise(offsets):
+        if kind == "mean":
+            shares[a:b] = 1.0 / (b - a)
+        elif kind == "one":
+            shares[rng.integers(a, b)] = 1.0
+        else:
+            shares[a:b] = rng.dirichlet(np.ones(b - a))
+    return shares
+
+
+def oracle(bags, instances, offsets, shares, loss, coupling):
+    """The convex problem as it is written in the module, all rows in it."""
+    f, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
+    cost = 0.5 * cp.sum_squares(f)
+    blocks = [slice(*pair) for pair in itertools.pairwise(offsets)]
+    mixed = [shares[part] @ instances[part] @ f for part in blocks]
+    highest = [cp.max(instances[part] @ f) for part in blocks]
+    if isinstance(loss, Tube):
+        cost += loss.nu * loss.weights.sum() * width
+    for i, part in enumerate(blocks):
+        score = bags[i] @ f
+        if isinstance(loss, Hinge):
+            cost += loss.weights[i] * cp.pos(1 - loss.signs[i] * (score + b))
+        else:
+            hard = coupling.loss == "max"
+            above = (highest[i] if hard else score) + b - loss.targets[i]
+            below = loss.targets[i] - (mixed[i] if hard else score) - b
+            cost += loss.weights[i] * (cp.pos(above - width) + cp.pos(below - width))
+        if coupling.loss == "max" or len(instances[part]) == 1:
+            continue
+        difference = cp.maximum(score - mixed[i], highest[i] - score)
+        excess = cp.pos(difference - coupling.margin)
+        price = cp.square(excess) if coupling.loss == "l2" else excess
+        cost += coupling.weights[i] * price
+    return cp.Problem(cp.Minimize(cost)).solve(
+        solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
+    )
+
+
+@pytest.mark.parametrize("rows", ["lazy", "all"])
+@pytest.mark.parametrize("kind", ["mean", "one", "mixed"])
+@pytest.mark.parametrize("loss_name", LOSSES)
+@pytest.mark.parametrize("task", ["hinge", "tube"])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_conic_solver(seed, task, loss_name, kind, rows):
+    objects, bags, instances = problem(seed)
+    loss = losses(seed, len(bags), task)
+    coupling = Coupling(loss_name, loss.weights * [0.1, 1.0, 10.0][seed], epsilon=0.05)
+    shares = random_shares(seed, objects.offsets, kind)
+    found = solve_step(objects, loss, coupling, shares, tol=1e-9, rows=rows)
+    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert abs(found.gap) <= 1e-8 * max(1.0, found.objective)
+    f = found.of_bags @ bags + found.of_instances @ instances
+    assert found.bag_scores == pytest.approx(bags @ f, abs=1e-9)
+    assert found.scores == pytest.approx(instances @ f, abs=1e-9)
+    assert found.norm2 == pytest.approx(f @ f, abs=1e-9)
+
+
+@pytest.mark.parametrize("rows", ["lazy", "all"])
+@pytest.mark.parametrize("kind", ["mean", "one", "mixed"])
+@pytest.mark.parametrize("seed", range(4))
+def test_hard_maximum_in_regression(seed, kind, rows):
+    objects, bags, instances = problem(seed)
+    loss = losses(seed, len(bags), "tube")
+    coupling = Coupling("max", np.zeros(len(bags)))
+    shares = random_shares(seed, objects.offsets, kind)
+    found = solve_step(objects, loss, coupling, shares, tol=1e-9, rows=rows)
+    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert abs(found.gap) <= 1e-8 * max(1.0, found.objective)
+
+
+@pytest.mark.parametrize("name", BAG_KERNELS)
+@pytest.mark.parametrize("task", ["hinge", "tube"])
+def test_every_bag_kernel(name, task):
+    objects, bags, instances = problem(5, name=name)
+    loss = losses(5, len(bags), task)
+    coupling = Coupling("l1", 0.5 * loss.weights)
+    shares = random_shares(5, objects.offsets, "mixed")
+    found = solve_step(objects, loss, coupling, shares, tol=1e-9)
+    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    assert found.objective == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss_name", [*LOSSES, "max"])
+@pytest.mark.parametrize("task", ["hinge", "tube"])
+def test_larger_problems_close_their_gap(task, loss_name):
+    if task == "hinge" and loss_name == "max":
+        pytest.skip("the hard maximum of a classifier has a solver of its own")
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(1, 12, size=60)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    X = rng.normal(size=(offsets[-1], 5))
+    kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
+    scales = bag_scales("normalized_set", X, offsets, kernel), np.ones(len(X))
+    objects = SetObjects(KernelGram(X, kernel, 2**27), offsets, *scales)
+    loss = losses(0, 60, task)
+    for strength in (0.01, 0.3, 10.0):
+        coupling = Coupling(loss_name, strength * loss.weights, epsilon=0.02)
+        shares = random_shares(0, offsets, "one")
+        lazy = solve_step(objects, loss, coupling, shares, tol=1e-9)
+        every = solve_step(objects, loss, coupling, shares, tol=1e-9, rows="all")
+        assert lazy.objective == pytest.approx(every.objective, rel=1e-8)
+        assert 0 <= lazy.gap + 1e-9 <= 1e-8 * lazy.objective + 1e-9
+        assert lazy.n_rows < every.n_rows
+
+
+def test_losses_by_brute_force():
+    rng = np.random.default_rng(1)
+    scores = rng.normal(size=15)
+    tube = Tube(rng.normal(size=15), rng.uniform(0.5, 2.0, size=15), nu=0.4)
+    b, width = cp.Variable(), cp.Variable(nonneg=True)
+    outside = cp.pos(cp.abs(tube.targets - scores - b) - width)
+    cost = tube.nu * tube.weights.sum() * width + tube.weights @ outside
+    best = cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+    intercept, _ = tube.free(scores)
+    assert tube.value(scores, intercept) == pytest.approx(best, rel=1e-6)
+    for loss in (tube, Hinge(np.where(np.arange(15) % 3, 1.0, -1.0), tube.weights)):
+        at = loss.free(scores)[0] + 0.1
+        slope = loss.slopes(scores, at)
+        for other in rng.normal(size=(20, 15)):
+            assert loss.value(other, at) >= loss.value(scores, at) + slope @ (other - scores) - 1e-9

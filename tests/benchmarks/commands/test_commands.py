@@ -1,0 +1,230 @@
+"""The commands from end to end, as a user calls them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import COMMANDS, build_parser
+from benchmarks.commands.quick import METHODS
+from benchmarks.common import data
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def call(*args, **options):
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *map(str, args)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        **options,
+    )
+
+
+def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
+    first = call("quick", "--fast", "--out", tmp_path)
+    assert first.returncode == 0, first.stderr
+    lines = (tmp_path / "quick.jsonl").read_text().splitlines()
+    number = 2 * len(METHODS) * 2  # data sets, methods, folds
+    assert len(lines) == number
+    assert all("result" in json.loads(line) for line in lines)
+    assert "digits-tiny: 24 bags" in first.stdout
+    assert "floor: min/max + SVC" in first.stdout
+    assert "accuracy %" in first.stdout
+    assert (tmp_path / "quick.png").read_bytes().startswith(b"\x89PNG")
+
+    second = call("quick", "--fast", "--out", tmp_path, "--no-plot")
+    assert second.returncode == 0
+    assert f"{number} of {number} records are there already" in second.stderr
+    assert (tmp_path / "quick.jsonl").read_text().splitlines() == lines
+    # The tables come from the records alone, so both runs print the same ones.
+    tables = [run.stdout.partition("records:")[0] for run in (first, second)]
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
+def test_quick_survives_ctrl_c_with_workers(tmp_path):
+    # A shell's background job ignores SIGINT and so do its children: the handler is put back.
+    start = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('benchmarks', run_name='__main__', alter_sys=True)"
+    )
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-c", start, "quick", "--datasets", "digits"),
+            *("--jobs", "2", "--out", str(tmp_path)),
+        ],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    results = tmp_path / "quick.jsonl"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if results.exists() and results.read_bytes().count(b"\n") >= 2:
+            break
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
+    out, err = process.communicate(timeout=120)
+    if process.returncode == 0:
+        pytest.skip("the run was over before it could be stopped")
+    assert process.returncode == 130, err
+    assert "the same command goes on from here" in err
+    assert "Traceback" not in err
+    assert "folds missing" in out
+    for line in results.read_text().splitlines():
+        json.loads(line)
+
+
+def test_nested_runs_on_embedded_data(tmp_path):
+    done = call(
+        *("nested", "--datasets", "concept-tiny", "--methods", "floor-mean", "floor-setkernel"),
+        *("--repeats", "2", "--folds", "2", "--grid", "tiny", "--out", tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "floor: set kernel + SVC" in done.stdout
+    assert "(8 of 8)" in done.stdout
+
+
+def shown_help(capsys, *args):
+    with pytest.raises(SystemExit) as ended:
+        build_parser().parse_args([*args, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_help_names_every_command_and_option(capsys):
+    top = shown_help(capsys)
+    for command in COMMANDS:
+        assert command in top
+        text = shown_help(capsys, command)
+        assert ("--fresh" in text) == (command != "report")  # a report runs nothing
+        assert "--out DIR" in text
+
+
+def test_without_real_data_quick_leaves_musk_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(data, "find_data_dir", lambda: None)
+    args = build_parser().parse_args(
+        [
+            *("quick", "--datasets", "concept-tiny", "musk1", "--methods", "floor-minmax"),
+            *("--jobs", "1", "--no-plot", "--out", str(tmp_path)),
+        ]
+    )
+    assert args.main(args) == 0
+    assert "musk1 is left out: no data folder" in capsys.readouterr().out
+
+
+def test_unknown_or_missing_data_end_in_one_sentence(monkeypatch):
+    with pytest.raises(SystemExit, match="There is no data set 'musk3': choose from"):
+        data.load("musk3")
+    monkeypatch.setattr(data, "find_data_dir", lambda: None)
+    with pytest.raises(SystemExit, match=r"musk2 is not here: put musk2\.npz"):
+        data.load.__wrapped__("musk2")
+    assert data.available("digits")
+    assert not data.available("musk2")
+
+
+def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
+    tmp_path, monkeypatch, capsys
+):
+    from benchmarks import __main__ as cli
+    from benchmarks.commands import all as everything
+
+    typed = []
+
+    def run_command(line):
+        args = build_parser().parse_args(line)  # a wrong option would end the test here
+        assert args.out == tmp_path
+        typed.append(args.command)
+        if args.command == "speed":
+            raise SystemExit("no data")
+        return {"backends": 2, "report": 0}.get(args.command, 0)
+
+    monkeypatch.setattr(cli, "main", run_command)
+    for extra in ([], ["--fast"], ["--fresh"]):
+        typed.clear()
+        args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
+        assert everything.main(args) == 2
+        assert typed[:4] == ["quick", "classical", "selection", "defaults"]
+        assert typed[4:] == ["speed", "backends", "paper", "scale", "report"]
+    assert "no data" in capsys.readouterr().out
+
+    monkeypatch.setattr(cli, "main", lambda line: 130)
+    assert everything.main(build_parser().parse_args(["all"])) == 130
+
+
+def summary(dataset, method, accuracy, missing=0):
+    from benchmarks.common.protocol import Summary
+
+    values = {"dataset": dataset, "method": method, "accuracy": accuracy, "missing": missing}
+    others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5, "fit_seconds": 1.0}
+    return Summary(**values, **others)
+
+
+def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
+    from benchmarks.commands.selection import choices, verdicts
+
+    rows = [
+        *(summary("musk1", "floor-minmax", 0.9), summary("musk1", "floor-mean", 0.8)),
+        *(summary("musk1", "selected", 0.85), summary("fox", "floor-mean", 0.6)),
+        *(summary("fox", "selected", 0.6), summary("tiger", "floor-mean", 0.7)),
+        summary("tiger", "selected", 0.8, missing=1),
+    ]
+    assert verdicts(rows) == [
+        ["musk1", "85.0", "90.0", "min/max + SVC", "no, 5.0 points below"],
+        ["fox", "60.0", "60.0", "mean + SVC", "yes"],
+    ]
+    taken = [{"estimator": "SDPMIL()"}, {"estimator": "MISVC()", "rows": "BagStatistics()"}]
+    records = [
+        {"dataset": "fox", "method": "selected", "result": {"chosen": taken[number]}}
+        for number in (0, 1, 1)
+    ]
+    records += [
+        {"dataset": "fox", "method": "selected", "error": "none"},
+        {"dataset": "fox", "method": "floor-mean", "result": {"chosen": {}}},
+    ]
+    assert choices(records) == [["fox", "MISVC() on rows", "2"], ["fox", "SDPMIL()", "1"]]
+
+
+def test_defaults_choose_each_setting_on_the_other_sets():
+    from benchmarks.commands.defaults import (
+        accuracies,
+        averages,
+        by_dataset,
+        left_out,
+    )
+
+    first, second = "MISVC() C=1 gamma=1", "SDPMIL() C=10 gamma=0.3"
+    values = {first: (0.9, 0.5, 0.7), second: (0.6, 0.9, 0.6)}
+    rows = [
+        summary(dataset, name, values[name][number], missing=int(dataset == "d"))
+        for name in values
+        for number, dataset in enumerate(("a", "b", "d"))
+    ]
+    datasets, table = accuracies(rows)
+    assert datasets == ["a", "b"]
+    header, lines = averages(table)
+    cells = {line[0]: dict(zip(header[1:], line[1:], strict=True)) for line in lines}
+    assert cells["MISVC()"]["C=1, gamma=1"] == "70.0"
+    assert cells["SDPMIL()"]["C=10, gamma=0.3"] == "75.0"
+    assert cells["SDPMIL()"]["C=1, gamma=1"] == "-"
+    assert by_dataset(datasets, {"SDPMIL() C=10 gamma=1": table[second]}) == (
+        ["machine", "a", "b"],
+        [["SDPMIL()", "60.0", "90.0"]],
+    )
+    # On b alone the second is better, so a gets the second, whatever a itself would say.
+    assert left_out(datasets, table)[1] == [
+        ["a", "60.0", second, "90.0", first],
+        ["b", "50.0", first, "90.0", second],
+    ]

@@ -1,0 +1,234 @@
+"""The stream of folds: resumed, stopped by Ctrl-C, failing in places; and its tables."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from benchmarks.common import protocol as _protocol
+from benchmarks.common.methods import METHODS, SetKernel, select
+from benchmarks.common.plots import plot_accuracies
+from benchmarks.common.protocol import (
+    run,
+    run_fold,
+    summarise,
+    tasks_for,
+)
+from benchmarks.common.records import RecordFile, environment
+from benchmarks.common.search import search_score
+from milearn import Bags
+
+
+@pytest.fixture
+def tasks():
+    return tasks_for(
+        "quick",
+        ["concept-tiny"],
+        ["floor-minmax", "single-rbf"],
+        repeats=2,
+        n_splits=2,
+        n_inner=2,
+        level="tiny",
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    return RecordFile(tmp_path / "quick.jsonl")
+
+
+def made_up(task, accuracy=0.75):
+    return {
+        "key": task.key,
+        "dataset": task.dataset,
+        "method": task.method,
+        "repeat": task.repeat,
+        "fold": task.fold,
+        "versions": environment(),
+        "warnings": {},
+        "result": {"accuracy": accuracy, "auc": 0.8, "fit_seconds": 0.1},
+    }
+
+
+def test_tasks_come_repeat_by_repeat_and_have_keys_of_their_own(tasks):
+    assert [task.repeat for task in tasks] == [0] * 4 + [1] * 4
+    assert len({task.key for task in tasks}) == 8
+
+
+def test_a_key_knows_the_settings(tasks):
+    other = tasks_for(
+        "quick", ["concept-tiny"], ["floor-minmax"], repeats=1, n_splits=2, n_inner=3, level="tiny"
+    )
+    assert tasks[0].method == other[0].method
+    assert tasks[0].key != other[0].key
+
+
+def test_a_second_run_does_nothing_again(tasks, file):
+    calls = []
+
+    def count(task):
+        calls.append(task.key)
+        return made_up(task)
+
+    first, complete = run(tasks, file, jobs=1, label="", function=count)
+    assert complete
+    assert len(first) == len(calls) == 8
+    second, complete = run(tasks, file, jobs=1, label="", function=count)
+    assert complete
+    assert second == first
+    assert len(calls) == 8
+
+
+def test_a_corrupted_line_costs_one_task(tasks, file, capsys):
+    run(tasks, file, jobs=1, label="", function=made_up)
+    lines = file.path.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3][:40] + b"\n"
+    file.path.write_bytes(b"".join(lines))
+    calls = []
+
+    def count(task):
+        calls.append(task.key)
+        return made_up(task)
+
+    records, complete = run(tasks, file, jobs=1, label="", function=count)
+    assert complete
+    assert len(records) == 8
+    assert calls == [tasks[3].key]
+    assert "quick.jsonl, line 4 skipped" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tasks, file, capsys):
+    calls = []
+
+    def interrupted(task):
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        calls.append(task.key)
+        return made_up(task)
+
+    records, complete = run(tasks, file, jobs=1, label="", function=interrupted)
+    assert not complete
+    assert len(records) == 3
+    assert "Stopped with 3 of 8 records written" in capsys.readouterr().err
+    records, complete = run(tasks, file, jobs=1, label="", function=made_up)
+    assert complete
+    assert len(records) == 8
+
+
+def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypatch, capsys):
+    def broken(task):
+        raise RuntimeError("no luck")
+
+    monkeypatch.setattr(_protocol, "_result", broken)
+    records, complete = run(tasks[:1], file, jobs=1, label="")
+    assert complete
+    assert records[tasks[0].key]["error"] == "RuntimeError: no luck"
+    assert "failed: RuntimeError: no luck" in capsys.readouterr().err
+    (summary,) = summarise(tasks[:1], records, over="fold")
+    assert (summary.failed, summary.folds) == (1, 0)
+    monkeypatch.undo()
+    records, _ = run(tasks[:1], file, jobs=1, label="")
+    assert "error" not in records[tasks[0].key]
+
+
+def test_records_of_another_state_of_the_package_are_announced(tasks, file, capsys):
+    run(tasks, file, jobs=1, label="", function=lambda task: {**made_up(task), "versions": {}})
+    run(tasks, file, jobs=1, label="", function=made_up)
+    assert "8 of them come from another state of the package" in capsys.readouterr().err
+
+
+def test_a_record_says_what_was_done(tasks):
+    record = run_fold(tasks[0])
+    assert record["key"] == tasks[0].key
+    assert record["seed"] == 0
+    assert record["versions"]["milearn"]
+    assert record["parameters"]["grid"] == {"svc__C": [1.0], "svc__gamma": [0.05]}
+    assert "BagStatistics" in record["parameters"]["pipeline"]
+    assert 0 <= record["result"]["accuracy"] <= 1
+    assert record["result"]["n_train"] + record["result"]["n_test"] == 24
+    assert json.loads(json.dumps(record)) == record
+
+
+def test_two_processes_give_what_one_gives(tasks, tmp_path):
+    alone, _ = run(tasks, RecordFile(tmp_path / "1.jsonl"), jobs=1, label="")
+    both, _ = run(tasks, RecordFile(tmp_path / "2.jsonl"), jobs=2, label="")
+    assert {key: record["result"]["accuracy"] for key, record in alone.items()} == {
+        key: record["result"]["accuracy"] for key, record in both.items()
+    }
+
+
+def test_spread_over_folds_and_over_repetitions(tasks):
+    floor = [task for task in tasks if task.method == "floor-minmax"]
+    values = dict(zip([task.key for task in floor], [0.5, 0.7, 0.8, 1.0], strict=True))
+    records = {task.key: made_up(task, values[task.key]) for task in floor}
+    (over_folds,) = summarise(tasks, records, over="fold")
+    assert over_folds.accuracy == pytest.approx(0.75)
+    assert over_folds.sd == pytest.approx(np.std([0.5, 0.7, 0.8, 1.0], ddof=1))
+    (over_repeats,) = summarise(tasks, records, over="repeat")
+    assert over_repeats.accuracy == pytest.approx(0.75)
+    assert over_repeats.sd == pytest.approx(np.std([0.6, 0.9], ddof=1))
+    del records[floor[-1].key]
+    (incomplete,) = summarise(tasks, records, over="fold")
+    assert incomplete.missing == 1
+
+
+def test_every_method_has_a_grid_that_its_pipeline_knows():
+    for method in METHODS.values():
+        pipeline = method.build()
+        for level in ("tiny", "quick", "full"):
+            # ParameterGrid takes one grid or several, as GridSearchCV does.
+            for candidate in ParameterGrid(method.grid(10, level)):
+                clone(pipeline).set_params(**candidate)
+                assert any(name.endswith("gamma") for name in candidate) == (method.kernel == "rbf")
+
+
+def test_the_search_is_scored_by_the_mean_of_accuracy_and_auc():
+    class Model:
+        def decision_function(self, X):
+            return X
+
+        def predict(self, X):
+            return (X > 0).astype(int)
+
+    # All pairs in order, and one of four on the wrong side.
+    scores = np.array([-2.0, -1.0, -0.5, 1.0])
+    assert search_score(Model(), scores, np.array([0, 0, 1, 1])) == pytest.approx((0.75 + 1) / 2)
+    task = tasks_for(
+        "x", ["concept-tiny"], ["selected"], repeats=1, n_splits=2, n_inner=2, level="tiny"
+    )
+    assert task[0].settings["selected_by"] == "search_score"
+
+
+def test_an_unknown_method_is_named():
+    with pytest.raises(SystemExit, match="There is no method 'misvk'"):
+        select(["misvk"])
+
+
+def test_the_set_kernel_is_the_normalised_sum_over_pairs():
+    rng = np.random.default_rng(0)
+    blocks = [rng.normal(size=(size, 3)) for size in (1, 4, 2)]
+    bags = Bags.from_list(blocks)
+
+    def total(left, right):
+        return sum(np.exp(-0.5 * np.sum((a - b) ** 2)) for a in left for b in right)
+
+    expected = [[total(a, b) / np.sqrt(total(a, a) * total(b, b)) for b in blocks] for a in blocks]
+    kernel = SetKernel(gamma=0.5)
+    np.testing.assert_allclose(kernel.fit_transform(bags), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.transform(bags), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel.transform(bags[[1]]), expected[1:2], rtol=1e-12)
+
+
+def test_the_plot_is_a_png_and_optional(tasks, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    records = {task.key: made_up(task) for task in tasks}
+    summaries = summarise(tasks, records, over="fold")
+    path = plot_accuracies(summaries, tmp_path / "out" / "a.png", title="a title", spread="sd")
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert plot_accuracies([], tmp_path / "b.png", title="", spread="") is None
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    assert plot_accuracies(summaries, tmp_path / "c.png", title="", spread="") is None

@@ -1,0 +1,141 @@
+"""The results file: nothing is lost, nothing is done twice, a broken line is no disaster."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from benchmarks.common import records as _records
+from benchmarks.common.records import (
+    RecordFile,
+    digest,
+    environment,
+    mixed_sources,
+)
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def file(tmp_path, said):
+    return RecordFile(tmp_path / "results" / "quick.jsonl", report=said.append)
+
+
+def test_records_come_back_by_key_and_the_last_one_counts(file, said):
+    file.append({"key": "a", "value": 1})
+    file.append({"key": "b", "value": 2})
+    file.append({"key": "a", "value": 3})
+    assert file.read() == {"a": {"key": "a", "value": 3}, "b": {"key": "b", "value": 2}}
+    assert said == []
+
+
+def test_a_missing_file_holds_no_records(file):
+    assert file.read() == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b'{"key": "x", "val', b"\xff\xfe\x00", b"not json", b"[1, 2]", b'{"value": 1}', b'{"key": 3}'],
+)
+def test_a_corrupted_line_is_reported_by_number_and_skipped(file, said, line):
+    file.append({"key": "a"})
+    with open(file.path, "ab") as raw:
+        raw.write(line + b"\n")
+    file.append({"key": "b"})
+    assert set(file.read()) == {"a", "b"}
+    assert len(said) == 1
+    assert said[0].startswith("quick.jsonl, line 2 skipped: ")
+
+
+def test_blank_lines_are_no_news(file, said):
+    file.append({"key": "a"})
+    with open(file.path, "ab") as raw:
+        raw.write(b"\n\n")
+    assert set(file.read()) == {"a"}
+    assert said == []
+
+
+def test_a_record_after_an_interrupted_write_is_not_lost(file, said):
+    file.append({"key": "a"})
+    whole = file.path.read_bytes()
+    file.append({"key": "b", "value": list(range(50))})
+    written = file.path.read_bytes()
+    for cut in range(len(whole) + 1, len(written) - 1, 17):
+        file.path.write_bytes(written[:cut])  # as a killed process leaves it
+        file.append({"key": "c"})
+        assert set(file.read()) == {"a", "c"}
+        assert len(said) == 1
+        said.clear()
+
+
+def test_a_write_that_the_system_cuts_short_is_completed(file, monkeypatch):
+    class Reluctant:
+        """A file that takes three bytes at a time, as a system may under pressure."""
+
+        def __init__(self, raw):
+            self.raw = raw
+
+        def __getattr__(self, name):
+            return getattr(self.raw, name)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception):
+            self.raw.close()
+
+        def write(self, data):
+            return self.raw.write(data[:3])
+
+    def reluctant_open(*args, **options):
+        return Reluctant(open(*args, **options))
+
+    monkeypatch.setattr(_records, "open", reluctant_open, raising=False)
+    file.append({"key": "a", "value": "something longer than three bytes"})
+    assert list(file.read()) == ["a"]
+
+
+def test_fresh_starts_anew_and_keeps_the_old_file(file):
+    file.append({"key": "a"})
+    fresh = RecordFile(file.path, fresh=True)
+    assert fresh.read() == {}
+    assert json.loads(file.path.with_name("quick.jsonl.old").read_text()) == {"key": "a"}
+
+
+def test_two_runs_at_once_are_refused(file):
+    pytest.importorskip("fcntl")
+    with file, pytest.raises(SystemExit, match=r"Another run is writing to quick\.jsonl"):
+        RecordFile(file.path).__enter__()
+    with file:  # the lock ends with the run
+        pass
+
+
+def test_a_record_needs_a_key_and_numbers_that_are_numbers(file):
+    with pytest.raises(ValueError, match="needs a key"):
+        file.append({"value": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        file.append({"key": "a", "value": float("nan")})
+    assert file.read() == {}
+
+
+def test_digest_tells_settings_apart_but_not_their_order():
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
+    assert digest({"a": 1}) != digest({"a": 2})
+
+
+def test_environment_names_versions_and_no_machine():
+    import platform
+
+    versions = environment()
+    assert versions["scikit-learn"] != "not installed"
+    assert "python" in versions
+    assert platform.node() not in json.dumps(versions)
+
+
+def test_records_of_another_state_of_the_package_are_counted():
+    now = {"versions": environment()}
+    assert mixed_sources([now, {"versions": {"milearn_source": "x"}}, {}]) == 2

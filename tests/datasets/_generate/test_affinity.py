@@ -1,0 +1,71 @@
+"""Artificial molecules, and features that tell nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LinearRegression
+
+from milearn import Bags
+from milearn._bags.segments import segment_max
+from milearn.datasets import add_irrelevant_features, make_affinity
+
+
+def test_the_best_shape_decides_and_values_stay_in_their_range():
+    X, y, values = make_affinity(200, random_state=0, return_instance_values=True)
+    assert X.shape == (200, 30)
+    assert set(X.sizes) == {3, 4, 5}
+    assert y == pytest.approx(segment_max(values, X.offsets))
+    assert values.min() > 0
+    assert values.max() <= 1
+    assert 0.1 < np.std(y) < 0.5
+
+
+def test_values_depend_on_relevant_features_alone():
+    X, _, values = make_affinity(
+        300, 12, n_relevant=4, n_scales=4, random_state=1, return_instance_values=True
+    )
+    again, _, same = make_affinity(
+        300, 12, n_relevant=4, n_scales=4, random_state=1, return_instance_values=True
+    )
+    assert np.array_equal(X.instances, again.instances)
+    assert np.array_equal(values, same)
+    relevant = LinearRegression().fit(X.instances[:, :4], values).score(X.instances[:, :4], values)
+    rest = LinearRegression().fit(X.instances[:, 4:], values).score(X.instances[:, 4:], values)
+    assert relevant > 0.5
+    assert rest < 0.05
+    # The first scale factor is four times the last.
+    coef = np.abs(LinearRegression().fit(X.instances[:, :4], values).coef_)
+    assert coef[0] > coef[3]
+
+
+@pytest.mark.parametrize("as_sparse", [False, True])
+def test_irrelevant_features_are_appended(as_sparse):
+    X, _ = make_affinity(40, 5, n_relevant=3, random_state=0)
+    X = Bags(X.instances, X.offsets, feature_names=list("abcde"))
+    if as_sparse:
+        X = X.with_instances(sparse.csr_array(X.instances), feature_names=X.feature_names)
+    wide = add_irrelevant_features(X, 7, random_state=0)
+    assert wide.shape == (40, 12)
+    assert list(wide.feature_names) == [*"abcde", *(f"irrelevant{i}" for i in range(7))]
+    assert np.array_equal(wide.offsets, X.offsets)
+    assert sparse.issparse(wide.instances) == as_sparse
+    dense = wide.instances.toarray() if as_sparse else wide.instances
+    old = X.instances.toarray() if as_sparse else X.instances
+    assert np.array_equal(dense[:, :5], old)
+    # Every new value is one of some column.
+    assert all(any(np.isin(column, there).all() for there in old.T) for column in dense[:, 5:].T)
+    same = add_irrelevant_features(X, 7, random_state=0).instances
+    assert np.array_equal(same.toarray() if as_sparse else same, dense)
+
+
+def test_wrong_parameters_are_named():
+    with pytest.raises(ValueError, match=r"n_features=3 is out of range; .*n_relevant=16"):
+        make_affinity(10, 3)
+    with pytest.raises(ValueError, match="n_bags=0 is out of range"):
+        make_affinity(0)
+    with pytest.raises(ValueError, match=r"bag_size=\(3, 2\) is out of range"):
+        make_affinity(10, bag_size=(3, 2))
+    with pytest.raises(ValueError, match="n_features=-1 is out of range"):
+        add_irrelevant_features(np.ones((3, 2)), -1)

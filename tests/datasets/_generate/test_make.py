@@ -1,0 +1,185 @@
+"""Generated bags obey their rule, and the tests of the MIL assumption tell models apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from scipy.sparse import issparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import check_random_state
+
+from milearn.datasets import (
+    load_digit_bags,
+    make_bags,
+    make_false_frequency,
+    make_single_concept,
+    make_threshold_concepts,
+)
+from milearn.datasets._generate.assumption import _Scene
+
+
+def bag_max(scores, X):
+    return np.maximum.reduceat(scores, X.offsets[:-1])
+
+
+def bag_mean(X):
+    return np.add.reduceat(X.instances, X.offsets[:-1]) / X.sizes[:, None]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("rule", ["any", "all"])
+def test_labels_follow_the_rule(sparse, rule):
+    n_concepts = 1 if rule == "any" else 3
+    X, y, witness = make_bags(
+        60, 30, n_concepts=n_concepts, concept_rule=rule, witness_rate=0.3, n_distractors=2,
+        poison_rate=0.5, sparse=sparse, random_state=3, return_instance_labels=True,
+    )  # fmt: skip
+    assert X.shape == (60, 30)
+    assert issparse(X.instances) == sparse
+    assert y.sum() == 30
+    assert witness.shape == (X.n_instances,)
+    held = np.add.reduceat(witness, X.offsets[:-1])
+    if rule == "any":
+        assert_array_equal(held > 0, y == 1)
+        assert abs(held[y == 1].sum() / X.sizes[y == 1].sum() - 0.3) < 0.06
+    else:
+        assert (held[y == 1] >= 3).all()
+        assert (held[y == 0] >= 3).all()
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_concepts_stand_where_they_are_told(sparse):
+    centers = np.zeros((1, 12))
+    centers[0, [2, 5]] = 30.0
+    X, y = make_bags(40, 12, concept_centers=centers, sparse=sparse, random_state=0)
+    values = X.instances.toarray() if sparse else X.instances
+    near = values[:, [2, 5]].min(axis=1) > 20
+    assert_array_equal(bag_max(near.astype(int), X), y)
+
+
+def test_same_seed_same_bags():
+    for sparse in (False, True):
+        a, ya = make_bags(10, sparse=sparse, random_state=7)
+        b, yb = make_bags(10, sparse=sparse, random_state=7)
+        c, _ = make_bags(10, sparse=sparse, random_state=8)
+        dense = [m.instances.toarray() if sparse else m.instances for m in (a, b, c)]
+        assert_array_equal(dense[0], dense[1])
+        assert_array_equal(ya, yb)
+        assert dense[0].shape != dense[2].shape or (dense[0] != dense[2]).any()
+
+
+def test_sizes():
+    assert set(make_bags(30, bag_size=4, random_state=0)[0].sizes) == {4}
+    sizes = make_bags(300, bag_size=(2, 5), random_state=0)[0].sizes
+    assert set(sizes) == {2, 3, 4, 5}
+    sizes = make_bags(500, bag_size=6.0, random_state=0)[0].sizes
+    assert sizes.min() >= 1
+    assert abs(sizes.mean() - 6) < 0.4
+    assert abs(sizes.var() - 5) < 1.2  # Poisson of mean 5, and one
+
+
+def test_poison_stands_in_negative_bags_only():
+    X, y = make_bags(40, poison_rate=1.0, concept_distance=50.0, witness_rate=0.0, random_state=0)
+    far = np.linalg.norm(X.instances, axis=1) > 20
+    assert_array_equal(np.add.reduceat(far.astype(int), X.offsets[:-1]), np.ones(40))
+    _, _, witness = make_bags(
+        40, poison_rate=1.0, concept_distance=50.0, witness_rate=0.0, random_state=0,
+        return_instance_labels=True,
+    )  # fmt: skip
+    assert_array_equal(bag_max(witness, X), y)
+
+
+def test_label_noise_and_balance():
+    clean = make_bags(50, positive_fraction=0.2, random_state=0)[1]
+    noisy = make_bags(50, positive_fraction=0.2, flip_y=0.1, random_state=0)[1]
+    assert clean.sum() == 10
+    assert (clean != noisy).sum() == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"n_bags": 0}, "n_bags=0 is out of range; it must be an integer >= 1."),
+        ({"witness_rate": 2}, "witness_rate=2 is out of range; it must lie in [0, 1]."),
+        ({"density": 0}, "density=0 is out of range; it must lie in (0, 1]."),
+        ({"concept_rule": "some"}, "concept_rule='some' is unknown; choose 'any' or 'all'."),
+        ({"bag_size": (5, 2)}, "bag_size=(5, 2) is out of range; it must be a number >= 1 or an "
+         "increasing pair of such."),
+        ({"bag_size": 0.5}, "bag_size=0.5 is out of range; a mean must be >= 1."),
+        ({"concept_centers": [[1, 2]]}, "concept_centers has shape (1, 2); it must be (n_concepts, "
+         "n_features) = (1, 10)."),
+        ({"bag_size": 2, "n_concepts": 3, "concept_rule": "all"}, "bag_size=2 leaves no room for "
+         "one witness of each of 3 concepts; make the bags larger."),
+        ({"n_concepts": 1, "concept_rule": "all"}, "concept_rule='all' asks for several concepts; "
+         "raise n_concepts, or choose 'any'."),
+    ],
+)  # fmt: skip
+def test_bad_parameters(given, sentence):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        make_bags(**given)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(
+    "maker", [make_single_concept, make_threshold_concepts, make_false_frequency]
+)
+def test_assumption_data_are_solved_by_the_rule_and_not_by_means(maker, seed):
+    X_train, y_train, X_test, y_test = maker(random_state=seed)
+    concepts = _Scene(16, 6.0, check_random_state(seed)).concepts / 6.0
+
+    def oracle(X):
+        first, second = (bag_max(X.instances @ axis, X) for axis in concepts)
+        return np.minimum(first, second) if maker is make_threshold_concepts else first
+
+    assert roc_auc_score(y_train, oracle(X_train)) > 0.99
+    assert roc_auc_score(y_test, oracle(X_test)) > 0.99
+    cheat = LogisticRegression(solver="liblinear").fit(bag_mean(X_train), y_train)
+    assert roc_auc_score(y_train, cheat.decision_function(bag_mean(X_train))) > 0.95
+    fooled = roc_auc_score(y_test, cheat.decision_function(bag_mean(X_test)))
+    if maker is make_false_frequency:
+        assert fooled < 0.8
+        assert roc_auc_score(y_test, X_test.sizes) == 0.0
+        assert roc_auc_score(y_train, X_train.sizes) == 1.0
+    else:
+        assert fooled < 0.2
+        assert len(set(X_test.sizes) | set(X_train.sizes)) == 1
+
+
+def test_threshold_without_poison_is_no_matter_of_one_concept():
+    X, y, X_test, y_test = make_threshold_concepts(200, poison=False, random_state=0)
+    for axis in _Scene(16, 6.0, check_random_state(0)).concepts:
+        assert roc_auc_score(y, bag_max(X.instances @ axis, X)) < 0.9
+    cheat = LogisticRegression(solver="liblinear").fit(bag_mean(X), y)
+    assert roc_auc_score(y_test, cheat.decision_function(bag_mean(X_test))) < 0.85
+
+
+def test_digit_bags():
+    digits = load_digit_bags(random_state=1)
+    X, y = digits.data, digits.target
+    assert X.shape == (200, 64)
+    assert y.sum() == 100
+    assert (X.sizes.min(), X.sizes.max()) == (4, 10)
+    assert X.instances.max() == 1.0
+    assert_array_equal(digits.instance_labels, digits.instance_digits == 9)
+    assert_array_equal(np.add.reduceat(digits.instance_labels, X.offsets[:-1]), y)
+    # No image stands in two bags: nothing leaks from training to test.
+    assert len(set(digits.instance_index)) == X.n_instances
+    again, target = load_digit_bags(random_state=1, return_X_y=True)
+    assert_array_equal(again.instances, X.instances)
+    assert_array_equal(target, y)
+    assert load_digit_bags(20, scale=False).data.instances.max() == 16.0
+
+
+def test_digit_bags_witness_rate_and_limits():
+    digits = load_digit_bags(60, digit=3, bag_size=6, witness_rate=0.5, positive_fraction=0.25)
+    held = np.add.reduceat(digits.instance_labels, digits.data.offsets[:-1])
+    assert digits.target.sum() == 15
+    assert 2 < held[digits.target == 1].mean() < 5
+    with pytest.raises(ValueError, match=r"images of other digits are needed but there are 1617; "):
+        load_digit_bags(400, positive_fraction=0.1)
+    with pytest.raises(ValueError, match=r"^digit=10 is no digit; choose 0 to 9\.$"):
+        load_digit_bags(digit=10)
+    assert len(load_digit_bags(400, replace=True).data) == 400

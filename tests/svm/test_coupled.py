@@ -1,0 +1,294 @@
+"""MISVC and MISVR with a soft tie between bags and instances: objective, limits, use."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.metrics.pairwise import laplacian_kernel
+from sklearn.svm import SVC, NuSVR
+
+from milearn import Bags
+from milearn._bags.segments import segment_max
+from milearn._kernels.bag import BAG_KERNELS
+from milearn.datasets import make_affinity, make_bags
+from milearn.metrics import bag_kernel
+from milearn.svm import MISVC, MISVR
+
+LOSSES = ["l1", "l2", "epsilon_insensitive"]
+
+
+def data(task, n_bags=30, seed=1):
+    if task == "classification":
+        return make_bags(n_bags=n_bags, bag_size=(1, 5), concept_distance=2.0, random_state=seed)
+    return make_affinity(n_bags, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
+
+
+def model(task, **parameters):
+    return MISVC(**parameters) if task == "classification" else MISVR(**parameters)
+
+
+def tube_value(targets, scores, nu, weights):
+    """min over the width, by trying every kink; the intercept is in the scores."""
+    gaps = np.abs(targets - scores)
+    return min(
+        nu * width * weights.sum() + weights @ np.maximum(0, gaps - width)
+        for width in np.r_[0.0, gaps]
+    )
+
+
+def objective(fitted, bags, y, weights=None):
+    """The problem of the docstring from predictions and the norm, which is read off them too."""
+    weights = np.ones(len(bags)) if weights is None else weights
+    if isinstance(fitted, MISVC):
+        scores, values = fitted.decision_function(bags), fitted.instance_decision_function(bags)
+        sign = np.where(y == fitted.classes_[1], 1.0, -1.0)
+        loss = weights @ np.maximum(0.0, 1.0 - sign * scores)
+    else:
+        scores, values = fitted.predict(bags), fitted.predict_instances(bags)
+        loss = tube_value(y, scores, fitted.nu, weights)
+    gap = np.abs(scores - segment_max(values, bags.offsets))
+    if fitted.loss == "epsilon_insensitive":
+        gap = np.maximum(0.0, gap - fitted.epsilon)
+    price = gap**2 if fitted.loss == "l2" else gap
+    params = {"kernel": fitted.kernel, "gamma": fitted.gamma_}
+    if fitted.bag_kernel == "minmax":
+        gram = bag_kernel(fitted.support_vectors_, bag_kernel="set", **params)
+    else:
+        gram = bag_kernel(Bags.singletons(fitted.support_vectors_), bag_kernel="set", **params)
+    norm2 = float(fitted.dual_coef_[0] @ gram @ fitted.dual_coef_[0])
+    return 0.5 * norm2 + fitted.C * (loss + fitted.coupling * (weights @ price))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("name", BAG_KERNELS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_objective_is_the_stated_one_and_never_rises(task, loss, name, kernel):
+    bags, y = data(task)
+    fitted = model(task, C=3.0, loss=loss, bag_kernel=name, kernel=kernel, coupling=0.5)
+    fitted.fit(bags, y)
+    assert fitted.objective_ == pytest.approx(objective(fitted, bags, y), rel=1e-6)
+    assert fitted.objective_history_[-1] == fitted.objective_
+    assert len(fitted.objective_history_) == fitted.n_iter_
+    assert (np.diff(fitted.objective_history_) <= 0).all()
+    assert abs(fitted.gap_) <= 1e-6 * fitted.objective_
+    assert fitted.converged_
+
+
+@pytest.mark.parametrize("name", BAG_KERNELS)
+def test_without_coupling_it_is_the_machine_with_the_bag_kernel(name):
+    bags, y = data("classification")
+    K = bag_kernel(bags, bag_kernel=name, gamma=0.1)
+    ours = MISVC(C=2.0, coupling=0, bag_kernel=name, gamma=0.1).fit(bags, y)
+    theirs = SVC(kernel="precomputed", C=2.0, tol=1e-12).fit(K, y)
+    expected = theirs.decision_function(K)
+    # libsvm's own margins are off by as much; relative to the largest score.
+    assert ours.decision_function(bags) == pytest.approx(expected, abs=1e-6 * abs(expected).max())
+    bags, y = data("regression")
+    K = bag_kernel(bags, bag_kernel=name, gamma=0.1)
+    ours = MISVR(C=2.0, nu=0.4, coupling=0, bag_kernel=name, gamma=0.1).fit(bags, y)
+    theirs = NuSVR(kernel="precomputed", C=2.0, nu=0.4, tol=1e-12).fit(K, y)
+    assert ours.predict(bags) == pytest.approx(theirs.predict(K), abs=1e-6)
+
+
+@pytest.mark.parametrize("name", BAG_KERNELS)
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_without_coupling_on_kernels_of_low_rank(name, kernel):
+    # There libsvm stops at its limit of precision: ours is never above it and hardly below.
+    params = {"bag_kernel": name, "kernel": kernel, "gamma": 0.1}
+    bags, y = data("classification")
+    K = bag_kernel(bags, **params)
+    ours = MISVC(C=2.0, coupling=0, **params).fit(bags, y)
+    theirs = SVC(kernel="precomputed", C=2.0, tol=1e-12).fit(K, y)
+    dual = np.zeros(len(bags))
+    dual[theirs.support_] = theirs.dual_coef_[0]
+    hinge = np.maximum(0, 1 - np.where(y == 1, 1, -1) * theirs.decision_function(K))
+    value = 0.5 * dual @ K @ dual + 2.0 * hinge.sum()
+    assert (1 - 1e-5) * value <= ours.objective_ <= (1 + 1e-9) * value
+
+
+def test_epsilon_zero_is_l1_and_a_wide_one_is_no_coupling():
+    for task in ("classification", "regression"):
+        bags, y = data(task)
+        options = {"C": 2.0, "gamma": 0.1, "coupling": 0.5}
+        l1 = model(task, **options).fit(bags, y)
+        none = model(task, **{**options, "coupling": 0.0}).fit(bags, y)
+        zero = model(task, loss="epsilon_insensitive", epsilon=0.0, **options).fit(bags, y)
+        wide = model(task, loss="epsilon_insensitive", epsilon=50.0, **options).fit(bags, y)
+        assert zero.objective_ == pytest.approx(l1.objective_, rel=1e-6)
+        assert wide.objective_ == pytest.approx(none.objective_, rel=1e-6)
+
+
+def test_strong_coupling_ties_bags_to_their_highest_instance():
+    bags, y = data("regression")
+    gaps = []
+    for coupling in (0.0, 0.1, 1.0, 100.0):
+        fitted = MISVR(C=10.0, coupling=coupling).fit(bags, y)
+        highest = segment_max(fitted.predict_instances(bags), bags.offsets)
+        gaps.append(np.abs(fitted.predict(bags) - highest).sum())
+    assert gaps[0] > 0.1
+    assert gaps == sorted(gaps, reverse=True)
+    assert gaps[-1] < 1e-4
+
+
+def regression_optimum(bags, y, C, nu):
+    """The hard maximum in regression by enumeration: below the tube one instance answers."""
+    blocks = list(bags)
+    best = np.inf
+    for choice in itertools.product(*(range(len(block)) for block in blocks)):
+        w, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
+        cost = 0.5 * cp.sum_squares(w) + C * nu * len(y) * width
+        for row, block, target in zip(choice, blocks, y, strict=True):
+            cost += C * cp.pos(target - block[row] @ w - b - width)
+            cost += C * cp.pos(cp.max(block @ w) + b - target - width)
+        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
+    return best
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_hard_maximum_in_regression_reaches_the_optimum(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, size=6)
+    bags = Bags(rng.normal(size=(sizes.sum(), 2)), np.r_[0, np.cumsum(sizes)])
+    y = rng.normal(size=6)
+    fitted = MISVR(loss="max", kernel="linear", C=2.0, nu=0.4, n_init=20, random_state=0).fit(
+        bags, y
+    )
+    assert fitted.objective_ == pytest.approx(regression_optimum(bags, y, 2.0, 0.4), rel=1e-6)
+    assert fitted.predict(bags) == pytest.approx(
+        segment_max(fitted.predict_instances(bags), bags.offsets)
+    )
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_starts(task):
+    bags, y = data(task)
+    options = {"C": 5.0, "gamma": 0.1, "coupling": 0.5}
+    auto = model(task, **options).fit(bags, y)
+    mean = model(task, init="mean", **options).fit(bags, y)
+    drawn = model(task, init="random", random_state=0, **options).fit(bags, y)
+    given = model(task, init=auto.witnesses_, **options).fit(bags, y)
+    many = model(task, n_init=4, random_state=0, **options).fit(bags, y)
+    assert given.objective_ <= auto.objective_ * (1 + 1e-6)
+    assert many.objective_ <= auto.objective_
+    # Seen, not promised: local minima from the mean and from the machine without coupling lie
+    # within a few percent of each other, those of random starts above.
+    assert mean.objective_ == pytest.approx(auto.objective_, rel=0.03)
+    assert drawn.converged_
+    assert drawn.objective_ >= many.objective_
+
+
+def test_one_versus_rest_and_pos_label():
+    bags, _ = make_bags(n_bags=30, bag_size=(1, 5), random_state=0)
+    y = np.arange(30) % 3
+    fitted = MISVC(gamma=0.1, C=2.0).fit(bags, y)
+    assert fitted.decision_function(bags).shape == (30, 3)
+    for label in range(3):
+        single = MISVC(gamma=0.1, C=2.0).fit(bags, y == label)
+        assert fitted.decision_function(bags)[:, label] == pytest.approx(
+            single.decision_function(bags), abs=1e-6
+        )
+        assert fitted.objective_[label] == pytest.approx(single.objective_)
+    _, y = data("classification")
+    bags, y = data("classification")
+    names = np.where(y == 1, "musk", "non-musk")
+    plain, named = MISVC().fit(bags, y), MISVC(pos_label="musk").fit(bags, names)
+    assert named.decision_function(bags) == pytest.approx(-plain.decision_function(bags))
+    assert np.array_equal(named.witnesses_, plain.witnesses_)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "max"])
+def test_weights_of_bags(loss):
+    for task in ("classification", "regression"):
+        bags, y = data(task, n_bags=24)
+        twice = np.r_[np.arange(24), np.arange(6)]
+        weight = np.where(np.arange(24) < 6, 2.0, 1.0)
+        repeated = model(task, loss=loss, gamma=0.1, C=2.0).fit(bags[twice], y[twice])
+        weighted = model(task, loss=loss, gamma=0.1, C=2.0).fit(bags, y, sample_weight=weight)
+        assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-7)
+        found = weighted.predict(bags) if task == "regression" else weighted.decision_function(bags)
+        again = repeated.predict(bags) if task == "regression" else repeated.decision_function(bags)
+        assert found == pytest.approx(again, rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("name", BAG_KERNELS)
+def test_sparse_is_dense(name):
+    bags, y = data("regression")
+    other = bags.with_instances(sparse.csr_array(bags.instances))
+    for kernel in ("linear", "rbf"):
+        dense = MISVR(kernel=kernel, bag_kernel=name, C=2.0).fit(bags, y)
+        csr = MISVR(kernel=kernel, bag_kernel=name, C=2.0).fit(other, y)
+        assert csr.predict(other) == pytest.approx(dense.predict(bags), abs=1e-6)
+        assert csr.predict_instances(other) == pytest.approx(
+            dense.predict_instances(bags), abs=1e-6
+        )
+
+
+def test_other_kernels_by_name_and_callable():
+    bags, y = data("classification")
+    named = MISVC(kernel="laplacian", gamma=0.2, C=5.0).fit(bags, y)
+
+    def kernel(left, right):
+        return laplacian_kernel(left, right, gamma=0.2)
+
+    called = MISVC(kernel=kernel, C=5.0).fit(bags, y)
+    assert called.decision_function(bags) == pytest.approx(named.decision_function(bags), abs=1e-6)
+    assert MISVC(kernel="cosine", C=5.0).fit(bags, y).score(bags, y) > 0.7
+
+
+def test_an_indefinite_kernel_warns():
+    bags, y = data("classification")
+    fit = MISVC(kernel="sigmoid", gamma=0.5, coef0=-0.5, bag_kernel="mean_set").fit
+    with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
+        fit(bags, y)
+
+
+def test_a_small_cache_changes_nothing_until_it_is_too_small():
+    bags, y = data("classification", n_bags=40)
+    whole = MISVC(gamma=0.1).fit(bags, y)
+    small = MISVC(gamma=0.1, cache_size=0.25).fit(bags, y)
+    assert small.decision_function(bags) == pytest.approx(whole.decision_function(bags), abs=1e-7)
+    with pytest.raises(MemoryError, match=r"40 bags with \d+ instances take .*n_components="):
+        MISVC(cache_size=0.01).fit(bags, y)
+
+
+def test_problems_are_told():
+    bags, y = data("regression")
+    with pytest.warns(ConvergenceWarning, match="MISVR stopped at max_iter=1 before it settled"):
+        MISVR(max_iter=1, C=10.0, init="mean").fit(bags, y)
+    fresh = MISVR()
+    with pytest.raises(ValueError, match=r"init has shape \(3,\) and type int64: give 30 integers"):
+        fresh.set_params(init=[0, 1, 2]).fit(bags, y)
+    with pytest.raises(NotFittedError):
+        fresh.predict(bags)
+    with pytest.raises(ValueError, match="The 'nu' parameter of MISVR must be"):
+        MISVR(nu=0).fit(bags, y)
+    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed"):
+        MISVR(qp_solver="nosuch").fit(bags, y)
+
+
+def test_lazy_rows_are_few_on_real_data(data_dir):
+    from milearn._kernels.bag import bag_scales
+    from milearn._kernels.instance import instance_kernel
+    from milearn._solvers.common.gram import KernelGram
+    from milearn._solvers.svm.bag_gram import SetObjects
+    from milearn._solvers.svm.coupled_cccp import solve_coupled
+    from milearn._solvers.svm.coupled_dual import Coupling
+    from milearn._solvers.svm.losses import Hinge
+
+    with np.load(data_dir / "musk1.npz") as file:
+        X, offsets, y = file["instances"] / 100.0, file["bag_offsets"], file["y"]
+    kernel, _ = instance_kernel("rbf", gamma=1.0 / 166, degree=3, coef0=0.0)
+    scales = bag_scales("normalized_set", X, offsets, kernel)
+    objects = SetObjects(KernelGram(X, kernel, 2**27), offsets, scales, np.ones(len(X)))
+    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1000 / len(y)))
+    coupling = Coupling("l1", 0.1 * loss.weights)
+    lazy = solve_coupled(objects, loss, coupling, tol=1e-6, max_iter=100)
+    every = solve_coupled(objects, loss, coupling, tol=1e-6, max_iter=100, rows="all")
+    assert lazy.objective == pytest.approx(every.objective, rel=1e-7)
+    assert lazy.n_rows < 0.5 * every.n_rows

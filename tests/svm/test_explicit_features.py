@@ -1,0 +1,211 @@
+"""MISVC and MISVR over explicit features: against the exact machines, and what is kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn._bags.segments import segment_max
+from milearn._kernels.bag import BAG_KERNELS
+from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.svm import bag_features as _feature_objects
+from milearn._solvers.svm.losses import Tube
+from milearn.datasets import make_affinity, make_bags
+from milearn.svm import MISVC, MISVR, _coupled_machine
+
+LOSSES = ["l1", "l2", "epsilon_insensitive", "max"]
+EVERY = 10**6  # more landmarks than instances: nothing is approximated
+
+
+def data(task, n_bags=30, seed=1):
+    if task == "classification":
+        return make_bags(n_bags=n_bags, bag_size=(1, 5), concept_distance=2.0, random_state=seed)
+    return make_affinity(n_bags, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
+
+
+def model(task, **parameters):
+    return MISVC(**parameters) if task == "classification" else MISVR(**parameters)
+
+
+def levels(fitted, bags):
+    if isinstance(fitted, MISVC):
+        return fitted.decision_function(bags), fitted.instance_decision_function(bags)
+    return fitted.predict(bags), fitted.predict_instances(bags)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_all_landmarks_give_the_exact_machine(task, loss):
+    bags, y = data(task)
+    # One linearisation for both, so that the local minimum is the same one.
+    options = {"C": 3.0, "gamma": 0.1, "loss": loss, "epsilon": 0.02, "coupling": 0.3}
+    exact = model(task, **options).fit(bags, y)
+    options["init"] = exact.witnesses_
+    exact = model(task, **options).fit(bags, y)
+    found = model(task, n_components=EVERY, **options).fit(bags, y)
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+    assert found.gap_ <= 1e-6 * found.objective_
+    assert (np.diff(found.objective_history_) <= 0).all()
+    for ours, theirs in zip(levels(found, bags), levels(exact, bags), strict=True):
+        assert ours == pytest.approx(theirs, abs=2e-2 * np.abs(theirs).max())
+
+
+@pytest.mark.parametrize("name", BAG_KERNELS)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_few_landmarks_cost_and_their_function_is_one_of_the_space(task, name):
+    bags, y = data(task)
+    options = {"C": 3.0, "gamma": 0.05, "bag_kernel": name, "coupling": 0.2, "init": "mean"}
+    exact = model(task, **options).fit(bags, y)
+    values = []
+    for n_components in (5, 20, EVERY):
+        found = model(task, n_components=n_components, random_state=0, **options).fit(bags, y)
+        values.append(found.objective_)
+        assert found.dual_coef_.shape[1] == len(found.support_) <= n_components
+        # J from the docstring: norm by the landmarks' kernel, losses from the scores.
+        scores, own = levels(found, bags)
+        rows = found.support_vectors_
+        gram = np.exp(-found.gamma_ * ((rows[:, None] - rows[None]) ** 2).sum(axis=2))
+        norm2 = float(found.dual_coef_[0] @ gram @ found.dual_coef_[0])
+        gaps = np.abs(scores - segment_max(own, bags.offsets)).sum()
+        if task == "classification":
+            loss = np.maximum(0.0, 1.0 - np.where(y == 1, 1, -1) * scores).sum()
+        else:
+            tube = Tube(y, np.ones(len(y)), found.nu)
+            loss = tube.value(scores, 0.0)
+        stated = 0.5 * norm2 + found.C * (loss + found.coupling * gaps)
+        assert found.objective_ == pytest.approx(stated, rel=1e-5)
+    assert values == sorted(values, reverse=True)
+    assert values[0] > 1.1 * values[-1]
+    assert values[-1] == pytest.approx(exact.objective_, rel=1e-2)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_linear_kernel_by_cutting_planes(task, loss):
+    bags, y = data(task, n_bags=24)
+    options = {"kernel": "linear", "C": 2.0, "loss": loss, "coupling": 0.3, "init": "mean"}
+    if loss == "max" and task == "classification":
+        options["init"] = "auto"
+    exact = model(task, **options).fit(bags, y)
+    found = model(task, n_components=1, **options).fit(bags, y)
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+    other = bags.with_instances(sparse.csr_array(bags.instances))
+    same = model(task, n_components=1, **options).fit(other, y)
+    assert same.objective_ == pytest.approx(found.objective_, rel=1e-5)
+
+
+def test_linear_kernel_that_does_not_fit_needs_no_word():
+    bags, y = data("classification", n_bags=60)
+    options = {"kernel": "linear", "C": 2.0, "init": "mean"}
+    whole = MISVC(**options).fit(bags, y)
+    small = MISVC(cache_size=0.1, **options).fit(bags, y)
+    assert not hasattr(small, "dual_coef_")
+    assert small.objective_ == pytest.approx(whole.objective_, rel=1e-4)
+    with pytest.raises(MemoryError, match=r"explicit features of 60 bags, 10 each, .*raise cache"):
+        MISVC(kernel="linear", cache_size=0.01).fit(bags, y)
+    with pytest.raises(MemoryError, match=r"explicit features of 60 bags.*or lower n_components"):
+        MISVC(n_components=50, cache_size=0.01).fit(bags, y)
+
+
+def test_features_of_all_instances_are_never_there_at_once(monkeypatch):
+    monkeypatch.setattr(_feature_objects, "_BLOCK_BYTES", 8 * 10 * 16)
+    monkeypatch.setattr(_coupled_machine, "BLOCK_BYTES", 8 * 10 * 16)
+    bags, y = make_bags(n_bags=60, bag_size=10, random_state=0)
+    seen = []
+
+    def kernel(left, right):
+        seen.append((left.shape[0], right.shape[0]))
+        return np.exp(-0.05 * ((left[:, None] - right[None]) ** 2).sum(axis=2))
+
+    # Coupling needs more than sums and scores: an instance a bag at a time, and its own scale.
+    fitted = MISVC(kernel=kernel, n_components=16, random_state=0).fit(bags, y)
+    assert max(rows for rows, columns in seen if columns == 16) <= 60
+    plain = MISVC(gamma=0.05, n_components=16, random_state=0).fit(bags, y)
+    assert fitted.decision_function(bags) == pytest.approx(plain.decision_function(bags), abs=1e-4)
+
+
+def test_landmarks_depend_on_values_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    order = rng.permutation(50)
+    chosen = [
+        rows[_feature_objects.choose_landmarks(rows, 8, np.random.RandomState(3))]
+        for rows in (X, X[order], np.repeat(X, 2, axis=0))
+    ]
+    for other in chosen[1:]:
+        np.testing.assert_array_equal(chosen[0], other)
+    assert len(_feature_objects.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
+    # Rows that are all zero leave one landmark and no direction.
+    zero = np.zeros((6, 3))
+    assert len(_feature_objects.choose_landmarks(zero, 4, np.random.RandomState(0))) == 1
+    assert _feature_objects.whitening(np.zeros((1, 1)))[0].shape == (1, 1)
+
+
+def test_an_indefinite_kernel_of_landmarks_warns():
+    bags, y = data("classification")
+    fit = MISVC(kernel="sigmoid", gamma=0.5, coef0=-0.5, bag_kernel="mean_set", n_components=20).fit
+    with pytest.warns(UserWarning, match="matrix of the landmarks is indefinite"):
+        fit(bags, y)
+
+
+def test_one_versus_rest():
+    bags, _ = make_bags(n_bags=30, bag_size=(1, 5), random_state=0)
+    y = np.arange(30) % 3
+    options = {"gamma": 0.1, "C": 2.0, "n_components": EVERY, "init": "mean"}
+    fitted = MISVC(**options).fit(bags, y)
+    for label in range(3):
+        single = MISVC(**options).fit(bags, y == label)
+        assert fitted.decision_function(bags)[:, label] == pytest.approx(
+            single.decision_function(bags), abs=1e-6
+        )
+
+
+def test_split_slopes_are_subgradients():
+    rng = np.random.default_rng(2)
+    for nu in (0.2, 0.9):
+        tube = Tube(rng.normal(size=15), rng.uniform(0.5, 2.0, size=15), nu=nu)
+        for spread in (0.0, 0.3, 3.0):
+            lower = tube.targets + rng.normal(size=15)
+            upper = lower + spread * rng.uniform(size=15)
+            value = tube.split(upper, lower)[1]
+            above, below = tube.split_slopes(upper, lower)
+            for _ in range(20):
+                left, right = rng.normal(size=15), rng.normal(size=15)
+                expected = value + above @ (left - upper) + below @ (right - lower)
+                assert tube.split(left, right)[1] >= expected - 1e-9
+
+
+def test_risks_may_grow_while_planes_are_cut():
+    # Half the rows of a support vector machine are known at first: the answer is that of all.
+    rng = np.random.default_rng(0)
+    X, signs = rng.normal(size=(40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
+    known = [20]
+
+    def oracle(w, b):
+        rows = slice(0, known[0])
+        active = signs[rows] * (X[rows] @ w) < 1
+        margins = 1 - signs[rows] * (X[rows] @ w)
+        slope = -(signs[rows] * active) @ X[rows]
+        return np.array([margins[active].sum()]), slope[None], np.zeros((1, 0))
+
+    def refine(w, b, lower):
+        grown, known[0] = known[0] < 40, 40
+        return grown
+
+    lazy = cutting_plane(oracle, 3, np.ones(1), tols=0.0, gap_tol=1e-9, refine=refine)
+    assert known[0] == 40
+    whole = cutting_plane(oracle, 3, np.ones(1), tols=0.0, gap_tol=1e-9)
+    assert lazy.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert lazy.converged
+
+
+def test_bags_of_one_have_nothing_to_couple():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] > 0
+    options = {"gamma": 0.2, "n_components": EVERY}
+    tied = MISVC(coupling=10.0, **options).fit(Bags.singletons(X), y)
+    free = MISVC(coupling=0.0, **options).fit(Bags.singletons(X), y)
+    assert tied.objective_ == pytest.approx(free.objective_, rel=1e-9)

@@ -1,0 +1,579 @@
+"""The way in, the labels, and prediction on two levels."""
+
+from __future__ import annotations
+
+import re
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.utils.estimator_checks import check_estimator
+
+from milearn import Bags
+from milearn._bags.segments import segment_argmax, segment_max, segment_min
+from milearn.utils.validation import (
+    as_bags,
+    bag_weights,
+    encode_classes,
+    validate_bags,
+    validate_labels,
+    validate_sample_weight,
+)
+from tests.toys import LeastSquaresBags, two_level_bags
+
+
+class Anything(BaseEstimator):
+    """An estimator to hang ``n_features_in_`` on."""
+
+
+def _refuses(call, message, kind=ValueError):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        call()
+
+
+# -- what counts as bags -------------------------------------------------------------------------
+
+BLOCKS = [np.arange(6.0).reshape(3, 2), np.ones((1, 2)), np.zeros((2, 2))]
+EQUAL = [np.arange(4.0).reshape(2, 2), np.ones((2, 2)), np.zeros((2, 2))]
+
+
+def _object_array(blocks):
+    array = np.empty(len(blocks), dtype=object)
+    for position, block in enumerate(blocks):
+        array[position] = block
+    return array
+
+
+SEQUENCES = {
+    "list": list,
+    "tuple": tuple,
+    "object array": _object_array,
+    "series": lambda blocks: pd.Series(list(blocks)),
+    "nested lists": lambda blocks: [block.tolist() for block in blocks],
+    "lists of rows": lambda blocks: [list(block) for block in blocks],
+    "csr": lambda blocks: [sparse.csr_array(block) for block in blocks],
+    "csr_matrix": lambda blocks: [sparse.csr_matrix(block) for block in blocks],
+    "frames": lambda blocks: [pd.DataFrame(block, columns=["a", "b"]) for block in blocks],
+    "list and csr": lambda blocks: [sparse.csr_array(blocks[0]), *blocks[1:]],
+    "bags": Bags.from_list,
+}
+STACKS = {
+    "3-D": np.array,
+    "3-D of objects": lambda blocks: np.array(blocks, dtype=object),
+    "3-D of integers": lambda blocks: np.array(blocks, dtype=int),
+    "3-D in Fortran order": lambda blocks: np.asfortranarray(np.array(blocks)),
+    "3-D list": lambda blocks: np.array(blocks).tolist(),
+    "3-D transposed": lambda blocks: np.array(blocks).transpose(2, 1, 0).transpose(2, 1, 0),
+}
+
+
+def _assert_blocks(bags, blocks):
+    assert type(bags) is Bags
+    assert len(bags) == len(blocks)
+    for mine, block in zip(bags, blocks, strict=True):
+        np.testing.assert_array_equal(mine.toarray() if sparse.issparse(mine) else mine, block)
+
+
+@pytest.mark.parametrize("kind", SEQUENCES)
+@pytest.mark.parametrize("blocks", [BLOCKS, EQUAL], ids=["ragged", "equal"])
+def test_blocks_are_bags(kind, blocks):
+    _assert_blocks(as_bags(SEQUENCES[kind](blocks)), blocks)
+    _assert_blocks(validate_bags(Anything(), SEQUENCES[kind](blocks)), blocks)
+
+
+@pytest.mark.parametrize("kind", STACKS)
+def test_equal_blocks_of_a_3d_array_are_bags(kind):
+    _assert_blocks(validate_bags(Anything(), STACKS[kind](EQUAL)), EQUAL)
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        np.array,
+        list,
+        lambda matrix: matrix.tolist(),
+        sparse.csr_array,
+        sparse.csc_matrix,
+        pd.DataFrame,
+        lambda matrix: matrix.astype(object),
+    ],
+)
+def test_rows_of_a_matrix_are_bags_of_one(convert):
+    matrix = np.arange(6.0).reshape(3, 2)
+    assert as_bags(convert(matrix)) is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bags = validate_bags(Anything(), convert(matrix))
+    _assert_blocks(bags, matrix[:, None, :])
+
+
+def test_rows_of_named_and_polars_frames():
+    for module in (pd, pytest.importorskip("polars")):
+        frame = module.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+        estimator = Anything()
+        bags = validate_bags(estimator, frame)
+        _assert_blocks(bags, [[[1.0, 3.0]], [[2.0, 4.0]]])
+        assert estimator.feature_names_in_.tolist() == ["a", "b"]
+        assert bags.feature_names.tolist() == ["a", "b"]
+
+
+def test_bags_are_passed_on_without_a_copy():
+    bags = Bags.from_list(BLOCKS)
+    assert validate_bags(Anything(), bags) is bags
+    stack = np.array(EQUAL)
+    assert np.shares_memory(validate_bags(Anything(), stack).instances, stack)
+
+
+def test_dtype():
+    single = Bags(np.ones((3, 2), dtype=np.float32), [0, 2, 3])
+    assert validate_bags(Anything(), single).dtype == np.float32
+    assert validate_bags(Anything(), single, dtype=np.float64).dtype == np.float64
+    assert validate_bags(Anything(), np.ones((2, 2), dtype=np.float32)).dtype == np.float32
+    double = validate_bags(Anything(), np.ones((2, 2), dtype=np.float32), dtype=np.float64)
+    assert double.dtype == np.float64
+
+
+def test_conversion_keeps_graphs_and_names():
+    bags = Bags(
+        np.ones((3, 2), dtype=np.float32),
+        [0, 2, 3],
+        bag_graph=np.eye(2),
+        instance_graph=np.eye(3),
+        feature_names=["a", "b"],
+    )
+    double = validate_bags(Anything(), bags, dtype=np.float64)
+    assert double.bag_graph is not None
+    assert double.instance_graph is not None
+    assert double.feature_names.tolist() == ["a", "b"]
+
+
+# -- bad input -----------------------------------------------------------------------------------
+
+
+def _with(value, kind):
+    instances = np.arange(12.0).reshape(6, 2)
+    instances[4, 1] = value
+    instances[2, 0] = 0.0
+    matrix = sparse.csr_array(instances) if kind == "csr" else instances
+    return Bags(matrix, [0, 3, 4, 6])
+
+
+NAN_ADVICE = (
+    "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or remove the "
+    "instance."
+)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (np.nan, f"Bag 2 contains NaN (instance row 4): {NAN_ADVICE}"),
+        (np.inf, "Bag 2 contains infinity (instance row 4): remove or clip it."),
+        (-np.inf, "Bag 2 contains infinity (instance row 4): remove or clip it."),
+    ],
+    ids=str,
+)
+def test_not_finite(value, message, kind):
+    bags = _with(value, kind)
+    _refuses(lambda: validate_bags(Anything(), bags), message)
+    if kind == "dense":
+        _refuses(lambda: validate_bags(Anything(), list(bags)), message)
+    with config_context(assume_finite=True):
+        validate_bags(Anything(), bags)
+    validate_bags(Anything(), bags, ensure_all_finite=False)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_nan_may_be_allowed_without_infinity(kind):
+    bags = _with(np.nan, kind)
+    validate_bags(Anything(), bags, ensure_all_finite="allow-nan")
+    _refuses(
+        lambda: validate_bags(Anything(), _with(np.inf, kind), ensure_all_finite="allow-nan"),
+        "Bag 2 contains infinity (instance row 4): remove or clip it.",
+    )
+
+
+def test_large_finite_values_are_no_infinity():
+    huge = np.full((4, 2), np.finfo(np.float32).max, dtype=np.float32)
+    validate_bags(Anything(), Bags(huge, [0, 2, 4]))
+
+
+@pytest.mark.parametrize(
+    ("X", "kind", "message"),
+    [
+        (
+            [np.ones((2, 3)), np.empty((0, 3))],
+            ValueError,
+            "Bag 1 is empty: every bag needs at least one instance; remove it.",
+        ),
+        (
+            np.empty((2, 0, 3)),
+            ValueError,
+            "Bag 0 is empty: every bag needs at least one instance; remove it.",
+        ),
+        (
+            [np.ones((2, 3)), np.ones((2, 3)), np.ones((1, 2))],
+            ValueError,
+            "Bag 2 has 2 features but bag 0 has 3: every bag must have the same features.",
+        ),
+        (
+            [np.ones((2, 3)), np.ones(3)],
+            ValueError,
+            "Bag 1 has 1 dimension(s): pass a block with one row an instance.",
+        ),
+        (
+            [np.ones((2, 3)), "musk1.data"],
+            TypeError,
+            "Bag 1 is a string: pass 2-D blocks of numbers.",
+        ),
+        (
+            ["musk1.data", "musk2.data"],
+            TypeError,
+            "Bag 0 is a string: pass 2-D blocks of numbers.",
+        ),
+        (
+            "musk1.data",
+            TypeError,
+            "X is a string ('musk1.data'): pass bags; to read them from a file use "
+            "milearn.datasets.load_bags.",
+        ),
+        (
+            Bags(np.empty((0, 2)), [0]),
+            ValueError,
+            "Found 0 bag(s) while a minimum of 1 is required by Anything.",
+        ),
+        (
+            Bags(np.empty((2, 0)), [0, 2]),
+            ValueError,
+            "The bags have 0 features while a minimum of 1 is required by Anything.",
+        ),
+        (
+            np.full((2, 2, 2), "a"),
+            ValueError,
+            "instances holds <U1 values: encode them as numbers first.",
+        ),
+    ],
+    ids=[
+        "empty bag",
+        "empty bags of a 3-D array",
+        "feature counts",
+        "a row for a bag",
+        "a string for a bag",
+        "strings for bags",
+        "a string for all",
+        "no bags",
+        "no features",
+        "text",
+    ],
+)
+def test_bad_bags(X, kind, message):
+    _refuses(lambda: validate_bags(Anything(), X), message, kind)
+
+
+@pytest.mark.parametrize(
+    "X", [np.array(["a", "b"]), 3.0, np.ones(3), [1.0, 2.0], np.ones((1,) * 4)]
+)
+def test_other_things_are_left_to_scikit_learn(X):
+    with pytest.raises(ValueError, match=r"Expected 2D array|array with dim 4|convert string"):
+        validate_bags(Anything(), X)
+
+
+def test_sparse_where_dense_is_needed():
+    bags = Bags.from_list([sparse.csr_array(block) for block in BLOCKS])
+    _refuses(
+        lambda: validate_bags(Anything(), bags, accept_sparse=False),
+        "The instances are sparse but Anything needs dense ones: convert them with "
+        "bags.with_instances(bags.instances.toarray()).",
+        TypeError,
+    )
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        validate_bags(Anything(), bags.instances, accept_sparse=False)
+
+
+def test_too_few_bags():
+    _refuses(
+        lambda: validate_bags(Anything(), Bags.from_list(BLOCKS), min_bags=4),
+        "Found 3 bag(s) while a minimum of 4 is required by Anything.",
+    )
+
+
+# -- features ------------------------------------------------------------------------------------
+
+
+def test_feature_count_is_kept_and_checked():
+    estimator = Anything()
+    validate_bags(estimator, BLOCKS)
+    assert estimator.n_features_in_ == 2
+    assert not hasattr(estimator, "feature_names_in_")
+    validate_bags(estimator, np.ones((1, 2)), reset=False)
+    validate_bags(estimator, np.ones((1, 4, 2)), reset=False)
+    message = "X has 3 features, but Anything is expecting 2 features as input."
+    for wide in (np.ones((2, 3)), np.ones((2, 4, 3)), [np.ones((1, 3))]):
+        _refuses(lambda wide=wide: validate_bags(estimator, wide, reset=False), message)
+
+
+def test_feature_names_are_kept_and_checked():
+    named = Bags.from_list(BLOCKS, feature_names=["a", "b"])
+    estimator = Anything()
+    validate_bags(estimator, named)
+    assert estimator.feature_names_in_.tolist() == ["a", "b"]
+    assert estimator.feature_names_in_.dtype == object
+    assert estimator.n_features_in_ == 2
+    validate_bags(estimator, named[[1, 0]], reset=False)
+    validate_bags(estimator, pd.DataFrame({"a": [1.0], "b": [2.0]}), reset=False)
+    start = "The feature names should match those that were passed during fit: got "
+    _refuses(
+        lambda: validate_bags(estimator, named[:, ["b", "a"]], reset=False),
+        start + "2 names (b, a), fitted with 2 names (a, b).",
+    )
+    _refuses(
+        lambda: validate_bags(estimator, named[:, ["b"]], reset=False),
+        start + "1 names (b), fitted with 2 names (a, b).",
+    )
+
+
+def test_names_on_one_side_only_warn_as_in_scikit_learn():
+    named = Bags.from_list(BLOCKS, feature_names=["a", "b"])
+    plain = Bags.from_list(BLOCKS)
+    estimator = Anything()
+    validate_bags(estimator, named)
+    with pytest.warns(UserWarning, match="^X does not have valid feature names, but Anything was"):
+        validate_bags(estimator, plain, reset=False)
+    estimator = Anything()
+    validate_bags(estimator, plain)
+    with pytest.warns(UserWarning, match="^X has feature names, but Anything was fitted without"):
+        validate_bags(estimator, named, reset=False)
+
+
+def test_fitting_again_forgets_names():
+    estimator = Anything()
+    validate_bags(estimator, Bags.from_list(BLOCKS, feature_names=["a", "b"]))
+    validate_bags(estimator, np.ones((2, 2, 5)))
+    assert not hasattr(estimator, "feature_names_in_")
+    assert estimator.n_features_in_ == 5
+    validate_bags(estimator, Bags.from_list(BLOCKS, feature_names=["u", "v"]))
+    assert estimator.feature_names_in_.tolist() == ["u", "v"]
+    assert estimator.n_features_in_ == 2
+
+
+# -- labels and weights --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bags():
+    return Bags.from_list(BLOCKS)
+
+
+def test_labels(bags):
+    assert validate_labels(Anything(), ["a", "b", "a"], bags).tolist() == ["a", "b", "a"]
+    numbers = validate_labels(Anything(), [1, 2, 3], bags, numeric=True)
+    assert numbers.dtype == np.float64
+    _refuses(
+        lambda: validate_labels(Anything(), [0, 1], bags),
+        "y has 2 labels for 3 bags: pass one label a bag (inconsistent numbers of samples).",
+    )
+    _refuses(
+        lambda: validate_labels(Anything(), None, bags),
+        "This Anything estimator requires y to be passed, but the target y is None.",
+    )
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        validate_labels(Anything(), [0.0, np.nan, 1.0], bags, numeric=True)
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        assert validate_labels(Anything(), [[0], [1], [0]], bags).shape == (3,)
+
+
+def test_labels_of_instances_instead_of_bags(bags):
+    _refuses(
+        lambda: validate_labels(Anything(), np.zeros(bags.n_instances), bags),
+        "y has 6 labels for 3 bags: pass one label a bag (inconsistent numbers of samples).",
+    )
+
+
+def test_weights(bags):
+    assert validate_sample_weight(None, bags).tolist() == [1.0] * 3
+    assert validate_sample_weight(2, bags).tolist() == [2.0] * 3
+    assert validate_sample_weight([1, 0, 2], bags).tolist() == [1.0, 0.0, 2.0]
+    _refuses(
+        lambda: validate_sample_weight([1.0, 2.0], bags),
+        "sample_weight.shape == (2,), expected (3,): pass one weight a bag.",
+    )
+    _refuses(
+        lambda: validate_sample_weight([1.0, -1.0, -2.0], bags),
+        "sample_weight is negative at bag 1: weights must not be negative.",
+    )
+    _refuses(
+        lambda: validate_sample_weight([0.0, 0.0, 0.0], bags),
+        "sample_weight is zero for every bag: give some bag a positive weight.",
+    )
+    with pytest.raises(ValueError, match="Input sample_weight contains NaN"):
+        validate_sample_weight([1.0, np.nan, 1.0], bags)
+
+
+@pytest.mark.parametrize(
+    ("y", "pos_label", "classes", "positive"),
+    [
+        (["musk", "non-musk", "musk"], None, ["musk", "non-musk"], 1),
+        (["musk", "non-musk", "musk"], "musk", ["musk", "non-musk"], 0),
+        (["musk", "non-musk", "musk"], "non-musk", ["musk", "non-musk"], 1),
+        ([1, -1, 1], -1, [-1, 1], 0),
+        ([1.0, 0.0, 1.0], 1, [0.0, 1.0], 1),
+        ([True, False, True], True, [False, True], 1),
+        ([2, 0, 1], None, [0, 1, 2], -1),
+        (np.array(["b", "a", "b"], dtype=object), "b", ["a", "b"], 1),
+    ],
+    ids=str,
+)
+def test_classes(y, pos_label, classes, positive):
+    found, codes, number = encode_classes(np.asarray(y), pos_label)
+    assert found.tolist() == classes
+    assert found[codes].tolist() == list(y)
+    assert number == positive
+
+
+@pytest.mark.parametrize(
+    ("y", "pos_label", "message"),
+    [
+        (
+            [1, 1, 1],
+            None,
+            "y holds one class only (1): a classifier needs bags of at least two classes.",
+        ),
+        (
+            ["musk"] * 3,
+            None,
+            "y holds one class only ('musk'): a classifier needs bags of at least two classes.",
+        ),
+        (
+            ["musk", "other", "musk"],
+            "non-musk",
+            "pos_label='non-musk' is not a label in y: the labels are ['musk', 'other'].",
+        ),
+        (["a", "b", "a"], 1, "pos_label=1 is not a label in y: the labels are ['a', 'b']."),
+        (
+            [0, 1, 2],
+            1,
+            "pos_label=1 was given but y has 3 classes: it names the positive one of two; leave "
+            "it out.",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_classes(y, pos_label, message):
+    _refuses(lambda: encode_classes(np.asarray(y), pos_label), message)
+
+
+def test_numbers_are_no_classes():
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        encode_classes(np.array([0.5, 1.5, 2.5]))
+    with pytest.raises(ValueError, match="Input y contains infinity"):
+        encode_classes(np.array([0.0, 1.0, np.inf]))
+    with pytest.raises(ValueError, match="Input y contains NaN"):
+        encode_classes(np.array([0.0, 1.0, np.nan]))
+
+
+def test_bag_weights():
+    classes, codes = np.array([0, 1]), np.array([0, 1, 1, 1])
+    weights = np.array([1.0, 1.0, 2.0, 0.0])
+    assert bag_weights(None, classes, codes, weights) is weights
+    balanced = bag_weights("balanced", classes, codes, weights)
+    np.testing.assert_allclose(balanced, [2.0, 2 / 3, 4 / 3, 0.0])
+    # A weight of two is a bag that is there twice.
+    repeated = bag_weights("balanced", classes, np.array([0, 1, 1, 1]), np.ones(4))
+    np.testing.assert_allclose(repeated, [2.0, 2 / 3, 2 / 3, 2 / 3])
+    np.testing.assert_allclose(bag_weights({1: 3.0}, classes, codes, weights), [1, 3, 6, 0])
+    _refuses(
+        lambda: bag_weights({"a": 1.0}, classes, codes, weights),
+        "class_weight names 'a', which is not a label in y: the labels are [0, 1].",
+    )
+    _refuses(
+        lambda: bag_weights({1: -1.0}, classes, codes, weights),
+        "class_weight must hold finite numbers that are not negative.",
+    )
+
+
+# -- two levels ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=[2, 3], ids=["two classes", "three classes"])
+def fitted(request):
+    bags, y = two_level_bags(n_classes=request.param)
+    return LeastSquaresBags().fit(bags, y), bags
+
+
+def test_a_bag_scores_as_its_best_instance(fitted):
+    estimator, bags = fitted
+    instances = estimator.instance_decision_function(bags)
+    assert len(instances) == bags.n_instances
+    np.testing.assert_array_equal(
+        estimator.decision_function(bags), segment_max(instances, bags.offsets)
+    )
+
+
+def test_predictions_follow_the_scores(fitted):
+    estimator, bags = fitted
+    for scores, predicted in (
+        (estimator.decision_function(bags), estimator.predict(bags)),
+        (estimator.instance_decision_function(bags), estimator.predict_instances(bags)),
+    ):
+        codes = scores.argmax(axis=1) if scores.ndim == 2 else (scores > 0).astype(int)
+        np.testing.assert_array_equal(predicted, estimator.classes_[codes])
+
+
+def test_the_witness_decides(fitted):
+    estimator, bags = fitted
+    rows = estimator.witness(bags)
+    np.testing.assert_array_equal(bags.bag_index[rows], np.arange(len(bags)))
+    instances, scores = (
+        estimator.instance_decision_function(bags),
+        estimator.decision_function(bags),
+    )
+    if scores.ndim == 1:
+        np.testing.assert_array_equal(rows, segment_argmax(instances, bags.offsets))
+        np.testing.assert_array_equal(instances[rows], scores)
+    else:
+        best = scores.argmax(axis=1)
+        np.testing.assert_array_equal(instances[rows, best], scores[np.arange(len(bags)), best])
+        assert estimator.predict_instances(bags)[rows].tolist() == estimator.predict(bags).tolist()
+
+
+def test_pos_label_turns_maximum_into_minimum():
+    bags, y = two_level_bags()
+    names = np.array(["other", "musk"])[y]
+    estimator = LeastSquaresBags(pos_label="musk").fit(bags, names)
+    assert estimator.classes_.tolist() == ["musk", "other"]
+    instances, scores = (
+        estimator.instance_decision_function(bags),
+        estimator.decision_function(bags),
+    )
+    np.testing.assert_array_equal(scores, segment_min(instances, bags.offsets))
+    np.testing.assert_array_equal(instances[estimator.witness(bags)], scores)
+    assert set(estimator.predict(bags)[scores < 0]) == {"musk"}
+    # The same data with labels in the other order: the same model, mirrored.
+    mirrored = LeastSquaresBags().fit(bags, y)
+    np.testing.assert_allclose(mirrored.decision_function(bags), -scores)
+    np.testing.assert_array_equal(mirrored.witness(bags), estimator.witness(bags))
+    assert estimator.score(bags, names) == mirrored.score(bags, y)
+
+
+def test_methods_before_fit():
+    bags, _ = two_level_bags(n_bags=4)
+    for method in ("predict", "decision_function", "predict_instances", "witness"):
+        with pytest.raises(NotFittedError):
+            getattr(LeastSquaresBags(), method)(bags)
+
+
+def test_scores_are_the_method_of_a_subclass():
+    bags, y = two_level_bags(n_bags=4)
+    estimator = LeastSquaresBags().fit(bags, y)
+    with pytest.raises(NotImplementedError):
+        super(LeastSquaresBags, estimator)._instance_scores(bags)
+
+
+def test_checks_of_scikit_learn_pass_on_the_base():
+    check_estimator(LeastSquaresBags(), on_skip=None)
