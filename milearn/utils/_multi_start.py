@@ -21,7 +21,7 @@ class MultiStart:
     Parameters
     ----------
     estimator : estimator instance
-        Its parameters ``n_jobs`` (None means what :func:`joblib.parallel_config` says) and
+        Its callbacks are told. Its parameters ``n_jobs`` (None means what :func:`joblib.parallel_config` says) and
         ``verbose`` are read, and its name stands in reports.
     max_iter : int or None
         Maximum number of steps of a run, for progress bars; None when unknown.
@@ -31,6 +31,7 @@ class MultiStart:
     """
 
     def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
+        self.estimator = estimator
         self.name = type(estimator).__name__
         self.n_jobs = estimator.n_jobs
         self.verbose = bool(estimator.verbose)
@@ -45,7 +46,6 @@ class MultiStart:
         self,
         solve: Callable[..., Any],
         problems: Sequence[Sequence[tuple[Any, ...]]],
-        estimator: Any,
         **data: Any,
     ) -> tuple[list[Any], FitTask]:
         """Solve every problem from each of its starts and keep the lowest objective of each.
@@ -58,8 +58,6 @@ class MultiStart:
             callback asks to stop.
         problems : sequence of sequences of tuples
             The arguments of each start of each problem.
-        estimator : estimator instance
-            Whose callbacks are told; :class:`~milearn.utils._sklearn.CallbackSupport`.
         **data
             ``X``, ``y`` and ``sample_weight``, for callbacks that score.
 
@@ -72,7 +70,7 @@ class MultiStart:
         """
         runs = [start for starts in problems for start in starts]
         workers = self.n_workers(len(runs))
-        task = estimator._start_task(len(runs), parallel=workers > 1, **data)
+        task = self.estimator._start_task(len(runs), parallel=workers > 1, **data)
         parts = [
             _Part(task, self.name, number, len(runs), self.verbose, self.max_iter)
             for number in range(len(runs))
