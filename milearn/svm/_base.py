@@ -112,7 +112,7 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
             for number in range(len(tasks))
         ]
         self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
+        self._positive_sign = -1 if positive == 0 else 1
         self.gamma_ = gamma
         self._store(best, gram, bags, rows)
         self._warn(best)
@@ -165,7 +165,7 @@ class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
         return results
 
     def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
-        binary, turn = len(best) == 1, self._orientation
+        binary, turn = len(best) == 1, self._positive_sign
         expansions = [gram.expansion(result.rows, result.coef) for result in best]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=gram.n) for index, coef in expansions]

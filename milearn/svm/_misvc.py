@@ -325,8 +325,8 @@ class MISVC(CoupledMachine, HardMaxSVC):
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
     def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
-        self._highest_decides = self.loss == "max"
-        turn = self._orientation
+        self._bag_score_is_max = self.loss == "max"
+        turn = self._positive_sign
         self.intercept_ = turn * np.array([result.intercept for result in best])
         if isinstance(gram, FeatureRows):
             weights = turn * np.stack([gram.weights(each.rows, each.coef) for each in best])

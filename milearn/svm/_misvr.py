@@ -273,7 +273,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         results = self._run(problem, tube, starts, progress)
         best = min(results, key=lambda result: result.objective)
         self.gamma_ = gamma
-        self._highest_decides = self.loss == "max"
+        self._bag_score_is_max = self.loss == "max"
         self.intercept_ = np.array([best.intercept])
         self.tube_ = best.width
         self._store_function([best], problem, bags, rows, 1)
