@@ -55,7 +55,7 @@ class LeastSquaresBags(BagClassifier):
 
 
 def two_level_bags(n_bags=40, n_features=3, n_classes=2, seed=0, shift=2.5, size=None):
-    """Bags with one telling instance each: class ``c`` moves feature ``c`` of one instance."""
+    """Bags with one witness each: class ``c`` moves feature ``c`` of one instance."""
     from milearn import Bags
 
     rng = np.random.default_rng(seed)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn.utils import all_estimators
-from tests.common.common_checks import with_bag_checks, with_scikit_learn_checks
+from tests.common.common_checks import QUICK, with_bag_checks, with_scikit_learn_checks
 
 # Settings besides the defaults, which test_common.py checks. C = 1 with linear kernels: under the
 # class weights of 1000 of one of scikit-learn's checks the default C makes a problem that double
@@ -61,14 +61,14 @@ SETTINGS: dict[str, list[dict]] = {
     "M3IC": [{"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "DPBoost": [
-        {"learner": "rbf", "max_learners": 20},
+        {"learner": "rbf", **QUICK},
         {
             "learner": DecisionTreeClassifier(max_depth=2, random_state=0),
             "max_rows": 20,
-            "max_learners": 20,
+            **QUICK,
         },
     ],
-    "LPBoost": [{"learner": "rbf", "max_learners": 20}],
+    "LPBoost": [{"learner": "rbf", **QUICK}],
 }
 
 ESTIMATORS = [

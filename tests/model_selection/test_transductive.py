@@ -102,7 +102,7 @@ def test_search_equals_a_loop_over_scores(linked):
     noisy = np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
     noisy[::5] = np.nan
     cv = StratifiedBagKFold(3)
-    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0, 100.0]}
+    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0]}
     model = MILSD(tol=1e-2)
     found = transductive_grid_search(model, grid, X, noisy, cv=cv, scoring="balanced_accuracy")
     for params, scores in zip(found.params, found.scores, strict=True):
@@ -113,7 +113,7 @@ def test_search_equals_a_loop_over_scores(linked):
     assert found.best_score == found.scores.mean(axis=1).max()
     expected = MILSD(tol=1e-2, **found.best_params).fit(X, noisy)
     np.testing.assert_array_equal(found.best_estimator.coef_, expected.coef_)
-    assert found.fit_seconds.shape == found.scores.shape == (6, 3)
+    assert found.fit_seconds.shape == found.scores.shape == (4, 3)
     assert (found.fit_seconds > 0).all()
     bare = transductive_grid_search(model, {"mu": [1.0]}, X, noisy, cv=cv, refit=False)
     assert bare.best_estimator is None
@@ -163,7 +163,7 @@ def noisy(linked):
 @pytest.mark.parametrize("scoring", ["balanced_accuracy", make_scorer(balanced_accuracy_score)])
 def test_scorers_of_classes(noisy, scoring):
     X, y = noisy
-    cv, model = StratifiedBagKFold(3), MILSD(tol=1e-2)
+    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
 
     def score(fitted, X, y, test):
         return balanced_accuracy_score(y[test], fitted.transduction_[test])
@@ -175,7 +175,7 @@ def test_scorers_of_classes(noisy, scoring):
 
 def test_scorers_of_scores(noisy):
     X, y = noisy
-    cv, model = StratifiedBagKFold(3), MILSD(tol=1e-2)
+    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
 
     def score(fitted, X, y, test):
         return roc_auc_score(y[test], fitted.decision_function(X)[test])
@@ -187,9 +187,9 @@ def test_scorers_of_scores(noisy):
 def test_accuracy_is_the_default(noisy):
     X, y = noisy
     options = {"cv": StratifiedBagKFold(3)}
-    expected = transductive_cross_val_score(MILSD(tol=1e-2), X, y, scoring="accuracy", **options)
+    expected = transductive_cross_val_score(MILSD(tol=0.1), X, y, scoring="accuracy", **options)
     np.testing.assert_array_equal(
-        transductive_cross_val_score(MILSD(tol=1e-2), X, y, **options), expected
+        transductive_cross_val_score(MILSD(tol=0.1), X, y, **options), expected
     )
 
 
