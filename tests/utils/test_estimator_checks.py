@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
 import pytest
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import BaseEstimator, ClusterMixin, RegressorMixin, TransformerMixin
+from sklearn.base import ClusterMixin, RegressorMixin, TransformerMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_mean
+from milearn.base import BagEstimator
 from milearn.utils._checks.data import KINDS, PROBLEMS, TASKS
 from milearn.utils._checks.registry import REGISTERED, BagCheck, always
 from milearn.utils._checks.tools import fitted_on, reference
 from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, with_callbacks
-from milearn.utils._warn import warn_user
 from milearn.utils.estimator_checks import (
     _Check,
     applies,
@@ -32,18 +33,25 @@ from tests.toys import LeastSquaresBags
 # -- sound estimators of every kind --------------------------------------------------------------
 
 
-class HighestInstance(RegressorMixin, BaseEstimator):
+class DenseOnly(BagEstimator):
+    """Takes no sparse instances."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+class HighestInstance(RegressorMixin, DenseOnly):
     """A bag's value is the highest of linear values of its instances."""
 
     def fit(self, X, y):
-        bags = validate_bags(self, X, accept_sparse=False)
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
         y = validate_labels(self, y, bags, numeric=True)
         means = segment_mean(bags.instances, bags.offsets)
-        self.coef_ = np.linalg.solve(means.T @ means + np.eye(means.shape[1]), means.T @ y)
+        fitted["coef_"] = np.linalg.solve(means.T @ means + np.eye(means.shape[1]), means.T @ y)
+        self._replace_fitted(fitted)
         return self
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
 
     def _values(self, X):
         check_is_fitted(self)
@@ -62,7 +70,7 @@ class HighestInstance(RegressorMixin, BaseEstimator):
         return segment_argmax(values, bags.offsets)
 
 
-class MeanClusters(ClusterMixin, BaseEstimator):
+class MeanClusters(ClusterMixin, DenseOnly):
     """k-means of the bag means: a fit that is a draw."""
 
     def __init__(self, n_clusters=2, random_state=None):
@@ -70,26 +78,22 @@ class MeanClusters(ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y=None):
-        bags = validate_bags(self, X, accept_sparse=False)
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
         means = segment_mean(bags.instances, bags.offsets)
         kmeans = KMeans(self.n_clusters, n_init=1, random_state=self.random_state)
-        self.labels_ = kmeans.fit_predict(means)
+        fitted["labels_"] = kmeans.fit_predict(means)
+        self._replace_fitted(fitted)
         return self
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "labels_")
 
-
-class Doubled(TransformerMixin, BaseEstimator):
+class Doubled(TransformerMixin, DenseOnly):
     """Bags in, bags out."""
 
     def fit(self, X, y=None):
-        validate_bags(self, X, accept_sparse=False)
-        self.factor_ = 2.0
+        _, fitted = self._validate_fit(X, accept_sparse=False)
+        fitted["factor_"] = 2.0
+        self._replace_fitted(fitted)
         return self
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "factor_")
 
     def set_output(self, *, transform=None):
         return self
@@ -209,10 +213,16 @@ class RoundsFloat32(LeastSquaresBags):
         return super().fit(X, y, sample_weight)
 
 
+def writable(instances):
+    """The caller's array behind the read-only view of bags."""
+    values = instances if isinstance(instances, np.ndarray) else instances.data
+    return values if values.flags.writeable else values.base
+
+
 class WritesInPlace(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         bags = validate_bags(self, X)
-        values = bags.instances if isinstance(bags.instances, np.ndarray) else bags.instances.data
+        values = writable(bags.instances)
         values += 1e-3
         return super().fit(bags, y, sample_weight)
 
@@ -253,7 +263,7 @@ class TakesAnyLabels(LeastSquaresBags):
 
 class StaysHalfFitted(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.unique(y)
+        self._replace_fitted({"classes_": np.unique(y)})
         return super().fit(X, y, sample_weight)
 
 
@@ -276,8 +286,9 @@ class IgnoresWeights(LeastSquaresBags):
 
 class ForgetsNames(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
-        bags = validate_bags(self, X)
-        return super().fit(Bags(bags.instances, bags.offsets), y, sample_weight)
+        bags = as_bags(X)
+        without = X if bags is None else Bags(bags.instances, bags.offsets)
+        return super().fit(without, y, sample_weight)
 
 
 class NamesTooMany(Doubled):
@@ -390,8 +401,9 @@ class UnstableSplit(MeanClusters):
         pass
 
     def fit(self, X, y=None):
-        bags = validate_bags(self, X, accept_sparse=False)
-        self.labels_ = np.arange(len(bags)) // 2
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
+        fitted["labels_"] = np.arange(len(bags)) // 2
+        self._replace_fitted(fitted)
         return self
 
 
@@ -428,6 +440,14 @@ class CountsFeaturesFirst(LeastSquaresBags):
         return super().fit(X, y, sample_weight)
 
 
+def warn_outside(message):
+    """Warn at the first frame that belongs neither to this file nor to scikit-learn."""
+    frame, level = sys._getframe(), 1
+    while frame.f_code.co_filename == __file__ or "sklearn" in frame.f_code.co_filename:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+
+
 class HasJobs(CallbackSupport, LeastSquaresBags):
     """Sound: iterates, in parallel where it is told so, and warns at the line of the user."""
 
@@ -462,7 +482,7 @@ class HasJobs(CallbackSupport, LeastSquaresBags):
         return self
 
     def _warn(self, message):
-        warn_user(message, ConvergenceWarning)
+        warn_outside(message)
 
 
 class IgnoresTheContext(HasJobs):
@@ -490,7 +510,7 @@ class TakesMoreIterations(HasJobs):
 
 class BlamesMaxIter(HasJobs):
     def _warn(self, message):
-        warn_user("raise max_iter", ConvergenceWarning)
+        warn_outside("raise max_iter")
 
 
 class StopsInSilence(HasJobs):
@@ -563,10 +583,8 @@ def untouched_problems():
     kept = {key: problem.X.instances.copy() for key, problem in PROBLEMS.items()}
     yield
     for key, instances in kept.items():
-        values, before = PROBLEMS[key].X.instances, instances
-        if not isinstance(values, np.ndarray):
-            values, before = values.data, before.data
-        values[...] = before
+        values = instances if isinstance(instances, np.ndarray) else instances.data
+        writable(PROBLEMS[key].X.instances)[...] = values
 
 
 @pytest.mark.parametrize(
