@@ -27,8 +27,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..._bags.segments import segment_argmax, segment_index, segment_max
-from ..common.active_set import solve_qp_near
-from ..common.qp import ActiveSet, QPProblem, QPResult
+from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp_near
 from .bag_gram import BagGram
 from .losses import Coupling, Hinge, Tube
 

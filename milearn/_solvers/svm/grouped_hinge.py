@@ -34,14 +34,8 @@ from ..._bags.segments import (
     segment_mean,
     segment_min,
 )
-from ..common.qp import (
-    ActiveSet,
-    QPProblem,
-    QPResult,
-    refine_qp,
-    sharpen_qp,
-    solve_qp,
-)
+from ..common.active_set import active_set_iterations, polish
+from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp
 
 __all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
 
@@ -398,7 +392,7 @@ class _Dual:
     def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
         """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
         if guess is not None:
-            warm = refine_qp(self.qp, guess, "active-set")
+            warm = active_set_iterations(self.qp, guess, "active-set")
             if warm is not None and warm.residual <= precision:
                 return warm
         machine = SVC(
@@ -418,10 +412,10 @@ class _Dual:
             return None
         values = np.zeros(len(self.sign))
         values[machine.support_] = np.abs(machine.dual_coef_[0])
-        rough = self.qp.measured(
+        rough = self.qp.with_residuals(
             values, machine.intercept_, None, self._bound_multipliers(values, machine), "libsvm"
         )
-        return sharpen_qp(self.qp, rough)
+        return polish(self.qp, rough)
 
     def _bound_multipliers(self, values: np.ndarray, machine: SVC) -> np.ndarray:
         gradient = self.qp.P @ values + self.qp.q + self.sign * machine.intercept_[0]

@@ -18,7 +18,6 @@ of all instances entry by entry; ``qp_solver`` names one all the same, for compa
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +28,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..._bags.segments import gather_rows, segment_index, segment_sum
 from ...exceptions import SolverError
-from ..common.qp import QP_PRECISION, check_qp_solver
+from ..common.qp import call_backend, check_qp_solver, sparse_columns
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
 
@@ -508,28 +507,16 @@ def sparse_program(problem: RelaxationProblem) -> qpsolvers.Problem:
     upper = np.full(width, np.inf)
     upper[r + 1 : r + 1 + p] = problem.slack_bound
     if problem.exactly_one:
-        return qpsolvers.Problem(
-            _columnwise(P), q, _columnwise(G), h, _columnwise(sums), np.ones(n_bags), lower, upper
-        )
-    G, h = sparse.vstack([G, -sums]), np.concatenate([h, -np.ones(n_bags)])
-    return qpsolvers.Problem(_columnwise(P), q, _columnwise(G), h, lb=lower, ub=upper)
-
-
-def _columnwise(matrix: Any) -> sparse.csc_matrix:
-    columns = sparse.csc_matrix(matrix)
-    # Backends written in C take indices of 32 bits alone.
-    columns.indices = columns.indices.astype(np.int32)
-    columns.indptr = columns.indptr.astype(np.int32)
-    return columns
+        A, b = sparse_columns(sums), np.ones(n_bags)
+    else:
+        A, b = None, None
+        G, h = sparse.vstack([G, -sums]), np.concatenate([h, -np.ones(n_bags)])
+    return qpsolvers.Problem(sparse_columns(P), q, sparse_columns(G), h, A, b, lb=lower, ub=upper)
 
 
 def _by_backend(problem: RelaxationProblem, tol: float, solver: str) -> RelaxationResult:
     program = sparse_program(problem)
-    options: dict[str, Any] = dict.fromkeys(QP_PRECISION.get(solver, ()), tol)
-    with warnings.catch_warnings():
-        # Backends tell their state by warnings of their own; the residuals are measured below.
-        warnings.simplefilter("ignore")
-        solution = qpsolvers.solve_problem(program, solver=solver, **options)
+    solution = call_backend(program, solver, tol)
     if solution.x is None or not solution.found:
         raise SolverError(
             f"The relaxation of {len(problem.rows)} instances was not solved by {solver}: scale "
