@@ -15,20 +15,9 @@ from typing import Protocol
 import numpy as np
 
 from .grouped_hinge import optimal_intercept
+from .problem import rounding_scale
 
-__all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "rounding_scale", "weighted_tail"]
-
-
-def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
-    """Objective below which a relative duality gap would be the rounding of a sum of losses.
-
-    Parameters
-    ----------
-    weights : ndarray, of the terms
-    largest : float, default=1.0
-        Largest target.
-    """
-    return 1e-8 * float(weights.sum()) * max(1.0, largest)
+__all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 
 
 @dataclass
@@ -86,7 +75,7 @@ class BagLoss(Protocol):
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`rounding_scale`."""
+        """See :func:`.problem.rounding_scale`."""
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
         """The best intercept, and half the width of the tube."""
@@ -113,7 +102,7 @@ class Hinge:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`rounding_scale`."""
+        """See :func:`.problem.rounding_scale`."""
         return rounding_scale(self.weights)
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
@@ -149,7 +138,7 @@ class Tube:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`rounding_scale`."""
+        """See :func:`.problem.rounding_scale`."""
         return rounding_scale(self.weights, float(np.abs(self.targets).max()))
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
