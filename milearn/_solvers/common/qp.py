@@ -211,9 +211,7 @@ def _with_fixed(
     return replace(found, x=whole, z=z, z_box=z_box)
 
 
-def call_backend(
-    problem: qpsolvers.Problem, solver: str, tol: float, **options: Any
-) -> qpsolvers.Solution:
+def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolvers.Solution:
     """The solution of a backend as it stands, to the precision ``tol`` of its own criteria.
 
     Parameters
@@ -222,13 +220,10 @@ def call_backend(
         With sparse matrices for a backend that takes no others (:func:`takes_sparse_alone`).
     solver : str
     tol : float
-    **options
-        Further options of the backend.
     """
-    precision = dict.fromkeys(_PRECISION_OPTIONS.get(solver, ()), tol)
-    return qpsolvers.solve_problem(
-        problem, solver=solver, **precision, **(_EXTRA_OPTIONS.get(solver, {}) | options)
-    )
+    settings: dict[str, Any] = dict.fromkeys(_PRECISION_OPTIONS.get(solver, ()), tol)
+    settings |= _EXTRA_OPTIONS.get(solver, {})
+    return qpsolvers.solve_problem(problem, solver=solver, **settings)
 
 
 def takes_sparse_alone(solver: str) -> bool:
@@ -237,13 +232,13 @@ def takes_sparse_alone(solver: str) -> bool:
 
 
 def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solution:
-    matrices = [problem.P, problem.G, problem.A]
+    matrices: list[Matrix] = [problem.P, problem.G, problem.A]
     if takes_sparse_alone(solver):
         matrices = [sparse_columns(matrix) for matrix in matrices]
     P, G, A = matrices
-    G, h = (G, problem.h) if len(problem.h) else (None, None)
-    A, b = (A, problem.b) if len(problem.b) else (None, None)
-    program = qpsolvers.Problem(P, problem.q, G, h, A, b, problem.lb, problem.ub)
+    inequalities = (G, problem.h) if len(problem.h) else (None, None)
+    equations = (A, problem.b) if len(problem.b) else (None, None)
+    program = qpsolvers.Problem(P, problem.q, *inequalities, *equations, problem.lb, problem.ub)
     return call_backend(program, solver, tol)
 
 

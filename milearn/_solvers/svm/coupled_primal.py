@@ -3,8 +3,8 @@
 The problem is that of :mod:`.coupled_cccp`, each convex step that of :mod:`.coupled_dual`, for a
 weight vector w over explicit features. Two risks, the loss on bags and the coupling, are replaced
 by cutting planes. The working set are the instances that have exceeded their bag so far; all
-instances are scored only where the program over these is solved, so that a step costs few passes over
-the data.
+instances are scored only where the program over these is solved, so that a step costs few passes
+over the data.
 """
 
 from __future__ import annotations
