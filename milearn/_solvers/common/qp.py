@@ -236,9 +236,16 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solut
     if takes_sparse_alone(solver):
         matrices = [sparse_columns(matrix) for matrix in matrices]
     P, G, A = matrices
-    inequalities = (G, problem.h) if len(problem.h) else (None, None)
-    equations = (A, problem.b) if len(problem.b) else (None, None)
-    program = qpsolvers.Problem(P, problem.q, *inequalities, *equations, problem.lb, problem.ub)
+    program = qpsolvers.Problem(
+        P,
+        problem.q,
+        G=G if len(problem.h) else None,
+        h=problem.h if len(problem.h) else None,
+        A=A if len(problem.b) else None,
+        b=problem.b if len(problem.b) else None,
+        lb=problem.lb,
+        ub=problem.ub,
+    )
     return call_backend(program, solver, tol)
 
 
