@@ -8,11 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from docutils import nodes
-from docutils.utils.math import MathError
-from docutils.utils.math.latex2mathml import tex2mathml
-from sphinx.errors import ExtensionError
-
 import milearn
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "_ext"))
@@ -25,6 +20,7 @@ version = release = milearn.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "formula",
     "printed",
     "numpydoc",
 ]
@@ -41,8 +37,6 @@ autodoc_typehints = "none"  # the numpydoc sections say more than the annotation
 numpydoc_show_class_members = False  # the class template lists the members, once
 numpydoc_xref_param_type = False
 
-# Formulas become MathML, which every current browser draws by itself: the usual script would be
-# fetched from the network by everyone who opens a page.
 html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
@@ -88,29 +82,6 @@ def _escape_shapes(
             lines[number] = kind[1] + safe
 
 
-def _mathml(source: str, **options: Any) -> str:
-    # Two pieces of common TeX that the converter does not know.
-    source = re.sub(r"\\([td]?frac)(\d)(\d)", r"\\\1{\2}{\3}", source).replace(r"\dots", r"\ldots")
-    try:
-        return tex2mathml(source, **options)
-    except MathError as error:
-        raise ExtensionError(f"A formula cannot be drawn ({error}): {source}") from error
-
-
-def _inline_formula(writer: Any, node: Any) -> None:
-    writer.body.append(_mathml(node.astext(), as_block=False))
-    raise nodes.SkipNode
-
-
-def _displayed_formula(writer: Any, node: Any) -> None:
-    source = node.astext()
-    if r"\\" in source and r"\begin" not in source:
-        source = rf"\begin{{aligned}}{source}\end{{aligned}}"
-    writer.body.append(f'<div class="formula">{_mathml(source, as_block=True)}</div>')
-    raise nodes.SkipNode
-
-
 def setup(app: Any) -> None:
-    app.add_html_math_renderer("mathml", (_inline_formula, None), (_displayed_formula, None))
     app.connect("autodoc-skip-member", _skip_foreign)
     app.connect("autodoc-process-docstring", _escape_shapes, priority=100)  # before numpydoc
