@@ -1,8 +1,8 @@
 """Formulas as MathML that wraps.
 
 Every current browser draws MathML by itself: the usual script would be fetched from the network by
-everyone who opens a page. No browser breaks a long ``<math>`` element over lines, though. A formula
-is therefore written as several elements, divided before relations and binary operators that stand
+everyone who opens a page. But no browser breaks a long ``<math>`` element over lines. A formula is
+therefore written as several elements, divided before relations and binary operators that stand
 outside brackets, and after wide spaces; the lines between them are the browser's to choose.
 """
 
