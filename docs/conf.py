@@ -42,7 +42,7 @@ html_math_renderer = "mathml"
 html_theme = "pydata_sphinx_theme"
 html_title = f"milearn {release}"
 html_static_path = ["_static"]
-html_css_files = ["formula.css"]
+html_css_files = ["milearn.css"]
 html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
