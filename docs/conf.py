@@ -37,6 +37,33 @@ autodoc_typehints = "none"  # the numpydoc sections say more than the annotation
 numpydoc_show_class_members = False  # the class template lists the members, once
 numpydoc_xref_param_type = False
 
+# numpydoc's checks of docstrings; with -W each finding fails the build. Left out: ES01, EX01 and
+# SA01, which ask for an extended summary, examples and See Also on every method; RT02 and SS02,
+# which take a named return value and a summary that begins with "k-medoids" for errors; GL01 and
+# GL02, which are about where the quotes stand.
+numpydoc_validation_checks = {
+    "GL03",  # no two blank lines
+    "GL05",  # no tabs
+    "GL06",  # known sections
+    "GL08",  # a docstring
+    "GL09",  # place of a deprecation
+    "GL10",  # directives with two colons
+    "SS01",  # a summary
+    "SS04",  # without space in front
+    "SS06",  # of one line
+    "PR02",  # documented parameters exist
+    "PR05",  # their types do not end with a period
+    "PR06",  # types as Python spells them
+    "PR08",  # descriptions are sentences
+    "PR09",
+    "PR10",  # a space before the colon
+    "RT04",  # returns are described by sentences
+    "RT05",
+    "SA02",  # See Also: sentences, and a description of each
+    "SA04",
+}
+numpydoc_validation_exclude = {r"\._"}  # private
+
 html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
