@@ -44,7 +44,7 @@ class LeastSquaresBags(BagClassifier):
         weighted = design * weights[:, None]
         solution = np.linalg.solve(weighted.T @ design + ridge, weighted.T @ targets)
         self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
+        self._positive_sign = -1 if positive == 0 else 1
         self.coef_ = solution[:-1].T
         self.intercept_ = solution[-1]
         return self

@@ -157,7 +157,7 @@ class SingleInstance(BaseEstimator):
         elif hasattr(self, "classes_"):
             del self.classes_
         self._fitted_on_sparse = sparse.issparse(bags.instances)
-        self._orientation = -1 if positive == 0 else 1
+        self._positive_sign = -1 if positive == 0 else 1
         self.estimator_ = estimator
         return self
 
@@ -250,7 +250,7 @@ class SingleInstance(BaseEstimator):
         bags = self._checked(X)
         scores = self._instance_scores(bags)
         if scores.ndim == 1:
-            return segment_argmax(self._orientation * scores, bags.offsets)
+            return segment_argmax(self._positive_sign * scores, bags.offsets)
         predicted = np.argmax(self._pool(scores, bags), axis=1)
         return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
@@ -328,7 +328,7 @@ class SingleInstance(BaseEstimator):
     def _pool(self, values: np.ndarray, bags: Bags) -> np.ndarray:
         if self.pooling == "mean":
             return segment_mean(values, bags.offsets)
-        return self._orientation * segment_max(self._orientation * values, bags.offsets)
+        return self._positive_sign * segment_max(self._positive_sign * values, bags.offsets)
 
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 1:

@@ -253,7 +253,7 @@ class TakesNumbersOnly(LeastSquaresBags):
 class IgnoresPosLabel(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
-        self._orientation = 1
+        self._positive_sign = 1
         return self
 
 

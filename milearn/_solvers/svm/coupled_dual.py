@@ -29,44 +29,16 @@ import numpy as np
 from ..._bags.segments import segment_argmax, segment_index, segment_max
 from ..common.active_set import solve_qp_near
 from ..common.qp import ActiveSet, QPProblem, QPResult
-from .bag_gram import Objects
-from .losses import Hinge, Tube
+from .bag_gram import BagGram
+from .losses import Coupling, Hinge, Tube
 
-__all__ = ["Coupling", "StepSolution", "solve_step"]
+__all__ = ["StepSolution", "solve_step"]
 
 _LOOSEST = 1e-8
 _TIGHTEST = 1e-12
 _EXACT = 1e-10
 _MOST_ROUNDS = 200
 _LOWER, _FREE, _UPPER = 0, 1, 2
-
-
-@dataclass
-class Coupling:
-    """How a bag's score is tied to its highest instance score.
-
-    Attributes
-    ----------
-    loss : {"l1", "l2", "epsilon_insensitive", "max"}
-    weights : ndarray of shape (n_bags,)
-        The lambda_i; not used by "max".
-    epsilon : float
-        Difference that is free of charge, for "epsilon_insensitive".
-    """
-
-    loss: str
-    weights: np.ndarray
-    epsilon: float = 0.0
-
-    @property
-    def margin(self) -> float:
-        """What a difference may amount to before it costs."""
-        return self.epsilon if self.loss == "epsilon_insensitive" else 0.0
-
-    def value(self, differences: np.ndarray) -> float:
-        """sum_i lambda_i loss(t_i) of non-negative or signed differences t."""
-        excess = np.maximum(0.0, differences - self.margin)
-        return float(self.weights @ (excess**2 if self.loss == "l2" else excess))
 
 
 @dataclass
@@ -83,11 +55,11 @@ class StepSolution:
     intercept : float
     objective, gap : float
         Value of the primal, and its distance from that of the dual.
-    rows : ndarray of int
+    cuts : ndarray of int
         Instances whose own variables are above zero.
-    memory : Memory
-    n_rows, n_solves, n_backend : int
-        Rows that were generated, dual problems, and those that needed a backend.
+    warm_start : WarmStart
+    n_cuts, n_solves, n_backend : int
+        Cuts that were generated, dual problems, and those that needed a backend.
     """
 
     of_bags: np.ndarray
@@ -98,15 +70,15 @@ class StepSolution:
     intercept: float
     objective: float
     gap: float
-    rows: np.ndarray
-    memory: Memory
-    n_rows: int = 0
+    cuts: np.ndarray
+    warm_start: WarmStart
+    n_cuts: int = 0
     n_solves: int = 0
     n_backend: int = 0
 
 
 @dataclass
-class Memory:
+class WarmStart:
     """Where the variables of a solution stood, for the next problem to start from.
 
     Status of each variable: at its lower bound, between, at its upper bound.
@@ -121,29 +93,29 @@ class Memory:
 
 
 def solve_step(
-    objects: Objects,
+    objects: BagGram,
     loss: Hinge | Tube,
     coupling: Coupling,
     shares: np.ndarray,
     *,
     tol: float,
     qp_solver: str | None = None,
-    rows: str | np.ndarray = "lazy",
-    memory: Memory | None = None,
+    cuts: str | np.ndarray = "lazy",
+    warm_start: WarmStart | None = None,
 ) -> StepSolution:
     """Solve the convex problem to a relative duality gap of ``tol``.
 
     Parameters
     ----------
-    objects : Objects
+    objects : BagGram
     loss : Hinge or Tube
     coupling : Coupling
     shares : ndarray of shape (n_instances,), the beta_ij
     tol : float
     qp_solver : str, default=None
-    rows : {"lazy", "all"} or ndarray of int, default="lazy"
+    cuts : {"lazy", "all"} or ndarray of int, default="lazy"
         Which c_ij the first dual problem has: none, every one, or those given.
-    memory : Memory, default=None
+    warm_start : WarmStart, default=None
         That of a solution of a neighbouring problem.
 
     Returns
@@ -152,20 +124,20 @@ def solve_step(
         Its ``gap`` exceeds ``tol`` only when the backend at its tightest could do no better.
     """
     step = _Step(objects, loss, coupling, shares)
-    if isinstance(rows, str):
-        rows = step.all_rows() if rows == "all" else np.zeros(0, dtype=np.intp)
-    step.add(rows)
+    if isinstance(cuts, str):
+        cuts = step.all_cuts() if cuts == "all" else np.zeros(0, dtype=np.intp)
+    step.add(cuts)
     precision, n_solves, n_backend = _LOOSEST, 0, 0
     while True:
         dual = step.dual()
-        guess = None if memory is None else dual.guess(memory)
+        guess = None if warm_start is None else dual.guess(warm_start)
         result = solve_qp_near(dual.qp, guess, tol=precision, solver=qp_solver)
         n_solves += 1
         n_backend += result.solver != "active-set"
-        memory = dual.remember(result)
-        solution, excess = step.certify(dual, result, memory)
+        warm_start = dual.remember(result)
+        solution, excess = step.certify(dual, result, warm_start)
         solution.n_solves, solution.n_backend = n_solves, n_backend
-        closed = solution.gap <= tol * max(abs(solution.objective), 1e-300)
+        closed = solution.gap <= tol * max(abs(solution.objective), loss.objective_scale)
         exact = result.residual <= _EXACT or precision <= _TIGHTEST
         if (closed and exact) or n_solves >= _MOST_ROUNDS:
             return solution
@@ -175,14 +147,14 @@ def solve_step(
             if precision <= _TIGHTEST:
                 return solution
             precision = max(precision * 1e-2, _TIGHTEST)
-            memory = None
+            warm_start = None
 
 
 class _Step:
     """The problem: its points, differences and rows, and their inner products so far."""
 
     def __init__(
-        self, objects: Objects, loss: Hinge | Tube, coupling: Coupling, shares: np.ndarray
+        self, objects: BagGram, loss: Hinge | Tube, coupling: Coupling, shares: np.ndarray
     ) -> None:
         self.objects = objects
         self.loss = loss
@@ -208,7 +180,7 @@ class _Step:
         self.row_products = np.zeros((0, objects.n_instances))
         self._gram: np.ndarray | None = None
 
-    def all_rows(self) -> np.ndarray:
+    def all_cuts(self) -> np.ndarray:
         """Every instance of a bag that is coupled."""
         return np.flatnonzero(np.isin(self.owner, self.row_bags))
 
@@ -275,7 +247,7 @@ class _Step:
         return _Dual(self)
 
     def certify(
-        self, dual: _Dual, result: QPResult, memory: Memory
+        self, dual: _Dual, result: QPResult, warm_start: WarmStart
     ) -> tuple[StepSolution, np.ndarray]:
         """Scores, primal value of the whole problem, gap; and by how much each bag is exceeded."""
         objects, coupling = self.objects, self.coupling
@@ -329,9 +301,9 @@ class _Step:
             intercept=intercept,
             objective=primal,
             gap=primal - objective,
-            rows=self.rows[of_rows > 1e-12 * self.scale],
-            memory=memory,
-            n_rows=len(self.rows),
+            cuts=self.rows[of_rows > 1e-12 * self.scale],
+            warm_start=warm_start,
+            n_cuts=len(self.rows),
         )
         return solution, excess
 
@@ -470,7 +442,7 @@ class _Dual:
         """The variables inside their bounds."""
         return np.clip(x, self.lower, self.upper)
 
-    def remember(self, result: QPResult) -> Memory:
+    def remember(self, result: QPResult) -> WarmStart:
         """Where the variables stand."""
         step = self.step
         status = np.where(result.active.lower, _LOWER, np.where(result.active.upper, _UPPER, _FREE))
@@ -492,7 +464,7 @@ class _Dual:
             tight[self.group_bags] = result.active.tight[: len(self.group_bags)]
         extra = dict(zip(step.rows.tolist(), status[first_row:].tolist(), strict=True))
         ended = result.active.tight[-1:] if isinstance(step.loss, Tube) else np.zeros(0, dtype=bool)
-        return Memory(
+        return WarmStart(
             data=status[: self.n_data],
             single=single,
             exceeds=exceeds,
@@ -501,25 +473,25 @@ class _Dual:
             tight=np.r_[tight, ended],
         )
 
-    def guess(self, memory: Memory) -> ActiveSet:
+    def guess(self, warm_start: WarmStart) -> ActiveSet:
         """The same constraints, as far as they are here too."""
         step = self.step
         joint_bags, apart_bags = step.coupled[self.joint], step.coupled[self.apart]
-        extra = [memory.rows.get(int(row), _FREE) for row in step.rows]
+        extra = [warm_start.rows.get(int(row), _FREE) for row in step.rows]
         status = np.concatenate(
             [
-                memory.data,
-                memory.single[joint_bags],
-                memory.exceeds[apart_bags],
-                memory.mixture[apart_bags],
+                warm_start.data,
+                warm_start.single[joint_bags],
+                warm_start.exceeds[apart_bags],
+                warm_start.mixture[apart_bags],
                 np.array(extra, dtype=int),
             ]
         )
         n = len(step.points)
         # Rows of groups, where there are any, and of the tube.
-        tight = [memory.tight[:n][self.group_bags]] if self.grouped else []
+        tight = [warm_start.tight[:n][self.group_bags]] if self.grouped else []
         if isinstance(step.loss, Tube):
-            tight.append(memory.tight[n:])
+            tight.append(warm_start.tight[n:])
         flags = np.concatenate(tight) if tight else np.zeros(0, dtype=bool)
         upper = (status == _UPPER) & np.isfinite(self.upper)
         lower = (status == _LOWER) & np.isfinite(self.lower)

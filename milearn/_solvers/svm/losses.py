@@ -1,7 +1,7 @@
-"""What a bag pays for its score: the hinge of a class, or the tube of nu-regression.
+"""Losses of bag scores: the hinge of a classifier, the tube of nu-regression, and the coupling.
 
 A score is h(B) without the intercept; the intercept, and the width of the tube, are the best for
-the scores at hand and come out in closed form. A bag's pattern is a point of the dual problem:
+the scores at hand and come out in closed form:
 
     hinge   c_i [1 - y_i (h_i + b)]_+
     tube    nu eps sum_i c_i + sum_i c_i [|y_i - h_i - b| - eps]_+,   minimised over eps >= 0
@@ -10,12 +10,92 @@ the scores at hand and come out in closed form. A bag's pattern is a point of th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from .grouped_hinge import optimal_intercept
 
-__all__ = ["Hinge", "Tube", "weighted_tail"]
+__all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "rounding_scale", "weighted_tail"]
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be the rounding of a sum of losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)
+
+
+@dataclass
+class Coupling:
+    """How a bag's score is tied to its highest instance score.
+
+    Attributes
+    ----------
+    loss : {"l1", "l2", "epsilon_insensitive", "max"}
+    weights : ndarray of shape (n_bags,)
+        The lambda_i; not used by "max".
+    epsilon : float
+        Difference that is free of charge, for "epsilon_insensitive".
+    """
+
+    loss: str
+    weights: np.ndarray
+    epsilon: float = 0.0
+
+    @classmethod
+    def none(cls, n_bags: int) -> Coupling:
+        """Bags and instances that have nothing to do with each other."""
+        return cls("l1", np.zeros(n_bags))
+
+    @property
+    def hard(self) -> bool:
+        """Whether a bag's score is the highest score of its instances."""
+        return self.loss == "max"
+
+    @property
+    def squared(self) -> bool:
+        """Whether differences cost their squares."""
+        return self.loss == "l2"
+
+    @property
+    def margin(self) -> float:
+        """What a difference may amount to before it costs."""
+        return self.epsilon if self.loss == "epsilon_insensitive" else 0.0
+
+    def value(self, differences: np.ndarray) -> float:
+        """sum_i lambda_i loss(t_i) of non-negative or signed differences t."""
+        excess = np.maximum(0.0, differences - self.margin)
+        return float(self.weights @ (excess**2 if self.squared else excess))
+
+
+class BagLoss(Protocol):
+    """A loss of the bags' scores.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_bags,), above zero
+    """
+
+    weights: np.ndarray
+
+    @property
+    def objective_scale(self) -> float:
+        """See :func:`rounding_scale`."""
+
+    def free(self, scores: np.ndarray) -> tuple[float, float]:
+        """The best intercept, and half the width of the tube."""
+
+    def value(self, scores: np.ndarray, intercept: float) -> float:
+        """The loss with a given intercept."""
+
+    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
+        """A subgradient by the scores, shape (n_bags,)."""
 
 
 @dataclass
@@ -30,6 +110,11 @@ class Hinge:
 
     signs: np.ndarray
     weights: np.ndarray
+
+    @property
+    def objective_scale(self) -> float:
+        """See :func:`rounding_scale`."""
+        return rounding_scale(self.weights)
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
         """The best intercept, and the width of the tube: a hinge has none."""
@@ -61,6 +146,11 @@ class Tube:
     targets: np.ndarray
     weights: np.ndarray
     nu: float
+
+    @property
+    def objective_scale(self) -> float:
+        """See :func:`rounding_scale`."""
+        return rounding_scale(self.weights, float(np.abs(self.targets).max()))
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
         """The best intercept and half the width of the tube.

@@ -49,8 +49,8 @@ class SelectionBound:
         No selection and no machine has a lower objective.
     selections : ndarray of shape (n_selections, n_positive_bags)
         Rows of the instances, in the order of the relaxation (positive bags first).
-    shares : ndarray of shape (n_positive_instances,)
-        How much of the mixture selects each instance.
+    eta : ndarray of shape (n_positive_instances,)
+        Part of the mixture that selects each instance.
     exact : bool
         Whether U was the maximum itself where the bound was found.
     n_rounds : int
@@ -58,7 +58,7 @@ class SelectionBound:
 
     lower_bound: float
     selections: np.ndarray
-    shares: np.ndarray
+    eta: np.ndarray
     exact: bool
     n_rounds: int
 
@@ -112,7 +112,7 @@ def bound_selection(
     return SelectionBound(
         lower_bound=best,
         selections=pool,
-        shares=mixture_of(pool, mixture[: len(pool)], p),
+        eta=mixture_of(pool, mixture[: len(pool)], p),
         exact=exact,
         n_rounds=rounds,
     )

@@ -523,7 +523,7 @@ def check_two_levels(estimator: Any, problem: Problem) -> None:
 def check_witness(estimator: Any, problem: Problem) -> None:
     """A witness lies in its bag, whose other instances do not exceed its score.
 
-    Where a bag scores as its highest instance does (``_highest_decides`` of the estimator, true
+    Where a bag scores as its highest instance does (``_bag_score_is_max`` of the estimator, true
     unless it says otherwise), its score is the witness's.
     """
     X = problem.X
@@ -546,7 +546,7 @@ def check_witness(estimator: Any, problem: Problem) -> None:
     turned = positive is not None and positive == fitted.classes_[0]
     pooled = (segment_min if turned else segment_max)(instances, X.offsets)
     name = "lowest" if turned else "highest"
-    if getattr(fitted, "_highest_decides", True):
+    if getattr(fitted, "_bag_score_is_max", True):
         left, right = {"bag score": ("", pooled)}, {"bag score": ("", scores)}
         assert_close(left, right, SAME, f"the {name} instance score")
     if scores.ndim == 2:
