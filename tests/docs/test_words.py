@@ -39,6 +39,8 @@ def words():
         "dual_shares",
         "the shares of the instances",
         "model.gap_",
+        "model.terms_",
+        "model.tube_",
         'r"""What losses pay."""\n',
         "until the objective rests",
     ],
