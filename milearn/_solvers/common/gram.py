@@ -161,7 +161,7 @@ class KernelGram:
             product = segment_mean(product, left[1])
         if right[1] is not None:
             product = segment_mean(product.T, right[1]).T
-        return product
+        return np.asarray(product)
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the function sum_r coef_r k(x_r, .), shape (n,)."""
@@ -200,7 +200,7 @@ class KernelGram:
         """Where the given rows are kept, after computing those that still find room."""
         slots = self._slot[rows]
         if (slots >= 0).all():
-            return slots
+            return np.asarray(slots)
         with self._lock:
             missing = np.unique(rows[self._slot[rows] < 0])
             if self._used + len(missing) > self.capacity:
@@ -215,7 +215,7 @@ class KernelGram:
                 self._rows[self._used : end] = self.kernel(self.instances[part], self.instances)
                 self._slot[part] = np.arange(self._used, end)
                 self._used = end
-        return self._slot[rows]
+        return np.asarray(self._slot[rows])
 
 
 class _ClippedGram(KernelGram):

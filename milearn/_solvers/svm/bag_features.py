@@ -54,7 +54,7 @@ class BagFeatures:
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Scores of all instances without the intercept."""
-        return self.features.scores(self.rows, w) * self.instance_scale
+        return np.asarray(self.features.scores(self.rows, w) * self.instance_scale)
 
     def instances(self, rows: np.ndarray) -> Matrix:
         """Vectors of the given instances."""
@@ -78,4 +78,4 @@ def feature_bytes(rows: Matrix, n_bags: int, dim: int) -> int:
     copies = 6
     if sparse.issparse(rows):
         return copies * 12 * int(rows.nnz)
-    return copies * 8 * n_bags * dim + 8 * rows.shape[0]
+    return copies * 8 * n_bags * dim + 8 * int(rows.shape[0])

@@ -17,7 +17,8 @@ from ..._bags.segments import segment_max, segment_sum
 from ..common.cccp import CCCPSolution, cccp
 from ..common.options import SolverOptions
 from .bag_gram import BagGram
-from .coupled_dual import StepSolution, WarmStart, solve_step
+from .coupled_dual import StepSolution, solve_step
+from .coupled_dual_qp import WarmStart
 from .losses import BagLoss, Coupling
 
 __all__ = [

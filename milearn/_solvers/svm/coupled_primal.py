@@ -2,9 +2,9 @@
 
 The problem is that of :mod:`.coupled_cccp`, each convex step that of :mod:`.coupled_dual`, for a
 weight vector w over explicit features. Two risks, the loss on bags and the coupling, are replaced
-by cutting planes. Of the instances those are looked at that have exceeded their bag so far; all of
-them are scored only where the program over these is solved, so that a step costs few passes over
-the data.
+by cutting planes. The working set are the instances that have exceeded their bag so far; all
+instances are scored only where the program over these is solved, so that a step costs few passes
+over the data.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .coupled_cccp import (
     equal_subgradient,
     top_subgradient,
 )
-from .losses import BagLoss, Coupling, Tube
+from .losses import BagLoss, Coupling
 
 __all__ = ["CoupledPrimalResult", "PrimalStep", "solve_coupled_primal", "solve_primal_step"]
 
@@ -206,7 +206,7 @@ def solve_primal_step(
 
 
 class _Risks:
-    """The loss on bags and the coupling, over the instances that are looked at."""
+    """The loss on bags and the coupling, over a working set of instances."""
 
     def __init__(
         self,
@@ -235,11 +235,11 @@ class _Risks:
         self._scored: np.ndarray | None = None
 
     def add(self, rows: np.ndarray) -> None:
-        """Look at these instances from now on."""
+        """Add instances to the working set."""
         if not (self.coupled or self.hard):
             return
         rows = np.setdiff1d(rows, self.rows)
-        # An instance that has the whole share is the mixture itself.
+        # An instance of weight one is the mixture itself.
         rows = rows[self.subgradient[rows] < 1.0]
         if len(rows) == 0:
             return
@@ -255,7 +255,7 @@ class _Risks:
         )
 
     def _top(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Highest score among the rows looked at of each bag (-inf: none), and its place."""
+        """Highest score in the working set of each bag (-inf: none), and its place."""
         highest = np.full(self.bags.n_bags, -np.inf)
         place = np.full(self.bags.n_bags, -1)
         if len(self.rows):
@@ -273,7 +273,7 @@ class _Risks:
         return bag, mixed, highest, place
 
     def active(self, w: np.ndarray) -> np.ndarray:
-        """Which of the rows looked at decide the value of their bags."""
+        """Which instances of the working set decide the value of their bags."""
         _, mixed, highest, place = self._parts(w)
         bag = mixed if self.hard else np.asarray(self.bags.bags @ w)
         least = mixed - bag if self.hard else np.maximum(abs(bag - mixed), self.coupling.margin)
@@ -287,7 +287,6 @@ class _Risks:
         bag, mixed, highest, place = self._parts(w)
         on_rows = np.zeros(len(self.rows))
         if self.hard:
-            assert isinstance(self.loss, Tube)
             upper = np.maximum(mixed, highest)
             value = self.loss.split(upper, mixed)[1]
             above, below = self.loss.split_slopes(upper, mixed)
@@ -334,7 +333,6 @@ class _Risks:
         highest = segment_max(self.scores, self.bags.offsets)
         value = 0.5 * float(w @ w)
         if self.hard:
-            assert isinstance(self.loss, Tube)
             self.intercept, risk = self.loss.split(highest, mixed)
             return value + risk, highest - np.maximum(mixed, modelled)
         self.intercept = float(b[0])
@@ -349,7 +347,7 @@ class _Risks:
         return value, np.where(self.weights > 0, missed, 0.0)
 
     def refine(self, w: np.ndarray, b: np.ndarray, lower: float) -> bool:
-        """Look at the highest instance of each bag that exceeds what is known of it."""
+        """Add the highest instance of each bag that exceeds what is known of it."""
         value, missed = self.whole(w, b)
         if value - lower <= self.tol * max(abs(value), self.loss.objective_scale):
             return False

@@ -21,8 +21,7 @@ from ..common.cccp import CCCPResult, CCCPSolution, cccp
 from ..common.gram import BLOCK_BYTES
 from ..common.options import SolverOptions
 from .grouped_hinge import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
-from .losses import rounding_scale
-from .problem import BinaryProblem
+from .problem import BinaryProblem, rounding_scale
 
 __all__ = [
     "MISVMPoint",

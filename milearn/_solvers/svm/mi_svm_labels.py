@@ -15,9 +15,8 @@ from ..._bags.segments import segment_index, segment_max
 from ..common.cccp import cccp
 from ..common.options import SolverOptions
 from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
-from .losses import rounding_scale
 from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, WitnessRule, result_of_run
-from .problem import BinaryProblem
+from .problem import BinaryProblem, rounding_scale
 
 __all__ = ["best_labels", "solve_instance_labels"]
 

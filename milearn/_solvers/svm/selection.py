@@ -21,9 +21,8 @@ from ..common.pivoted_cholesky import kernel_features
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
-from .losses import rounding_scale
 from .mi_svm import MISVMResult, WitnessRule, solve_mi_svm
-from .problem import BinaryProblem
+from .problem import BinaryProblem, rounding_scale
 from .selection_bound import SelectionBound, bound_selection
 
 __all__ = ["SelectionResult", "SelectionSettings", "solve_selection"]
