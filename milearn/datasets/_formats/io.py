@@ -87,7 +87,7 @@ def load_bags(
     format     suffix               content
     ========== ==================== ==============================================================
     npz        .npz                 the layout of :func:`save_bags`; holds everything
-    csv, tsv   .csv, .tsv           one row an instance, a header line, a column that names the bag
+    csv, tsv   .csv, .tsv           one row per instance, a header line, a column that names the bag
     parquet    .parquet, .pq        the same table (needs pyarrow)
     c45        .data, with .names   UCI archive, as for Musk
     arff       .arff                WEKA, one relational attribute

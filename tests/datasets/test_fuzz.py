@@ -1,0 +1,70 @@
+"""The fuzz script itself: it passes on the readers as they are and fails for a planted fault."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from milearn.datasets._formats import io
+from tests.datasets import fuzz
+
+pytest.importorskip("pyarrow", reason="the files of all formats include Parquet")
+
+
+def test_mutated_files_are_read_or_refused(tmp_path):
+    report = fuzz.run(tmp_path, seed=0, files=400)
+    assert report.failures == []
+    for form in fuzz.FORMATS:
+        outcomes = {outcome: report.counts[form, outcome] for outcome in ("read", "refused")}
+        assert sum(outcomes.values()) == 50
+        # Damage of which all or nothing is refused would test half of a reader.
+        assert min(outcomes.values()) > 0, form
+
+
+def test_a_file_can_be_made_again(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    fuzz.run(tmp_path / "one", seed=5, files=20)
+    fuzz.run(tmp_path / "two", seed=5, files=1, first=19)
+    (left,), (right,) = (list((tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert left.name == right.name
+    assert left.read_bytes() == right.read_bytes()
+
+
+@pytest.mark.parametrize("fault", [KeyError("planted"), UserWarning("planted")])
+def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
+    read, options = io._READERS["csv"]
+
+    def faulty(path, **given):
+        if b"nan" in path.read_bytes():
+            raise fault
+        return read(path, **given)
+
+    monkeypatch.setitem(io._READERS, "csv", (faulty, options))
+    arguments = ["--files", "400", "--seed", "3", "--saved", str(tmp_path / "saved")]
+    assert fuzz.main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "seed 3" in printed.out
+    assert "planted" in printed.err
+    saved = sorted((tmp_path / "saved").iterdir())
+    assert saved
+    for path in saved:
+        assert path.name.startswith("3-")
+        assert path.name.endswith("-x.csv")
+        assert b"nan" in path.read_bytes()
+
+
+def test_the_command():
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.datasets.fuzz", "--files", "16", "--seed", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONWARNINGS": ""},
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines()[0] == "seed 1"
+    assert run.stdout.splitlines()[-2].split()[:2] == ["all", "16"]
