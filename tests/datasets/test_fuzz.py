@@ -39,12 +39,12 @@ def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
     read, options = io._READERS["csv"]
 
     def faulty(path, **given):
-        if b"nan" in path.read_bytes():
+        if path.stat().st_size % 7 == 3:
             raise fault
         return read(path, **given)
 
     monkeypatch.setitem(io._READERS, "csv", (faulty, options))
-    arguments = ["--files", "400", "--seed", "3", "--saved", str(tmp_path / "saved")]
+    arguments = ["--files", "200", "--seed", "3", "--saved", str(tmp_path / "saved")]
     assert fuzz.main(arguments) == 1
     printed = capsys.readouterr()
     assert "seed 3" in printed.out
@@ -54,7 +54,7 @@ def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
     for path in saved:
         assert path.name.startswith("3-")
         assert path.name.endswith("-x.csv")
-        assert b"nan" in path.read_bytes()
+        assert path.stat().st_size % 7 == 3
 
 
 def test_the_command():

@@ -15,6 +15,7 @@ from .._errors import BagFileError
 from .mat5 import checked_variables
 from .record import (
     BagRecord,
+    check_indices,
     group_rows,
     need_labels,
     refuse_fields,
@@ -66,27 +67,24 @@ def read_mat(path: Path) -> BagRecord:
                 "'features'; the arrays have inconsistent lengths."
             )
     if sparse.issparse(features):
-        features = _sound_csr(path, features)
+        features = _sound_csr(path, features, "features")
     record = group_rows(path, features, bag_ids.tolist(), labels.tolist())
     if "comment" in content and content["comment"].dtype.kind == "U":
         record.descr = " ".join(str(text).strip() for text in content["comment"].ravel())
     return record
 
 
-def _sound_csr(path: Path, matrix: Any) -> sparse.csr_array:
-    # Conversions trust the indices of a matrix and write wherever these point to.
-    try:
-        if hasattr(matrix, "check_format"):
-            matrix.check_format(full_check=True)
+def _sound_csr(path: Path, matrix: Any, name: str) -> sparse.csr_array:
+    if matrix.format == "coo":  # of a MATLAB 4 file; its indices were checked when it was made
         return sparse.csr_array(matrix)
-    except ValueError as error:
-        raise BagFileError(
-            f"{path}: a sparse matrix is inconsistent ({error}); fetch or save the file again."
-        ) from error
+    check_indices(path, matrix, name)
+    return sparse.csr_array(matrix)
 
 
 def _vector(path: Path, name: str, values: Any) -> np.ndarray:
-    dense = _sound_csr(path, values).toarray() if sparse.issparse(values) else np.asarray(values)
+    if sparse.issparse(values):
+        values = _sound_csr(path, values, name).toarray()
+    dense = np.asarray(values)
     if dense.dtype.kind not in "fiub":
         raise BagFileError(f"{path}: {name!r} is not a vector of numbers; check the file.")
     return dense.ravel()

@@ -13,6 +13,7 @@ from .record import (
     BAG_FIELDS,
     INSTANCE_FIELDS,
     BagRecord,
+    check_indices,
     make_bags_of,
 )
 
@@ -130,6 +131,8 @@ def _array(path: Path, archive: Any, key: str) -> np.ndarray:
             f"{path}: the member {key!r} is not an array; write bag files with "
             "milearn.datasets.save_bags."
         )
+    if values.dtype.kind == "U":
+        values.tolist()  # raises for what is beyond Unicode, which fails later where a name is used
     return values
 
 
@@ -148,12 +151,12 @@ def _csr(path: Path, arrays: dict[str, np.ndarray], prefix: str, what: str) -> s
             (data, indices, indptr),
             shape=tuple(int(n) for n in shape),  # type: ignore[union-attr]
         )
-        matrix.check_format(full_check=True)
     except (TypeError, ValueError) as error:
         raise BagFileError(
             f"{path}: the sparse matrix of {what} is inconsistent ({error}); fetch or save the "
             "file again."
         ) from error
+    check_indices(path, matrix, what)
     return matrix
 
 

@@ -63,6 +63,23 @@ def make_bags_of(path: Path, instances: Any, offsets: Any, **options: Any) -> Ba
         raise BagFileError(f"{path}: {error}") from error
 
 
+def check_indices(path: Path, matrix: Any, what: str) -> None:
+    """Refuse a compressed matrix whose indices point outside of it.
+
+    Conversions in SciPy trust them and write wherever they point to. Its own check overlooks
+    pointers that decrease when the last one says that there is no entry.
+    """
+    try:
+        matrix.check_format(full_check=True)
+        if (np.diff(matrix.indptr) < 0).any():
+            raise ValueError("index pointer values must form a non-decreasing sequence")
+    except ValueError as error:
+        raise BagFileError(
+            f"{path}: the sparse matrix of {what} is inconsistent ({error}); fetch or save the "
+            "file again."
+        ) from error
+
+
 def group_rows(
     path: Path,
     instances: Any,

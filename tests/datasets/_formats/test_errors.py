@@ -120,6 +120,13 @@ CASES = {
     "header.npz": (npz(instances=X2).replace(b"'descr'", b"'desc\\\n"), _UNREADABLE),
     "member.npz": (_member("instances", b"no array"), "the member 'instances' is not an array; "
                    "write bag files with milearn.datasets.save_bags."),
+    "pointers.npz": (npz(data=np.ones(3), indices=np.zeros(3, dtype=int), shape=np.array([3, 2]),
+                         indptr=np.array([0, 3, 65542, 0]), bag_offsets=np.array([0, 3])),
+                     "the sparse matrix of instances is inconsistent (index pointer values must "
+                     "form a non-decreasing sequence); fetch or save the file again."),
+    "unicode.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]),
+                        feature_names=np.full(2, 0x110000, dtype=np.uint32).view("U1")),
+                    _UNREADABLE),
     "names.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]), feature_names=np.ones(2)),
                   "feature_names must be a sequence of strings."),
     # -- tables
@@ -224,8 +231,8 @@ CASES = {
                  "but needs features, bag_ids and labels."),
     "rows.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<3i", 0, 1, 2),
                                                        struct.pack("<3i", 0, 1, 1 << 30))),
-                 "a sparse matrix is inconsistent (indices must be < 3); fetch or save the file "
-                 "again."),
+                 "the sparse matrix of features is inconsistent (indices must be < 3); fetch or "
+                 "save the file again."),
     # -- svmlight
     "column.svmlight": (b"1 qid:1 9223372036854775808:2\n", "line 1: '9223372036854775808:2' has a "
                         "column number that is not between 0 and 9223372036854775806; correct it."),
