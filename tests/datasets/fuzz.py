@@ -8,6 +8,7 @@ with the seed and the number from which the file can be made again, and the exit
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import io
 import random
 import re
@@ -339,8 +340,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     seed = random.randrange(2**31) if given.seed is None else given.seed
     seconds = 30.0 if given.seconds is None and given.files is None else given.seconds
-    print(f"seed {seed}", flush=True)
+    faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder:
+        # What ends the whole process leaves the folder, and in it the file that did.
+        print(f"seed {seed}, files in {folder}", flush=True)
         report = run(
             Path(folder),
             seed=seed,

@@ -91,7 +91,10 @@ def download(
 
 
 def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: bool) -> None:
+    answers: list[Any] = []
+
     def inspect(response: Any, **_: Any) -> None:
+        answers.append(response)
         # requests would undo what the server declares as an encoding, such as that of a .tgz file,
         # whose checksum is that of the file as it is stored.
         response.raw.headers.pop("Content-Encoding", None)
@@ -127,8 +130,8 @@ def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: boo
     except DownloadError:
         raise
     except requests.HTTPError as error:
-        answer: Any = error.response
-        status, reason = answer.status_code, answer.reason
+        refusal: Any = error.response
+        status, reason = refusal.status_code, refusal.reason
         if status in _TRANSIENT_STATUS:
             raise _TransientError(f"the server answered {status} {reason}") from None
         raise DownloadError(
@@ -137,6 +140,10 @@ def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: boo
         ) from None
     except requests.RequestException as error:
         raise _TransientError(_reason(error, timeout)) from None
+    finally:
+        # pooch leaves the connection of a refused request open.
+        for answer in answers:
+            answer.close()
 
 
 def _reason(error: requests.RequestException, timeout: float) -> str:

@@ -19,7 +19,9 @@ _INT8 = 1
 _CHAR, _SPARSE = 4, 5
 _NUMERIC = range(6, 16)
 _COMPLEX = 0x08  # in the second byte of the flags
-_NUMBERS = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13))
+_INT32 = 5
+# Bytes of a number of each type.
+_NUMBERS = {1: 1, 2: 1, 3: 2, 4: 2, 5: 4, 6: 4, 7: 4, 9: 8, 12: 8, 13: 8}
 _TEXTS = frozenset((1, 2, 4, 16, 17, 18))
 _MAX_BYTES = 1 << 32  # a variable that inflates beyond is a decompression bomb, not a data set
 
@@ -77,20 +79,31 @@ def _inflated(body: bytes, order: str) -> tuple[int, bytes]:
 
 def _variable(body: bytes, order: str) -> tuple[str, bool]:
     parts = list(_parts(body, order))
-    if len(parts) < 3 or len(parts[0][1]) != 8 or parts[2][0] != _INT8:
+    kinds = [part for part, _ in parts]
+    if len(parts) < 3 or len(parts[0][1]) != 8 or kinds[1:3] != [_INT32, _INT8]:
         raise ValueError("a variable lacks flags, dimensions or a name")
     (flags,) = struct.unpack(f"{order}I", parts[0][1][:4])
     kind, is_complex = flags & 0xFF, bool(flags >> 8 & _COMPLEX)
     name = parts[2][1].decode("latin1")
-    types = [part for part, _ in parts[3:]]
+    if kind != _CHAR and kind != _SPARSE and kind not in _NUMERIC:
+        return name, False
+    if len(parts[1][1]) != 8:
+        raise ValueError(f"{name!r} has not two dimensions")
+    n_rows, n_columns = struct.unpack(f"{order}2i", parts[1][1])
+    if n_rows < 0 or n_columns < 0:
+        raise ValueError(f"{name!r} has a negative dimension")
+    types, values = kinds[3:], [content for _, content in parts[3:]]
     if kind == _CHAR:
-        return name, len(types) == 1 and types[0] in _TEXTS
-    if kind == _SPARSE or kind in _NUMERIC:
-        needed = (3 if kind == _SPARSE else 1) + is_complex
-        if len(types) != needed or not _NUMBERS.issuperset(types):
-            raise ValueError(f"the values of {name!r} are damaged")
-        return name, True
-    return name, False
+        return name, len(types) == 1 and types[0] in _TEXTS and n_rows * n_columns <= len(values[0])
+    needed = (3 if kind == _SPARSE else 1) + is_complex
+    if len(types) != needed or not _NUMBERS.keys() >= set(types):
+        raise ValueError(f"the values of {name!r} are damaged")
+    counts = [len(content) // _NUMBERS[part] for part, content in zip(types, values, strict=True)]
+    # Of a sparse matrix, the second part points to the start of each column and behind the last.
+    wanted = n_columns + 1 if kind == _SPARSE else n_rows * n_columns
+    if (counts[1:2] if kind == _SPARSE else sorted(set(counts))) != [wanted]:
+        raise ValueError(f"{name!r} has another number of values than its dimensions say")
+    return name, True
 
 
 def _parts(body: bytes, order: str) -> Iterator[tuple[int, bytes]]:

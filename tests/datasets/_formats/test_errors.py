@@ -226,6 +226,9 @@ CASES = {
     "type.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1]).replace(
                  b"features\x09", b"features\x89"), "the MATLAB file cannot be read; it is "
                  "truncated or not a .mat file, fetch or save it again."),
+    "dims.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1], comment=["a"]).replace(
+                 struct.pack("<4i", 5, 8, 1, 1), struct.pack("<4i", 5, 1, 1, 1)), "the MATLAB file "
+                 "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
     "cell.mat": (mat(features=np.array([1, "a"], dtype=object), bag_ids=[1], labels=[1]), "the "
                  "variable 'features' is not a matrix; the file holds features, bag_ids, labels "
                  "but needs features, bag_ids and labels."),
