@@ -340,7 +340,6 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     seed = random.randrange(2**31) if given.seed is None else given.seed
     seconds = 30.0 if given.seconds is None and given.files is None else given.seconds
-    faulthandler.enable()
     with tempfile.TemporaryDirectory() as folder:
         # What ends the whole process leaves the folder, and in it the file that did.
         print(f"seed {seed}, files in {folder}", flush=True)
@@ -361,4 +360,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    faulthandler.enable()
     sys.exit(main())
