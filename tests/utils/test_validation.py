@@ -497,8 +497,8 @@ def test_labels_of_mixed_types_or_none(bags, y, message, kind):
 
 def test_labels_of_python_numbers(bags):
     message = (
-        "Unknown label type: y is an array of Python objects (int); convert it to an array of whole "
-        "numbers, as in np.array(y.tolist())."
+        "Unknown label type: y is an array of Python objects (int); convert it to an array of "
+        "whole numbers, as in np.array(y.tolist())."
     )
     y = np.array([1, 0, 1], dtype=object)
     _refuses(lambda: encode_classes(validate_labels(Anything(), y, bags)), message)

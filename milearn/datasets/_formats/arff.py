@@ -366,7 +366,8 @@ class _Encoder:
     def _pairs(self, text: str, row: int, number: int, where: Any) -> dict[int, str]:
         given: dict[int, str] = {}
         for item in _split_pairs(text):
-            match = re.match(r"\s*(\d+)\s+", item)
+            # Python refuses to convert texts of thousands of digits.
+            match = re.match(r"\s*(\d{1,18})\s+", item)
             if match is None or int(match[1]) >= len(self.attributes):
                 raise BagFileError(
                     f"{self.path}: {where(row)}: {item.strip()[:30]!r} is not an attribute number "

@@ -55,7 +55,7 @@ def make_bags(
         Number of concepts.
     concept_rule : {"any", "all"}, default="any"
         Whether a positive bag has witnesses of some concept, or of every one. With "all", negative
-        bags hold as many instances of concepts as positive ones but lack at minimum one concept.
+        bags hold as many instances of concepts as positive ones but lack at least one concept.
     concept_centers : array-like of shape (n_concepts, n_features), default=None
         Where the concepts stand; random directions when None.
     concept_distance : float, default=5.0
@@ -64,7 +64,7 @@ def make_bags(
         Standard deviation of a cluster about its centre. With ``sparse=True`` the background of
         an instance is scaled by it.
     witness_rate : float, default=0.2
-        Expected fraction of witnesses in a positive bag, which has at minimum one (of each concept
+        Expected fraction of witnesses in a positive bag, which has at least one (of each concept
         that it needs).
     n_distractors : int, default=0
         Number of distracting clusters.
@@ -155,12 +155,8 @@ def make_bags(
 
 
 def _check_parameters(given: dict[str, Any]) -> None:
-    for name, minimum in (
-        ("n_bags", 1),
-        ("n_features", 1),
-        ("n_concepts", 1),
-        ("n_distractors", 0),
-    ):
+    minima = {"n_bags": 1, "n_features": 1, "n_concepts": 1, "n_distractors": 0}
+    for name, minimum in minima.items():
         value = given[name]
         if not isinstance(value, numbers.Integral) or value < minimum:
             raise ValueError(

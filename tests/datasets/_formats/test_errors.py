@@ -82,8 +82,8 @@ CASES = {
     "empty.npz": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
-    "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the content; "
-              "pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
+    "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
+              "content; pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
@@ -223,6 +223,11 @@ CASES = {
     "labels.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, -1, -1]), "bag '1' carries two "
                    "labels, '1' (instance 1) and '-1' (instance 2); give every instance of a bag "
                    "the label of the bag."),
+    "digits.arff": (
+        (ARFF + "p,'{" + "9" * 5000 + " 1}',1\n").encode(),
+        f"line 9, bag 'p', instance 1: '{'9' * 30}' is not an attribute number below 2 and a value; "
+        "the line is damaged.",
+    ),
     "type.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1]).replace(
                  b"features\x09", b"features\x89"), "the MATLAB file cannot be read; it is "
                  "truncated or not a .mat file, fetch or save it again."),
@@ -321,8 +326,8 @@ def test_unknown_format_and_option(tmp_path):
     with pytest.raises(BagFileError) as caught:
         save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
     assert str(caught.value) == (
-        f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass format= as "
-        "one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
+        f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass "
+        "format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
     )
 
 
