@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from milearn.datasets._formats import io
@@ -57,14 +53,11 @@ def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
         assert path.stat().st_size % 7 == 3
 
 
-def test_the_command():
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.datasets.fuzz", "--files", "16", "--seed", "1"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONWARNINGS": ""},
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.startswith("seed 1, files in ")
-    assert run.stdout.splitlines()[-2].split()[:2] == ["all", "16"]
+def test_the_command(tmp_path, capsys):
+    saved = tmp_path / "saved"
+    assert fuzz.main(["--files", "16", "--seed", "1", "--saved", str(saved)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("seed 1, files in ")
+    assert lines[-2].split()[:2] == ["all", "16"]
+    assert fuzz.main(["--seconds", "0.2", "--saved", str(saved)]) == 0
+    assert not saved.exists()

@@ -225,8 +225,8 @@ CASES = {
                    "the label of the bag."),
     "digits.arff": (
         (ARFF + "p,'{" + "9" * 5000 + " 1}',1\n").encode(),
-        f"line 9, bag 'p', instance 1: '{'9' * 30}' is not an attribute number below 2 and a value; "
-        "the line is damaged.",
+        f"line 9, bag 'p', instance 1: '{'9' * 30}' is not an attribute number below 2 and a "
+        "value; the line is damaged.",
     ),
     "type.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1]).replace(
                  b"features\x09", b"features\x89"), "the MATLAB file cannot be read; it is "
