@@ -103,6 +103,7 @@ def test_task_without_context_does_nothing(data):
     part = task.part("class", 3)
     assert part.step() is False
     assert part.end() is False
+    assert task.end() is False
 
 
 def test_older_scikit_learn_is_a_no_op(data, monkeypatch):
