@@ -24,60 +24,14 @@ def _mended_soon(*names):
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "BAMIC": _mended_soon("max_iter", "parameters_after_fit", "refused_refit"),
     "DPBoost": _mended_soon("parallel_config"),
-    "InstanceMISVC": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
     "LPBoost": _mended_soon("parallel_config"),
     "LinkContentMF": _mended_soon("refused_refit"),
     "M3IC": _mended_soon("callback_stop", "max_iter", "parallel_config", "refused_refit"),
     "MILSD": _mended_soon("callback_stop", "parallel_config", "refused_refit"),
-    "MISVC": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-    "MISVR": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-    "SDPMIL": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
 }
 
-# Settings with which some of these pass: the fit ends after one step, or has no parallel part.
-PASSING: dict[str, set[str]] = {
-    "InstanceMISVC()": {"check_callback_stop", "check_max_iter"},
-    "MILSD(graph='knn')": {"check_parallel_config"},
-    "MISVC(bag_kernel='mean_set',coupling=0.0)": {"check_callback_stop", "check_max_iter"},
-    "MISVR(bag_kernel='minmax',loss='epsilon_insensitive')": {
-        "check_callback_stop",
-        "check_max_iter",
-    },
-    "SDPMIL()": {"check_callback_stop", "check_max_iter"},
-    "SDPMIL(C=1.0,kernel='linear',selection='at_least_one')": {
-        "check_callback_stop",
-        "check_max_iter",
-    },
-    "SDPMIL(relaxation='tight')": {"check_callback_stop", "check_max_iter"},
-}
+# Settings with which some of these pass: the nearest neighbours are found in parallel.
+PASSING: dict[str, set[str]] = {"MILSD(graph='knn')": {"check_parallel_config"}}
 
 
 def _expected_failures(estimator):
