@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -12,10 +11,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
 from milearn._solvers.common.lp import LPModel
-from milearn._solvers.ensemble.learners import Ball, Fitted, Stump
-from milearn._solvers.ensemble.points import distinct_points
 from milearn.datasets import make_ambiguous_plane, make_bags
-from milearn.ensemble import DPBoost, LPBoost
+from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
 
 LEARNERS = {
@@ -40,7 +37,7 @@ def test_stages_end_in_the_decision_function(bags, name, build):
     assert (stages[-1] == model.decision_function(X)).all()
     assert (model.alpha_ > 0).all()
     assert (np.diff(model.alpha_) <= 0).all()
-    kind = {"stump": Stump, "rbf": (Ball, Stump), "tree": (Fitted, Stump)}[name]
+    kind = {"stump": Stump, "rbf": (Ball, Stump), "tree": (FittedClassifier, Stump)}[name]
     assert all(isinstance(learner, kind) for learner in model.learners_)
     assert model.lower_bound_ <= model.objective_
     if name == "rbf":
@@ -58,7 +55,7 @@ def test_three_classes_are_one_versus_rest():
     assert model.score(X, y) == 1.0
     assert model.decision_function(X).shape == (24, 3)
     assert len(model.alpha_) == len(model.learners_) == 3
-    assert model.objective_.shape == model.gap_.shape == (3,)
+    assert model.objective_.shape == model.optimality_gap_.shape == (3,)
     for label in range(3):
         alone = DPBoost().fit(X, y == label)
         assert alone.objective_ == model.objective_[label]
@@ -67,7 +64,7 @@ def test_three_classes_are_one_versus_rest():
     assert model.feature_importances_.sum() == pytest.approx(1.0)
 
 
-def test_importances_name_the_feature_that_tells():
+def test_importances_name_the_feature_that_decides():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 5))
     model = LPBoost().fit(X, X[:, 3] > 0.2)
@@ -95,21 +92,6 @@ def test_weight_of_two_is_a_repetition_to_the_last_digit(bags):
     assert weighted.objective_ == copied.objective_
     assert weighted.lower_bound_ == copied.lower_bound_
     assert (weighted.decision_function(X) == copied.decision_function(X)).all()
-
-
-def test_distinct_points_do_not_depend_on_order_or_format():
-    rng = np.random.default_rng(0)
-    X = rng.integers(-2, 3, size=(300, 3)).astype(float)
-    rows, point_of = distinct_points(X)
-    assert len(rows) == len(np.unique(X, axis=0))
-    assert (X[rows[point_of]] == X).all()
-    shuffled = rng.permutation(300)
-    moved, _ = distinct_points(X[shuffled])
-    assert (X[shuffled][moved] == X[rows]).all()
-    sparse_rows, sparse_points = distinct_points(sparse.csr_array(X))
-    assert (point_of == sparse_points).all()
-    assert (rows == sparse_rows).all()
-    assert (distinct_points(np.where(X == 0, -0.0, X))[1] == point_of).all()
 
 
 # -- stops -----------------------------------------------------------------------------------------
@@ -218,9 +200,9 @@ def test_importances_need_learners_that_have_them(bags):
         _ = model.feature_importances_
 
 
-def test_verbose_tells_the_bounds(bags, capsys):
+def test_verbose_prints_the_bounds(bags, capsys):
     DPBoost(verbose=True).fit(*bags)
-    assert "[DPBoost] problem 1/1: objective" in capsys.readouterr().out
+    assert "[DPBoost] run 1/1, iteration 1: objective" in capsys.readouterr().out
 
 
 def test_text_sized_sparse_input():
