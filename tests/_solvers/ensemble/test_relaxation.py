@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import cache
 
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import linprog
 
 from milearn import Bags
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
@@ -16,17 +14,9 @@ from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.points import disjunctive_problem, distinct_points
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
 from milearn.ensemble import DPBoost, LPBoost
-from tests._solvers.ensemble.oracles import all_columns
+from tests._solvers.ensemble.oracles import all_columns, enumerated, solved
 
 # -- oracles: every column and every row, by SciPy ------------------------------------------------
-
-
-def solved(c, A, b, equal=None):
-    """min c'z over Az >= b, Ez = e, z >= 0."""
-    E, e = (None, None) if equal is None else equal
-    found = linprog(c, A_ub=-A, b_ub=-b, A_eq=E, b_eq=e, method="highs")
-    assert found.status == 0, found.message
-    return found.fun
 
 
 def full_relaxation(problem, H):
@@ -69,18 +59,6 @@ def full_relaxation(problem, H):
     above, equal = np.array(above), np.array(equal)
     E = None if not len(equal) else (equal[:, :-1], equal[:, -1])
     return solved(cost, above[:, :-1], above[:, -1], E)
-
-
-def enumerated(problem, H):
-    """Minimum of (5) over the learners H: one linear program for each choice of witnesses."""
-    best = np.inf
-    for choice in itertools.product(*problem.members):
-        points = np.r_[problem.points, np.array(choice, dtype=int)]
-        signs = np.r_[problem.signs, np.ones(len(choice))]
-        costs = np.r_[problem.costs, problem.member_costs]
-        A = np.hstack([signs[:, None] * H[:, points].T, np.eye(len(points))])
-        best = min(best, solved(np.r_[np.ones(len(H)), costs], A, np.ones(len(points))))
-    return best
 
 
 @cache
