@@ -132,7 +132,7 @@ def _plane_result(task: PlaneTask) -> dict[str, Any]:
         "active_margins": margins,
         "active_reductions": reductions,
         "reductions": int(ours.n_reductions_),
-        "relative_gap": float(ours.gap_ / ours.objective_),
+        "relative_gap": float(ours.optimality_gap_ / ours.objective_),
         "learners": len(ours.alpha_),
     }
 

@@ -23,8 +23,6 @@ def _mended_soon(*names):
 # Checks that fail for a reason, by class. They are strict: one that passes has to be taken off.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
     "BAMIC": _mended_soon("max_iter", "parameters_after_fit", "refused_refit"),
-    "DPBoost": _mended_soon("parallel_config"),
-    "LPBoost": _mended_soon("parallel_config"),
     "LinkContentMF": _mended_soon("refused_refit"),
     "M3IC": _mended_soon("callback_stop", "max_iter", "parallel_config", "refused_refit"),
     "MILSD": _mended_soon("callback_stop", "parallel_config", "refused_refit"),
