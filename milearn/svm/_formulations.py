@@ -17,9 +17,8 @@ from .._bags import Bags
 from .._bags.segments import gather_rows
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import Gram
-from .._solvers.common.nystroem import FeatureMap, choose_landmarks, whitening
+from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
-from .._solvers.svm.bag_features import FeatureGram
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels

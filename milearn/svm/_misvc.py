@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._solvers.svm.bag_features import FeatureGram
+from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
 from ._coupled import CoupledSettings, couple
