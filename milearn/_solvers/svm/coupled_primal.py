@@ -174,6 +174,9 @@ def solve_primal_step(
     start: PrimalStep | None = None,
 ) -> PrimalStep:
     """Solve a convex step to a relative gap of ``tol``, from a neighbouring solution."""
+    at_zero = _zero_solution(bags, loss)
+    if at_zero.gap <= tol * loss.objective_scale:
+        return at_zero
     risks = _Risks(bags, loss, coupling, subgradient, tol)
     first = None
     if start is not None:
@@ -202,6 +205,25 @@ def solve_primal_step(
         n_working=len(risks.rows),
         n_cuts=found.n_iter,
         n_passes=risks.n_passes,
+    )
+
+
+def _zero_solution(bags: BagFeatures, loss: BagLoss) -> PrimalStep:
+    """w = 0, where all scores agree and the objective, which is never negative, is the loss.
+
+    Where targets are constant it is the solution, and what a relative gap would still ask for is
+    below rounding.
+    """
+    scores = np.zeros(bags.n_bags)
+    intercept, _ = loss.free(scores)
+    value = loss.value(scores, intercept)
+    return PrimalStep(
+        w=np.zeros(bags.dim),
+        intercept=intercept,
+        scores=np.zeros(bags.n_instances),
+        objective=value,
+        gap=value,
+        rows=np.zeros(0, dtype=np.intp),
     )
 
 
