@@ -27,7 +27,7 @@ from .coerce import (
     same_names,
     unpack,
 )
-from .segments import gather_rows, segment_index
+from .segments import gather_rows, group_by_id, segment_index
 
 __all__ = ["Bags"]
 
@@ -215,9 +215,8 @@ class Bags:
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
-        positions: dict[Hashable, int] = {}
-        codes = np.fromiter((positions.setdefault(key, len(positions)) for key in bag_ids), np.intp)
-        for key, position in positions.items():
+        names, codes, order, offsets = group_by_id(bag_ids)
+        for position, key in enumerate(names):
             if is_missing(key):
                 row = int(np.flatnonzero(codes == position)[0])
                 raise ValueError(
@@ -229,14 +228,12 @@ class Bags:
                 f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
                 "identifier an instance."
             )
-        order = np.argsort(codes, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(positions)))])
         if not np.array_equal(order, np.arange(len(order))):
             matrix = matrix[order]
         bags = cls(matrix, offsets, feature_names=feature_names)
         if not return_ids:
             return bags
-        return bags, id_array(list(positions))
+        return bags, id_array(names)
 
     @classmethod
     def from_frame(

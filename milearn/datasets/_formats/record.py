@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.segments import group_by_id
 from .._errors import BagFileError
 
 # The optional contents of a data set, by the name under which the Bunch shows them.
@@ -93,15 +94,9 @@ def group_rows(
     name_bags : bool, default=True
         Whether the identifiers are names worth keeping.
     """
-    positions: dict[Any, int] = {}
-    codes = np.fromiter(
-        (positions.setdefault(key, len(positions)) for key in bag_ids), np.intp, len(bag_ids)
-    )
-    names = list(positions)
+    names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
         raise BagFileError(f"{path}: there is not a single instance in it; check the file.")
-    order = np.argsort(codes, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))])
     in_order = bool((order[1:] > order[:-1]).all())
     target = None
     fields: dict[str, Any] = {}
