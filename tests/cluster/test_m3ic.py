@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
 from milearn._solvers.cluster import max_margin as _clusters
+from milearn._solvers.common import instance_stream as _stream
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
@@ -36,8 +37,8 @@ def test_concepts_are_found_and_witnessed(init):
     X, y = concept_bags()
     model = M3IC(3, C=100.0, init=init, random_state=0, n_init=10).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1.0
-    told = X.instances[model.witnesses_]
-    assert (told.argmax(axis=1) == y).all()
+    deciding = X.instances[model.witnesses_]
+    assert (deciding.argmax(axis=1) == y).all()
     new, y_new = concept_bags(seed=1)
     assert clustering_accuracy(y_new, model.predict(new)) == 1.0
 
@@ -61,7 +62,7 @@ def test_what_is_fitted_fits_together():
     assert len(model.objective_history_) == model.n_iter_
     assert model.objective_history_[-1] == model.objective_
     assert np.diff(model.objective_history_).max(initial=0.0) <= 0
-    assert model.gap_ <= 10.0 * model.cutting_plane_tol
+    assert model.dual_gap_ <= 10.0 * model.cutting_plane_tol
     assert model.converged_
     m = X.instances.reshape(60, 5, 4).mean(axis=1).sum(axis=0)
     assert np.abs((model.coef_[:, None] - model.coef_[None]) @ m).max() <= 1.0 + 1e-6
@@ -84,8 +85,8 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
     monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 256)
-    monkeypatch.setattr(_clusters, "_WITNESS_BYTES", 0)
-    monkeypatch.setattr(_clusters.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
+    monkeypatch.setattr(_stream, "_GATHERED_BYTES", 0)
+    monkeypatch.setattr(_stream.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
     model = M3IC(3, random_state=0).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
@@ -165,7 +166,7 @@ def test_what_is_refused():
     X, _ = concept_bags(n_bags=6)
     with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
         M3IC(7).fit(X)
-    with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row a cluster"):
+    with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row per cluster"):
         M3IC(3, init=np.ones((2, 4))).fit(X)
     with pytest.raises(ValueError, match="qp_solver='none' is not installed"):
         M3IC(qp_solver="none").fit(X)
@@ -178,9 +179,11 @@ def test_as_many_clusters_as_bags():
 
 def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
-    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before it settled"):
+    with pytest.warns(
+        ConvergenceWarning, match="stopped at max_iter=1 before convergence in 1 of 1"
+    ):
         M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
-    monkeypatch.setattr(_clusters, "_MOST_CUTS", 2)
+    monkeypatch.setattr(_clusters, "_MAX_CUTS", 2)
     with pytest.warns(ConvergenceWarning, match="was solved to a duality gap of"):
         M3IC(3, C=100.0, random_state=0).fit(X)
 
@@ -189,8 +192,8 @@ def test_verbose_prints_the_objective(capsys):
     X, _ = concept_bags()
     M3IC(3, n_init=2, random_state=0, verbose=True).fit(X)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("[M3IC] start 1/2, iteration 1: objective ")
-    assert any(line.startswith("[M3IC] start 2/2") for line in lines)
+    assert lines[0].startswith("[M3IC] run 1/2, iteration 1: objective ")
+    assert any(line.startswith("[M3IC] run 2/2") for line in lines)
 
 
 def test_in_a_pipeline_with_scaling():

@@ -14,11 +14,12 @@ from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, cutting_plane
+from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.milsd import (
+    LinearisedProblem,
     StructuredProblem,
-    _Linearised,
     linearised_bags,
     solve_structured,
 )
@@ -84,7 +85,7 @@ def naive_links(graph):
     return [(p, q) for p in range(n) for q in range(n) if p != q and graph[p, q] > 0]
 
 
-def naive_roughness(graph, scores):
+def naive_variation(graph, scores):
     links, degrees = naive_links(graph), naive_degrees(graph)
     total = 0.0
     for p, q in links:
@@ -111,8 +112,8 @@ def naive_objective(model, bags, y, mu, mu_instance, class_weights=(1.0, 1.0)):
     return (
         0.5 * w @ w
         + model.C * np.mean(hinges)
-        + mu * naive_roughness(dense(bags.bag_graph), best)
-        + mu_instance * naive_roughness(dense(bags.instance_graph), scores)
+        + mu * naive_variation(dense(bags.bag_graph), best)
+        + mu_instance * naive_variation(dense(bags.instance_graph), scores)
     )
 
 
@@ -128,11 +129,11 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
     def highest(bag):
         return cp.max(blocks[bag] @ w + b)
 
-    told = [bag for bag, label in enumerate(y) if label == label]
+    labelled = [bag for bag, label in enumerate(y) if label == label]
     cost = 0.5 * cp.sum_squares(w)
-    for bag in told:
+    for bag in labelled:
         hinge = cp.pos(1 - line(bag)) if y[bag] == 1 else cp.pos(1 + highest(bag))
-        cost += C * weights[int(y[bag])] * hinge / len(told)
+        cost += C * weights[int(y[bag])] * hinge / len(labelled)
     graph = dense(bags.bag_graph)
     links, degrees = naive_links(graph), naive_degrees(graph)
     for p, q in links:
@@ -150,13 +151,13 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
 
 
 def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):
-    told = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     empty = sparse.csr_array
     return StructuredProblem(
         X=bags.instances,
         offsets=bags.offsets,
-        signs=np.where(told, np.where(y == 1, 1.0, -1.0), 0.0),
-        weights=np.where(y == 1, weights[1], weights[0]) / told.sum(),
+        signs=np.where(labelled, np.where(y == 1, 1.0, -1.0), 0.0),
+        weights=np.where(y == 1, weights[1], weights[0]) / labelled.sum(),
         costs=np.array([C, mu, mu_instance], dtype=float),
         bag_edges=edges_of(empty((len(bags),) * 2) if bags.bag_graph is None else bags.bag_graph),
         instance_edges=edges_of(
@@ -186,12 +187,7 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled, sto
         for witnesses in (None, drawn):
             given = np.zeros(0, int) if witnesses is None else drawn[linearised_bags(problem)]
             found = cutting_plane(
-                _Linearised(problem).oracle(given),
-                3,
-                problem.costs,
-                tols=0.0,
-                gap_tol=1e-9,
-                n_free=1,
+                LinearisedProblem(problem).risk_problem(given), CuttingPlaneOptions(gap_tol=1e-9)
             )
             expected = naive_convex_step(problem, bags, y, witnesses, 20.0, 3.0, 5.0, weights)
             assert found.objective == pytest.approx(expected, rel=1e-6)
@@ -204,7 +200,7 @@ def test_slopes_are_those_of_differences(graph):
     problem = structured(bags, y, 1.0, 1.0, 1.0)
     drawn = bags.offsets[:-1] + np.random.default_rng(0).integers(0, bags.sizes)
     for given in (np.zeros(0, int), drawn[linearised_bags(problem)]):
-        oracle = _Linearised(problem).oracle(given)
+        oracle = LinearisedProblem(problem).risk_problem(given).oracle
         w, b = np.array([0.4, -0.7, 0.2]), np.array([0.1])
         _, slopes, free = oracle(w, b)
         step = 1e-6
@@ -219,11 +215,12 @@ def test_slopes_are_those_of_differences(graph):
 def test_convex_problem_touches_the_objective_and_lies_above_it():
     bags, y = case(1, graph="both", weighted=True)
     problem = structured(bags, y, 10.0, 2.0, 2.0)
-    linearised = _Linearised(problem)
+    linearised = LinearisedProblem(problem)
     rng = np.random.default_rng(0)
     for _ in range(20):
         w, v = rng.normal(size=(2, 3))
-        oracle = linearised.oracle(linearised.witnesses(bags.instances @ w))
+        witnesses = linearised.witnesses(bags.instances @ w)
+        oracle = linearised.risk_problem(witnesses).oracle
         b = np.zeros(1)
         np.testing.assert_allclose(oracle(w, b)[0], problem.risks(bags.instances @ w), rtol=1e-12)
         assert (oracle(v, b)[0] >= problem.risks(bags.instances @ v) - 1e-12).all()
@@ -233,13 +230,15 @@ def test_convex_problem_touches_the_objective_and_lies_above_it():
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_roughness_equals_a_loop(directed):
+def test_total_variation_equals_a_loop(directed):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, 10, directed=directed, weighted=True)
         edges = edges_of(sparse.csr_array(graph))
         scores = rng.normal(size=10)
-        assert edges.roughness(scores) == pytest.approx(naive_roughness(graph, scores), rel=1e-12)
+        assert edges.total_variation(scores) == pytest.approx(
+            naive_variation(graph, scores), rel=1e-12
+        )
         assert 1 not in edges.nodes
 
 
@@ -251,7 +250,7 @@ def test_isolated_nodes_and_loops_change_nothing():
     more[9, 9] = 4.0
     scores = rng.normal(size=11)
     without, with_more = (edges_of(sparse.csr_array(each)) for each in (graph, more))
-    assert with_more.roughness(scores) == without.roughness(scores[:8])
+    assert with_more.total_variation(scores) == without.total_variation(scores[:8])
 
 
 # -- the whole fit -------------------------------------------------------------------------------
@@ -270,14 +269,14 @@ def test_objective_is_the_stated_one_and_never_rises(C, graph):
         assert model.objective_history_[-1] == model.objective_
         assert len(model.objective_history_) == model.n_iter_
         assert model.converged_
-        assert model.gap_ <= 1e-7 * model.objective_
+        assert model.dual_gap_ <= 1e-7 * model.objective_
 
 
 def test_terms_and_class_weights_make_up_the_objective():
     bags, y = case(0, graph="both", weighted=True)
     model = MILSD(C=10.0, mu=2.0, class_weight={0.0: 1.0, 1.0: 3.0}).fit(bags, y)
     w = model.coef_[0]
-    assert 0.5 * w @ w + np.array([10.0, 2.0, 2.0]) @ model.terms_ == pytest.approx(
+    assert 0.5 * w @ w + np.array([10.0, 2.0, 2.0]) @ model.loss_terms_ == pytest.approx(
         model.objective_, rel=1e-12
     )
     naive = naive_objective(model, bags, y, 2.0, 2.0, (1.0, 3.0))
@@ -289,9 +288,10 @@ def test_terms_and_class_weights_make_up_the_objective():
 def test_a_fit_is_a_fixed_point_of_the_convex_step():
     bags, y = case(5, graph="both")
     problem = structured(bags, y, 30.0, 3.0, 3.0)
-    found = solve_structured(problem, tol=1e-5, max_iter=50)
-    rows = _Linearised(problem).witnesses(bags.instances @ found.w)
-    again = solve_structured(problem, tol=1e-5, max_iter=50, start=rows)
+    options = SolverOptions(tol=1e-5, max_iter=50)
+    found = solve_structured(problem, options)
+    rows = LinearisedProblem(problem).witnesses(bags.instances @ found.w)
+    again = solve_structured(problem, options, start=rows)
     assert again.objective == pytest.approx(found.objective, rel=1e-8)
 
 
@@ -303,7 +303,7 @@ def test_both_violation_bounds_hold_at_stop(graph):
         hinge = graph_tol if hinge_tol is None else hinge_tol
         rough = hinge_tol if graph_tol is None else graph_tol
         assert (model.violations_ <= [hinge, rough, rough]).all()
-        assert model.gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
+        assert model.dual_gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
 
 
 @pytest.mark.parametrize("C", [1.0, 100.0, 4000.0])
@@ -377,17 +377,17 @@ def test_the_direction_of_a_link_matters_through_degrees_alone():
 
 def test_unlabelled_bags_without_links_take_no_part():
     bags, y = case(4)
-    told = np.flatnonzero(~np.isnan(y))
+    labelled = np.flatnonzero(~np.isnan(y))
     graph = bags.bag_graph.toarray()
     graph[np.ix_(np.isnan(y), np.arange(12))] = 0.0
     graph[np.ix_(np.arange(12), np.isnan(y))] = 0.0
     cut = Bags(bags.instances, bags.offsets, bag_graph=graph)
-    whole, part = MILSD().fit(cut, y), MILSD().fit(cut[told], y[told])
+    whole, part = MILSD().fit(cut, y), MILSD().fit(cut[labelled], y[labelled])
     np.testing.assert_allclose(whole.coef_, part.coef_, atol=1e-9)
 
 
 def test_links_to_unlabelled_bags_count():
-    """One labelled bag a side; the unlabelled ones are told by their links alone."""
+    """One labelled bag per side; links alone speak for the unlabelled ones."""
     rng = np.random.default_rng(0)
     y = np.arange(30) % 2
     instances = rng.normal(size=(30, 2)) * [2.0, 0.1]
@@ -466,9 +466,9 @@ def test_ways_to_leave_a_bag_without_a_label():
     assert models[1].classes_.tolist() == ["no", "yes"]
     assert models[2].classes_.tolist() == [0, 1]
     assert models[3].classes_.tolist() == [0, 1]
-    told = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     for model, labels in zip(models, (y, named, coded, mixed), strict=False):
-        expected = np.mean(model.predict(bags)[told] == labels[told])
+        expected = np.mean(model.predict(bags)[labelled] == labels[labelled])
         assert model.score(bags, labels) == expected
 
 
@@ -478,7 +478,7 @@ def test_one_against_the_rest_with_unlabelled_bags():
     y[9:] = np.nan
     model = MILSD(mu=2.0).fit(bags, y)
     assert model.coef_.shape == (3, 3)
-    assert model.terms_.shape == (3, 3)
+    assert model.loss_terms_.shape == (3, 3)
     for k in range(3):
         single = MILSD(mu=2.0).fit(bags, np.where(np.isnan(y), np.nan, y == k))
         np.testing.assert_allclose(model.coef_[k], single.coef_[0], atol=1e-12)
@@ -633,13 +633,13 @@ def test_without_intercept():
     model = MILSD(fit_intercept=False, mu=2.0).fit(bags, y)
     assert model.intercept_.tolist() == [0.0]
     assert model.objective_ == pytest.approx(naive_objective(model, bags, y, 2.0, 2.0), rel=1e-8)
-    # Never below the machine that may shift, at the same cost.
+    # Never below the model that may shift, at the same cost.
     assert model.objective_ >= MILSD(mu=2.0, n_init=5).fit(bags, y).objective_ - 1e-6
 
 
 def test_a_run_cut_short_warns():
     bags, y = case(0, graph="both")
-    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         model = MILSD(max_iter=1).fit(bags, y)
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match="stopped at max_cuts=2 with a relative gap"):
@@ -668,5 +668,5 @@ def test_verbose_prints_the_objective(capsys):
     bags, y = case(0)
     model = MILSD(verbose=True).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("[MILSD] run 1/1, step 1: objective ")
+    assert lines[0].startswith("[MILSD] run 1/1, iteration 1: objective ")
     assert len(lines) in (model.n_iter_, model.n_iter_ - 1)

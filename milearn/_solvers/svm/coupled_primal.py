@@ -18,7 +18,7 @@ from scipy import sparse
 
 from ..._bags.segments import segment_argmax, segment_index, segment_max
 from ..common.cccp import cccp
-from ..common.cutting_plane import cutting_plane
+from ..common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
 from .bag_features import FeatureObjects
 from .coupled_cccp import (
     coupled_objective,
@@ -165,16 +165,15 @@ def solve_feature_step(
         risks.add(start.rows)
         first = (start.w, np.full(risks.n_free, start.intercept))
     found = cutting_plane(
-        risks.oracle,
-        objects.dim,
-        np.ones(risks.n_risks),
-        tols=0.0,
-        n_free=risks.n_free,
-        gap_tol=tol,
-        max_iter=_MOST_CUTS,
+        RiskProblem(
+            risks.oracle,
+            objects.dim,
+            np.ones(risks.n_risks),
+            n_free=risks.n_free,
+            refine=risks.refine,
+        ),
+        CuttingPlaneOptions(gap_tol=tol, max_iter=_MOST_CUTS, qp_solver=qp_solver),
         start=first,
-        qp_solver=qp_solver,
-        refine=risks.refine,
     )
     value, _ = risks.whole(found.w, found.b)
     return FeatureStep(
