@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
 
 try:
@@ -46,10 +47,23 @@ __all__ = [
     "CallbackSupport",
     "FitTask",
     "Interval",
+    "LimitedSVC",
     "StrOptions",
     "fit_context",
     "with_callbacks",
 ]
+
+
+class LimitedSVC(SVC):
+    """SVC for callers who set a limit of iterations on purpose and look at the outcome.
+
+    ``reached_limit_`` says what :class:`SVC` warns of. A filter of warnings would do the same for
+    the whole process, whatever other threads are at.
+    """
+
+    def _warn_from_fit_status(self) -> None:
+        self.reached_limit_ = self.fit_status_ != 0
+
 
 Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 

@@ -25,8 +25,8 @@ from scipy import sparse
 from .qp import (
     ActiveSet,
     QPProblem,
-    rough_qp,
     solve_qp,
+    solve_qp_fast,
 )
 
 __all__ = [
@@ -342,7 +342,7 @@ class _CutModel:
         unit[p:] = self.costs[self.sets[p:n]]
         problem = self._dual(unit, objective if objective > 0 else 1.0)
         if early and n <= _EARLY_MAX_VARIABLES:
-            x = rough_qp(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver)
+            x = solve_qp_fast(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver)
             x = np.where(x > _ZERO_MULTIPLIER, x, 0.0)
             # Any multipliers that keep within the costs give a bound.
             x[p:] /= problem.G[:, p:].T @ np.maximum(problem.G @ x, 1.0)

@@ -34,6 +34,7 @@ from ..common.cutting_plane import (
 from ..common.options import SolverOptions
 from ..common.witnesses import Witnesses, mean_difference
 from ..svm.grouped_hinge import lowest_point
+from ..svm.problem import rounding_scale
 from .edges import Edges
 
 __all__ = [
@@ -46,8 +47,6 @@ __all__ = [
 ]
 
 _MIN_GAP_TOL = 1e-12
-# Share of the objective at w = 0 below which rounding of its terms hides a relative gap.
-_ROUNDING_LEVEL = 1e-9
 # Stands for the linearisation at w = 0, where all instances of a bag share equally.
 _MEANS = np.zeros(0, dtype=np.intp)
 
@@ -249,9 +248,7 @@ class LinearisedProblem:
         self.problem = problem
         self.bags = linearised_bags(problem)
         labelled = problem.signs != 0
-        self.objective_scale = (
-            _ROUNDING_LEVEL * float(problem.costs[0]) * float(problem.weights[labelled].sum())
-        )
+        self.objective_scale = rounding_scale(problem.costs[0] * problem.weights[labelled])
         self._highest = Witnesses(problem.offsets, self.bags, self._second_scores)
         self._difference: np.ndarray | None = None
 
