@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import tracemalloc
 
 import cvxpy as cp
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -25,7 +27,7 @@ from milearn._solvers.structured.milsd import (
 )
 from milearn.datasets import make_bags
 from milearn.model_selection import StratifiedBagKFold
-from milearn.structured import MILSD
+from milearn.structured import MILSD, _milsd
 from milearn.svm import MISVC
 
 GRAPHS = ["bag", "instance", "both"]
@@ -670,3 +672,109 @@ def test_verbose_prints_the_objective(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("[MILSD] run 1/1, iteration 1: objective ")
     assert len(lines) in (model.n_iter_, model.n_iter_ - 1)
+
+
+def test_starts_run_in_parallel_where_joblib_is_told_so(monkeypatch):
+    bags, y = case(0, graph="both")
+    expected = MILSD(n_init=4, random_state=0).fit(bags, y)
+    threads, solve = set(), _milsd.solve_structured
+
+    def watched(*args, **named):
+        threads.add(threading.get_ident())
+        return solve(*args, **named)
+
+    monkeypatch.setattr(_milsd, "solve_structured", watched)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        model = MILSD(n_init=4, random_state=0).fit(bags, y)
+    assert threading.get_ident() not in threads
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    bags, y = case(0)
+    model = MILSD().fit(bags, y)
+    state = dict(vars(model))
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(np.ones((5, 2)), np.ones(5))
+    assert vars(model) == state
+    assert model.predict(bags).tolist() == model.transduction_.tolist()
+
+
+def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
+    bags, y = case(0)
+    solve, seen = _milsd.solve_structured, []
+
+    def lower_and_lower(*args):
+        found = solve(*args)
+        found.objective *= 1.0 - 1e-15 * len(seen)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(_milsd, "solve_structured", lower_and_lower)
+    model = MILSD(n_init=3, random_state=0).fit(bags, y)
+    lowest = min(found.objective for found in seen)
+    first = next(found for found in seen if found.objective <= lowest * (1 + 1e-9))
+    assert model.objective_ == first.objective
+
+
+def test_a_score_does_not_read_changed_parameters():
+    bags, y = case(0)
+    coded = np.where(np.isnan(y), -1, np.nan_to_num(y)).astype(int)
+    model = MILSD(unlabeled=-1).fit(bags, coded)
+    expected = model.score(bags, coded)
+    assert model.set_params(unlabeled=None).score(bags, coded) == expected
+
+
+def test_warnings_point_here():
+    bags, y = case(0, graph="both")
+    with pytest.warns(ConvergenceWarning) as record:
+        MILSD(max_iter=1, max_cuts=2).fit(bags, y)
+    assert len(record) == 2
+    assert {warning.filename for warning in record} == {__file__}
+
+
+def test_an_objective_near_zero_is_no_reason_to_go_on():
+    # Features of a size of 1e6: an objective of 1e-13 beside losses of which each is 1 at w = 0.
+    bags, y = make_bags(n_bags=40, random_state=0)
+    rng = np.random.default_rng(0)
+    instances = 1e6 * (np.where(y == 1, 1.0, -1.0)[bags.bag_index][:, None] + np.zeros((1, 3)))
+    instances += 1e5 * rng.normal(size=instances.shape)
+    model = MILSD(C=1.0).fit(Bags(instances, bags.offsets), y)
+    assert model.converged_
+    assert model.objective_ < 1e-12
+    assert model.dual_gap_ <= 1e-6 * 1e-8
+    np.testing.assert_array_equal(model.predict(Bags(instances, bags.offsets)), y)
+
+
+def test_a_class_without_weight_decides_nothing():
+    # The tie of all instances at w = 0 was broken by means over a weight of zero.
+    bags, y = case(0)
+    model = MILSD(class_weight={0.0: 0.0}).fit(bags, y)
+    assert model.objective_ == pytest.approx(0.0, abs=1e-12)
+    assert (model.predict(bags) == 1.0).all()
+
+
+def test_the_callback_that_asked_is_the_reason():
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    bags, y = case(0, graph="both")
+    model = MILSD(tol=1e-6).set_callbacks(Stop())
+    with pytest.warns(ConvergenceWarning, match="because a callback asked for it") as record:
+        model.fit(bags, y)
+    assert not any("max_iter" in str(warning.message) for warning in record)
+    assert not model.converged_
+
+
+class Stop:
+    """A callback that asks to stop after every step."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        return True
+
+    def teardown(self, estimator, context):
+        pass
