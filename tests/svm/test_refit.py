@@ -1,4 +1,4 @@
-"""What a fit leaves on an estimator: after another fit, after a failed one, in threads, in workers."""
+"""What a fit leaves behind: after another fit, after a failed one, in threads, in workers."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def test_every_backend_gives_what_one_job_gives(model, backend):
     )
 
 
-def test_jobs_of_the_context_are_used_and_report(capfd):
-    with parallel_config(backend="loky", n_jobs=2):
+def test_jobs_of_the_context_are_used_and_report(capsys):
+    with parallel_config(backend="threading", n_jobs=2):
         MISVC(n_init=2, random_state=0, verbose=True).fit(BAGS, Y)
-    printed = capfd.readouterr().out
+    printed = capsys.readouterr().out
     assert "run 1/2, iteration 1" in printed
     assert "run 2/2, iteration 1" in printed
 

@@ -189,10 +189,11 @@ def test_sdp_refuses_what_would_take_forever():
 
 def test_classes_one_against_the_rest():
     rng = np.random.default_rng(0)
-    bags = Bags(rng.normal(size=(60, 4)), np.arange(0, 61, 2))
+    instances = rng.normal(size=(60, 4))
     y = np.arange(30) % 3
-    bags.instances[::2][y == 1, 0] += 3
-    bags.instances[::2][y == 2, 1] += 3
+    instances[::2][y == 1, 0] += 3
+    instances[::2][y == 2, 1] += 3
+    bags = Bags(instances, np.arange(0, 61, 2))
     model = SDPMIL(kernel="linear", polish=True).fit(bags, y)
     parallel = SDPMIL(kernel="linear", polish=True, n_jobs=2).fit(bags, y)
     assert model.eta_.shape == (60, 3)

@@ -12,7 +12,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.coerce import is_missing
 from ..._bags.segments import group_by_id
+from ..._bags.stack import first_conflict
 from .._errors import BagFileError
 
 # The optional contents of a data set, by the name under which the Bunch shows them.
@@ -130,16 +132,17 @@ def _check_labels(
     names: list[Any],
     lines: Sequence[int] | None,
 ) -> None:
-    for row, code in enumerate(codes):
-        start = first[code]
-        if labels[row] != labels[start]:
-            place = [lines[i] if lines is not None else i + 1 for i in (start, row)]
-            kind = "line" if lines is not None else "instance"
-            raise BagFileError(
-                f"{path}: bag {str(names[code])!r} carries two labels, {str(labels[start])!r} "
-                f"({kind} {place[0]}) and {str(labels[row])!r} ({kind} {place[1]}); give every "
-                "instance of a bag the label of the bag."
-            )
+    conflict = first_conflict(labels, codes, first)
+    if conflict is None:
+        return
+    place = [lines[row] if lines is not None else row + 1 for row in conflict]
+    kind = "line" if lines is not None else "instance"
+    start, row = conflict
+    raise BagFileError(
+        f"{path}: bag {str(names[codes[row]])!r} carries two labels, {str(labels[start])!r} "
+        f"({kind} {place[0]}) and {str(labels[row])!r} ({kind} {place[1]}); give every "
+        "instance of a bag the label of the bag."
+    )
 
 
 def encode_labels(
@@ -149,9 +152,9 @@ def encode_labels(
 
     Whole numbers become int64 and other numbers float64, both without names. Anything else is a
     class name: the codes 0, 1, ... follow ``declared``, else the sorted names. A missing label
-    (None, an empty cell or ``?``) becomes NaN, which makes the labels float64.
+    (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
     """
-    missing = np.array([label is None or str(label).strip() in _MISSING for label in labels])
+    missing = np.array([is_missing(label) or str(label).strip() in _MISSING for label in labels])
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
     numbers = _numbers(known)
     if numbers is not None and declared is not None and _numbers(declared) is None:
