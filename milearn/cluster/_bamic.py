@@ -81,8 +81,8 @@ class BAMIC(BagClusterer):
         For more clusters than bags, and for ``init`` of the wrong shape or type, with positions
         outside of the data or the same one twice.
     MemoryError
-        When the matrix of distances, ``8 * n_bags**2`` bytes, does not fit into the memory that is
-        available.
+        When the matrix of distances does not fit into the memory that is available, see
+        :func:`milearn.metrics.bag_distances`.
 
     See Also
     --------

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import BAMIC, Bags
+from milearn._kernels import memory
 from milearn._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from milearn.metrics import bag_distances, clustering_accuracy
 
@@ -155,3 +156,14 @@ def test_the_warning_points_here():
     with pytest.warns(ConvergenceWarning) as record:
         BAMIC(5, n_init=1, max_iter=1, random_state=0).fit(X)
     assert [warning.filename for warning in record] == [__file__]
+
+
+def test_distances_that_do_not_fit_are_refused_before_they_are_computed(monkeypatch):
+    X, _ = groups_of_bags()
+    model = BAMIC(3, random_state=0).fit(X)
+    monkeypatch.setattr(memory, "available_memory", lambda: 8.0 * len(X) ** 2 - 1)
+    with pytest.raises(MemoryError, match="are available"):
+        BAMIC(3).fit(X)
+    with pytest.raises(MemoryError, match="are available"):
+        model.fit(X)
+    np.testing.assert_array_equal(model.predict(X), model.labels_)

@@ -22,7 +22,6 @@ def _mended_soon(*names):
 
 # Checks that fail for a reason, by class. They are strict: one that passes has to be taken off.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "BAMIC": _mended_soon("max_iter", "parameters_after_fit", "refused_refit"),
     "DPBoost": _mended_soon("parallel_config"),
     "InstanceMISVC": _mended_soon(
         "callback_stop",
@@ -33,9 +32,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
         "refused_refit",
     ),
     "LPBoost": _mended_soon("parallel_config"),
-    "LinkContentMF": _mended_soon("refused_refit"),
-    "M3IC": _mended_soon("callback_stop", "max_iter", "parallel_config", "refused_refit"),
-    "MILSD": _mended_soon("callback_stop", "parallel_config", "refused_refit"),
     "MISVC": _mended_soon(
         "callback_stop",
         "max_iter",
@@ -65,7 +61,6 @@ EXPECTED_FAILURES: dict[str, dict[str, str]] = {
 # Settings with which some of these pass: the fit ends after one step, or has no parallel part.
 PASSING: dict[str, set[str]] = {
     "InstanceMISVC()": {"check_callback_stop", "check_max_iter"},
-    "MILSD(graph='knn')": {"check_parallel_config"},
     "MISVC(bag_kernel='mean_set',coupling=0.0)": {"check_callback_stop", "check_max_iter"},
     "MISVR(bag_kernel='minmax',loss='epsilon_insensitive')": {
         "check_callback_stop",
