@@ -166,4 +166,5 @@ def test_distances_that_do_not_fit_are_refused_before_they_are_computed(monkeypa
         BAMIC(3).fit(X)
     with pytest.raises(MemoryError, match="are available"):
         model.fit(X)
+    monkeypatch.undo()
     np.testing.assert_array_equal(model.predict(X), model.labels_)

@@ -183,9 +183,7 @@ def test_as_many_clusters_as_bags():
 
 def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
-    with pytest.warns(
-        ConvergenceWarning, match="stopped at max_iter=1 before convergence"
-    ):
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
     monkeypatch.setattr(_clusters, "_MAX_CUTS", 2)
     with pytest.warns(ConvergenceWarning, match="was solved to a duality gap of"):
