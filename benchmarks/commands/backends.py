@@ -20,7 +20,11 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import MISVC, Bags
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.common.cutting_plane import (
+    CuttingPlaneOptions,
+    RiskProblem,
+    cutting_plane,
+)
 
 from ..common.data import load
 from ..common.output import add_common_options, short_path
@@ -183,12 +187,7 @@ def _cut(bags: Bags, y: np.ndarray, n_risks: int, backend: str) -> tuple[float, 
         return np.bincount(dealt, hinge, n_risks), on @ X[row], on.sum(axis=1)[:, None]
 
     result = cutting_plane(
-        oracle,
-        X.shape[1],
-        np.ones(n_risks),
-        tols=0.0,
-        n_free=1,
-        gap_tol=_GAP,
-        qp_solver=backend,
+        RiskProblem(oracle, X.shape[1], np.ones(n_risks), n_free=1),
+        CuttingPlaneOptions(gap_tol=_GAP, qp_solver=backend),
     )
     return result.objective, result.gap / result.objective

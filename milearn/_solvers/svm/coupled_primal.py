@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..._bags.segments import segment_argmax, segment_index, segment_max
 from ..common.cccp import cccp
-from ..common.cutting_plane import cutting_plane
+from ..common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
 from ..common.options import SolverOptions
 from .bag_features import BagFeatures
 from .coupled_cccp import (
@@ -183,16 +183,15 @@ def solve_primal_step(
         risks.add(start.rows)
         first = (start.w, np.full(risks.n_free, start.intercept))
     found = cutting_plane(
-        risks.oracle,
-        bags.dim,
-        np.ones(risks.n_risks),
-        tols=0.0,
-        n_free=risks.n_free,
-        gap_tol=tol,
-        max_iter=_MAX_CUTS,
+        RiskProblem(
+            risks.oracle,
+            bags.dim,
+            np.ones(risks.n_risks),
+            n_free=risks.n_free,
+            refine=risks.refine,
+        ),
+        CuttingPlaneOptions(gap_tol=tol, max_iter=_MAX_CUTS, qp_solver=qp_solver),
         start=first,
-        qp_solver=qp_solver,
-        refine=risks.refine,
     )
     value, _ = risks.whole(found.w, found.b)
     return PrimalStep(
