@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -17,9 +18,12 @@ from benchmarks.__main__ import COMMANDS, build_parser, main, typed
 from benchmarks.commands.quick import METHODS
 from benchmarks.common import data
 from benchmarks.common.page import read_page
+from benchmarks.common.protocol import run_fold, tasks_for
 from benchmarks.common.records import source_digest
 from benchmarks.common.tasks import SCHEMA
 
+# Long enough to be stopped while they run.
+STOPPED = ["instancemisvc-rbf", "misvc-l1-rbf", "sdpmil-rbf"]
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
@@ -59,7 +63,7 @@ def test_quick_writes_records_tables_and_a_plot_and_resumes(tmp_path, capsys):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
-def test_quick_survives_ctrl_c_with_workers(tmp_path):
+def test_ctrl_c_ends_workers_in_order_and_their_records_are_those_of_one_process(tmp_path):
     # A shell's background job ignores SIGINT and so do its children: the handler is put back.
     start = (
         "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -68,7 +72,7 @@ def test_quick_survives_ctrl_c_with_workers(tmp_path):
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", start, "quick", "--datasets", "concept", "--no-plot"),
-            *("--methods", "sdpmil-rbf", "misvc-l1-rbf", "instancemisvc-rbf"),
+            *("--methods", *STOPPED),
             *("--jobs", "2", "--out", str(tmp_path)),
         ],
         cwd=CHECKOUT,
@@ -89,25 +93,26 @@ def test_quick_survives_ctrl_c_with_workers(tmp_path):
     assert "the same command goes on from here" in err
     assert "Traceback" not in err
     assert "folds missing" in out
-    for line in results.read_text().splitlines():
-        json.loads(line)
-
-
-def test_nested_runs_as_it_is_typed(tmp_path):
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "benchmarks", "nested", "--datasets", "concept-tiny"),
-            *("--methods", "baseline-mean", "baseline-setkernel", "--repeats", "2"),
-            *("--folds", "2", "--grid", "tiny", "--jobs", "1", "--out", str(tmp_path)),
-        ],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=300,
+    written = {record["key"]: record for record in map(json.loads, results.open())}
+    tasks = tasks_for(
+        *("quick", ["concept"], STOPPED),
+        **{"repeats": 1, "n_splits": 5, "n_inner": 3, "level": "quick"},
     )
-    assert done.returncode == 0, done.stderr
-    assert "baseline: set kernel + SVC" in done.stdout
-    assert "(8 of 8)" in done.stdout
+    assert set(written) <= {task.key for task in tasks}
+    task = next(task for task in tasks if task.key in written)
+    assert run_fold(task)["result"]["accuracy"] == written[task.key]["result"]["accuracy"]
+
+
+def test_nested_runs_on_embedded_data(tmp_path, capsys):
+    line = [
+        *("nested", "--datasets", "concept-tiny", "--methods", "baseline-mean"),
+        *("baseline-setkernel", "--repeats", "2", "--folds", "2", "--grid", "tiny"),
+        *("--jobs", "1", "--out", str(tmp_path)),
+    ]
+    assert main(line) == 0
+    out = capsys.readouterr().out
+    assert "baseline: set kernel + SVC" in out
+    assert "(8 of 8)" in out
 
 
 def shown_help(capsys, *args):
@@ -124,6 +129,23 @@ def test_help_names_every_command_and_option(capsys):
         text = shown_help(capsys, command)
         assert ("--fresh" in text) == (command not in ("report", "equal"))  # they keep no records
         assert "--out DIR" in text
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_no_module_imports_what_windows_does_not_have(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+        if name
+    }
+    assert not imported & {"fcntl", "grp", "posix", "pwd", "resource", "termios"}
 
 
 def test_the_command_is_kept_without_what_does_not_matter():

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from benchmarks.common import protocol as _protocol
 from benchmarks.common.data import load
-from benchmarks.common.methods import METHODS, SetKernel, select
+from benchmarks.common.methods import METHODS, SetKernel, gap_of, select
 from benchmarks.common.plots import plot_accuracies
 from benchmarks.common.protocol import (
     run,
@@ -191,14 +191,6 @@ def test_a_record_says_what_was_done(tasks):
     assert json.loads(json.dumps(record)) == record
 
 
-def test_two_processes_give_what_one_gives(tasks, tmp_path):
-    alone, _ = run(tasks, RecordFile(tmp_path / "1.jsonl"), jobs=1, label="")
-    both, _ = run(tasks, RecordFile(tmp_path / "2.jsonl"), jobs=2, label="")
-    assert {key: record["result"]["accuracy"] for key, record in alone.items()} == {
-        key: record["result"]["accuracy"] for key, record in both.items()
-    }
-
-
 def test_spread_over_folds_and_over_repetitions(tasks):
     baseline = [task for task in tasks if task.method == "baseline-minmax"]
     values = dict(zip([task.key for task in baseline], [0.5, 0.7, 0.8, 1.0], strict=True))
@@ -239,6 +231,15 @@ def test_the_search_is_scored_by_the_mean_of_accuracy_and_auc():
         "x", ["concept-tiny"], ["selected"], repeats=1, n_splits=2, n_inner=2, level="tiny"
     )
     assert task[0].settings["selected_by"] == "search_score"
+
+
+def test_the_gap_of_a_model_is_found_by_its_name():
+    class Model:
+        dual_gap_ = 1e-9
+
+    assert gap_of(Model()) == 1e-9
+    with pytest.raises(AttributeError, match="list states no gap"):
+        gap_of([])
 
 
 def test_an_unknown_method_is_named():

@@ -80,10 +80,11 @@ def test_figure_1_prints_means_and_draws(monkeypatch, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(andrews2003, "LAMBDAS", (1, 3))
     monkeypatch.setattr(andrews2003, "COUNTS", (10,))
+    monkeypatch.setattr(andrews2003, "N_FOLDS", 2)
     assert andrews2003.figure1(arguments(tmp_path)) == 0
     printed = capsys.readouterr().out
     assert "perfect selector" in printed
-    assert "(10 of 10)" in printed
+    assert "(4 of 4)" in printed
     assert (tmp_path / "andrews2003-figure1.png").stat().st_size > 10_000
 
 
@@ -102,8 +103,10 @@ def test_the_table_averages_over_folds():
     assert "12.5" in table.rows[-1]
 
 
-def test_figure_2_draws_the_four_boundaries(tmp_path, capsys):
+def test_figure_2_draws_the_four_boundaries(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
+    few = lambda n_ambiguous, **options: make_ambiguous_plane(6, **options)  # noqa: E731
+    monkeypatch.setattr(andrews2003, "make_ambiguous_plane", few)
     assert andrews2003.figure2(arguments(tmp_path)) == 0
     assert "published" in capsys.readouterr().out
     assert (tmp_path / "andrews2003-figure2.png").stat().st_size > 10_000

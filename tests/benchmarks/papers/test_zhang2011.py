@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from benchmarks.common.fresh import in_fresh_process
-from benchmarks.papers import zhang2011, zhang2011_fit
+from benchmarks.papers import _webkb, zhang2011, zhang2011_fit
 from milearn import Bags
 from milearn.datasets import make_bags
 
@@ -28,6 +27,7 @@ def few_pages(monkeypatch):
     monkeypatch.setattr(zhang2011, "pages_of", lambda category: pages)
     monkeypatch.setattr(zhang2011, "GRID_C", (0.5, 5.0))
     monkeypatch.setattr(zhang2011, "GRID_MU", (1.0,))
+    monkeypatch.setattr(zhang2011, "N_INNER", 2)
     zhang2011._without_graph.cache_clear()
     zhang2011._page_factors.cache_clear()
     yield pages
@@ -127,18 +127,20 @@ def _with(bags, graph):
     return Bags(bags.instances, bags.offsets, bag_graph=graph)
 
 
-def test_a_fit_runs_in_a_process_of_its_own_on_the_real_pages(data_dir, monkeypatch):
-    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
+def test_a_fit_on_the_real_pages(data_dir, in_this_process):
     task = {"dataset": "course", "cost": 0.3, "tol": 0.1, "ratio": 0.05, "repeat": 0}
-    result = in_fresh_process(
+    result = in_this_process(
         "benchmarks.papers.zhang2011_fit", {**task, "shares": [0.0], "rounds": 0}
     )
+    _webkb._stemmed.cache_clear()
+    _webkb.pages_of.cache_clear()
     assert result["n_labelled"] < result["n_bags"]
     assert 0 < result["process_mb"] < result["dense_mb"]
 
 
-def test_a_failed_process_is_an_error_of_the_record():
+def test_a_failed_process_is_an_error_of_the_record(in_this_process, monkeypatch):
     # Without any data folder: that there is no such category is known before the data are read.
+    monkeypatch.setattr(zhang2011, "in_fresh_process", in_this_process)
     record = zhang2011.run_web(zhang2011.FitTask("unheard of", 0.3, 1.0, 0.1, rounds=1))
     assert "There is no category 'unheard of'" in record["error"]
 

@@ -60,11 +60,11 @@ def test_a_fit_that_takes_too_long_is_given_up(monkeypatch):
     assert record["result"] == {"unfinished_cpu_seconds": zhang2011_protein.MAX_CPU_SECONDS}
 
 
-def test_a_fit_that_fails_is_an_error_of_the_record(tmp_path, monkeypatch):
-    # A folder without the proteins: the process says so and ends.
-    (tmp_path / "musk1.npz").touch()
-    monkeypatch.setenv("MILEARN_DATA", str(tmp_path))
-    record = zhang2011_protein.run_protein_task(
-        zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 0)
-    )
-    assert "trx_protein is not here" in record["error"]
+def test_a_fit_that_fails_is_an_error_of_the_record(in_this_process, monkeypatch):
+    # The module takes the fields of a task and no others; it says so before it reads the data.
+    monkeypatch.setattr(zhang2011_protein, "in_fresh_process", in_this_process)
+    monkeypatch.setattr(zhang2011_protein, "asdict", lambda task: {"unheard": "of"})
+    task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 0)
+    record = zhang2011_protein.run_protein_task(task)
+    assert record["error"].startswith("TypeError")
+    assert "unheard" in record["error"]

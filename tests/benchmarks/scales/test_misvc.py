@@ -14,7 +14,9 @@ def arguments(path, **options):
     return argparse.Namespace(**{**chosen, **options})
 
 
-def test_one_fit_is_measured():
+def test_one_fit_is_measured(monkeypatch):
+    monkeypatch.setattr(_misvc_fit, "N_NEW", 20)
+    monkeypatch.setattr(_misvc_fit, "N_COMPONENTS", 30)
     result = _misvc_fit.measure({"kind": "fit", "size": 600, "seed": 0})
     assert result["cpu_seconds"] > 0
     assert result["wall_seconds"] > 0

@@ -26,7 +26,8 @@ def test_axes_name_estimators_and_sizes_that_are_there():
 
 
 @pytest.mark.parametrize("method", list(_size_fit.ESTIMATORS))
-def test_every_method_is_measured(method):
+def test_every_method_is_measured(method, monkeypatch):
+    monkeypatch.setattr(_size_fit, "_ENOUGH_SECONDS", 0.001)
     task = {"method": method, "n_bags": 24, "bag_size": 3, "n_features": 12}
     if method in ("milsd-bag", "milsd-instance", "linkcontentmf"):
         task["n_links"] = 30
@@ -109,11 +110,12 @@ def test_fast_is_two_sizes_of_a_few_methods(tmp_path, monkeypatch, capsys):
     assert "bags" in capsys.readouterr().out
 
 
-def test_a_small_axis_from_end_to_end(tmp_path, capsys):
-    axis = replace(BAGS, sizes=(20,), methods=("m3ic",))
+def test_a_small_axis_from_end_to_end(tmp_path, capsys, in_this_process, monkeypatch):
+    monkeypatch.setattr(sizes, "in_fresh_process", in_this_process)
+    axis = replace(BAGS, sizes=(20, 40), methods=("m3ic",))
     assert sizes.run_axis(arguments(tmp_path), axis=axis) == 0
     assert "M3IC, one random start" in capsys.readouterr().out
-    assert len((tmp_path / "bags.jsonl").read_text().splitlines()) == 1
+    assert len((tmp_path / "bags.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_plot_of_sizes_is_a_picture(tmp_path):
