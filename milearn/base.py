@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -12,22 +13,21 @@ from ._bags import Bags
 from ._bags.segments import segment_argmax, segment_max
 from .utils.validation import validate_bags
 
-__all__ = ["BagClassifier", "BagClusterer", "BagRegressor"]
+__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor"]
 
 
-class BagClassifier(ClassifierMixin, BaseEstimator):
-    """Base of the classifiers that score instances and take a bag's highest score.
+class BagEstimator(BaseEstimator):
+    """Base of all estimators: input of bags, and a fitted state that is replaced as a whole.
 
-    A subclass sets ``_orientation`` (1, or -1 when the positive class is ``classes_[0]``) and, at
-    the end of ``fit``, ``classes_``, which is what makes it fitted. It implements
-    ``_instance_scores(bags)`` of shape (n_instances,) for two classes and (n_instances,
-    n_classes) for more, in scikit-learn's sign: above zero speaks for ``classes_[1]``.
+    ``fit`` computes first and stores last: it calls :meth:`_validate_fit`, which sets nothing,
+    and ends with :meth:`_replace_fitted`. A fit that fails leaves the estimator as it was, and
+    nothing of an earlier fit outlives a later one.
     """
 
-    classes_: np.ndarray
-    _orientation: int = 1
-    # Whether a bag scores as its highest instance does: a promise that the bag checks hold one to.
-    _highest_decides: bool = True
+    n_features_in_: int
+    _fitted_names: tuple[str, ...] = ()
+    # Instances of other types are converted to the first of these.
+    _dtypes: Any = np.float64
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -36,19 +36,58 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        # n_features_in_ is there before labels are refused.
-        return hasattr(self, "classes_")
+        return bool(self._fitted_names)
+
+    def _validate_fit(self, X: Any, **options: Any) -> tuple[Bags, dict[str, Any]]:
+        """Bags to fit on, and what ``fit`` has to store of them.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+        **options
+            For :func:`milearn.utils.validation.validate_bags`.
+        """
+        # scikit-learn's validation notes the features on the estimator; here on a stand-in.
+        stand_in = copy(self)
+        vars(stand_in).pop("feature_names_in_", None)
+        bags = validate_bags(stand_in, X, dtype=self._dtypes, **options)
+        names = ("n_features_in_", "feature_names_in_")
+        noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
+        return bags, noted
+
+    def _replace_fitted(self, fitted: dict[str, Any]) -> None:
+        """Store all fitted attributes at once, and delete those of an earlier fit."""
+        for name in self._fitted_names:
+            vars(self).pop(name, None)
+        vars(self).update(fitted)
+        self._fitted_names = tuple(fitted)
+
+    def _checked(self, X: Any) -> Bags:
+        """Bags to predict on."""
+        check_is_fitted(self)
+        return validate_bags(self, X, reset=False, dtype=self._dtypes)
+
+
+class BagClassifier(ClassifierMixin, BagEstimator):
+    """Base of the classifiers that score instances and take a bag's highest score.
+
+    A subclass stores, with the rest of its fitted state, ``classes_`` and ``_positive_sign`` (1,
+    or -1 when the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of
+    shape (n_instances,) for two classes and (n_instances, n_classes) for more, in scikit-learn's
+    sign: above zero speaks for ``classes_[1]``.
+    """
+
+    classes_: np.ndarray
+    _positive_sign: int = 1
+    # Whether a bag scores as its highest instance does: a promise that the bag checks hold one to.
+    _bag_score_is_max: bool = True
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         scores = self._instance_scores(bags)
-        return self._orientation * segment_max(self._orientation * scores, bags.offsets)
-
-    def _checked(self, X: Any) -> Bags:
-        check_is_fitted(self)
-        return validate_bags(self, X, reset=False, dtype=np.float64)
+        return self._positive_sign * segment_max(self._positive_sign * scores, bags.offsets)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag; above zero speaks for ``classes_[1]``.
@@ -95,7 +134,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bags = self._checked(X)
         scores = self._instance_scores(bags)
         if scores.ndim == 1:
-            return segment_argmax(self._orientation * scores, bags.offsets)
+            return segment_argmax(self._positive_sign * scores, bags.offsets)
         predicted = np.argmax(self._bag_scores(bags), axis=1)
         return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
@@ -105,31 +144,21 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[np.argmax(scores, axis=1)]
 
 
-class BagRegressor(RegressorMixin, BaseEstimator):
+class BagRegressor(RegressorMixin, BagEstimator):
     """Base of the regressors that value instances and take a bag's highest value.
 
     A subclass implements ``_instance_scores(bags)`` of shape (n_instances,) and, where a bag's
     value is not its highest instance's, ``_bag_scores(bags)`` of shape (n_bags,) with
-    ``_highest_decides`` false.
+    ``_bag_score_is_max`` false.
     """
 
-    _highest_decides: bool = True
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
-        return tags
+    _bag_score_is_max: bool = True
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return segment_max(self._instance_scores(bags), bags.offsets)
-
-    def _checked(self, X: Any) -> Bags:
-        check_is_fitted(self)
-        return validate_bags(self, X, reset=False, dtype=np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
         """Value of each bag.
@@ -157,31 +186,19 @@ class BagRegressor(RegressorMixin, BaseEstimator):
         return segment_argmax(self._instance_scores(bags), bags.offsets)
 
 
-class BagClusterer(ClusterMixin, BaseEstimator):
-    """Base of the clusterers: tags, the number of clusters, and what makes one fitted."""
+class BagClusterer(ClusterMixin, BagEstimator):
+    """Base of the clusterers: the number of clusters against that of bags."""
 
     labels_: np.ndarray
     n_clusters: int
+    _dtypes = (np.float64, np.float32)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        # n_features_in_ is there before too few bags are refused.
-        return hasattr(self, "labels_")
-
-    def _validated(self, X: Any) -> Bags:
-        bags = validate_bags(self, X)
+    def _validate_clusters(self, X: Any) -> tuple[Bags, dict[str, Any]]:
+        """As :meth:`_validate_fit`, for at least as many bags as clusters."""
+        bags, noted = self._validate_fit(X)
         if self.n_clusters > len(bags):
             raise ValueError(
                 f"n_clusters={self.n_clusters} but there are {len(bags)} bags: ask for at most as "
                 "many clusters as bags."
             )
-        return bags
-
-    def _checked(self, X: Any) -> Bags:
-        check_is_fitted(self)
-        return validate_bags(self, X, reset=False)
+        return bags, noted

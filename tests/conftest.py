@@ -16,3 +16,10 @@ def data_dir() -> Path:
     if found is None:
         pytest.skip("no real data: set MILEARN_DATA to a folder that holds musk1.npz")
     return found
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of real data, to be selected by ``-m real_data`` or left out."""
+    for item in items:
+        if "data_dir" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.real_data)

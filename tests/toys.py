@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from milearn._bags.segments import pooling_matrix
 from milearn.base import BagClassifier
 from milearn.utils.validation import (
     bag_weights,
     encode_classes,
-    validate_bags,
     validate_labels,
     validate_sample_weight,
 )
@@ -24,16 +24,12 @@ class LeastSquaresBags(BagClassifier):
         self.class_weight = class_weight
 
     def fit(self, X, y, sample_weight=None):
-        bags = validate_bags(self, X, dtype=np.float64)
+        bags, fitted = self._validate_fit(X)
         y = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
         classes, codes, positive = encode_classes(y, self.pos_label)
         weights = bag_weights(self.class_weight, classes, codes, weights)
-        pool = sparse.csr_array(
-            (1.0 / np.repeat(bags.sizes, bags.sizes), np.arange(bags.n_instances), bags.offsets),
-            shape=(len(bags), bags.n_instances),
-        )
-        means = pool @ bags.instances
+        means = pooling_matrix(bags.offsets) @ bags.instances
         means = means.toarray() if sparse.issparse(means) else means
         design = np.column_stack([means, np.ones(len(bags))])
         ridge = self.alpha * np.eye(design.shape[1])
@@ -43,10 +39,11 @@ class LeastSquaresBags(BagClassifier):
             targets = targets[:, 1:]
         weighted = design * weights[:, None]
         solution = np.linalg.solve(weighted.T @ design + ridge, weighted.T @ targets)
-        self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
-        self.coef_ = solution[:-1].T
-        self.intercept_ = solution[-1]
+        fitted["classes_"] = classes
+        fitted["_positive_sign"] = -1 if positive == 0 else 1
+        fitted["coef_"] = solution[:-1].T
+        fitted["intercept_"] = solution[-1]
+        self._replace_fitted(fitted)
         return self
 
     def _instance_scores(self, bags):
@@ -55,7 +52,7 @@ class LeastSquaresBags(BagClassifier):
 
 
 def two_level_bags(n_bags=40, n_features=3, n_classes=2, seed=0, shift=2.5, size=None):
-    """Bags with one telling instance each: class ``c`` moves feature ``c`` of one instance."""
+    """Bags with one witness each: class ``c`` moves feature ``c`` of one instance."""
     from milearn import Bags
 
     rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What :class:`milearn.Bags` makes of its parts: one layout, one type, or one clear sentence."""
+"""Conversion of the parts of :class:`milearn.Bags` to one layout and one type, or an error."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = [
     "frame_column",
     "frame_names",
     "id_array",
-    "is_full",
     "is_missing",
     "nbytes",
     "pack",
+    "read_only",
     "row_range",
     "same_label",
     "same_names",
@@ -37,7 +37,7 @@ def canonical_matrix(instances: Any) -> Any:
     matrix = np.asarray(instances)
     if matrix.ndim != 2:
         raise ValueError(
-            f"instances has {matrix.ndim} dimension(s): pass a matrix with one row an instance."
+            f"instances has {matrix.ndim} dimension(s): pass a matrix with one row per instance."
         )
     return np.ascontiguousarray(as_floats(matrix, "instances"))
 
@@ -87,7 +87,8 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
             "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
             "the number of instances."
         )
-    values = np.ascontiguousarray(values, dtype=np.intp)
+    # A copy: bag_index is computed from it once, and the caller's array stays writable.
+    values = np.array(values, dtype=np.intp)
     if values[0] != 0 or values[-1] != n_instances:
         raise ValueError(
             f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
@@ -129,8 +130,8 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
     array = np.array([str(name) for name in names], dtype=object)
     if len(array) != n_features:
         raise ValueError(
-            f"feature_names has {len(array)} names for {n_features} features: give one name a "
-            "feature."
+            f"feature_names has {len(array)} names for {n_features} features: give one name "
+            "per feature."
         )
     return array
 
@@ -165,7 +166,7 @@ def canonical_block(block: Any, position: int) -> Any:
             raise ValueError(empty_bag(position))
     if block.ndim != 2:
         raise ValueError(
-            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row an instance."
+            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row per instance."
         )
     if block.shape[0] == 0:
         raise ValueError(empty_bag(position))
@@ -227,14 +228,22 @@ def row_range(matrix: Any, first: int, last: int) -> Any:
     )
 
 
-def is_full(key: Any) -> bool:
-    return isinstance(key, slice) and key == slice(None)
-
-
 def nbytes(matrix: Any) -> int:
     if sparse.issparse(matrix):
         return matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes
     return matrix.nbytes
+
+
+def read_only(matrix: Any) -> Any:
+    """A view that cannot be written into, of an array or of the parts of a CSR matrix."""
+    if matrix is None:
+        return None
+    if not sparse.issparse(matrix):
+        view = matrix.view()
+        view.flags.writeable = False
+        return view
+    parts = (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr))
+    return sparse.csr_array(parts, shape=matrix.shape)
 
 
 def pack(matrix: Any) -> Any:

@@ -9,31 +9,34 @@ import numpy as np
 from scipy import sparse
 
 from .coerce import (
-    block_diagonal,
-    canonical_block,
     canonical_graph,
     canonical_matrix,
     canonical_names,
     canonical_offsets,
-    frame_column,
     frame_names,
     id_array,
-    is_full,
-    is_missing,
     nbytes,
     pack,
+    read_only,
     row_range,
-    same_label,
-    same_names,
     unpack,
 )
+from .index import bag_positions, column_key, is_full
 from .segments import gather_rows, segment_index
+from .stack import (
+    frame_features,
+    frame_labels,
+    joined_parts,
+    rows_by_bag,
+    stack_blocks,
+    stack_features,
+)
 
 __all__ = ["Bags"]
 
 _ADVICE = (
     "Bags cannot be turned into one array because bags differ in size: use bags.instances for "
-    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row a bag."
+    "the matrix of all instances, or milearn.preprocessing.BagStatistics() for one row per bag."
 )
 
 
@@ -41,9 +44,14 @@ class Bags:
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
-    like a matrix with one row a bag, so that splitters, pipelines and searches index it as it
-    is. Bags are immutable by convention: nothing in the package writes into one, and what an
-    indexing operation returns may share memory with its source.
+    like a matrix with one row per bag, so that splitters, pipelines and searches index it as it
+    is.
+
+    Bags are immutable: every array that a container shows is read-only, and what an indexing
+    operation returns may share memory with its source. The container also shares the memory of
+    the instances and graphs that it is made of, where their type and layout fit. Those arrays of
+    the caller stay writable, and what is written into them later changes the bags; pass a copy
+    where that matters.
 
     Parameters
     ----------
@@ -62,10 +70,10 @@ class Bags:
 
     Attributes
     ----------
-    instances : ndarray (C-contiguous) or csr_array of shape (n_instances, n_features)
-    offsets : ndarray of shape (n_bags + 1,), dtype intp
-    bag_graph, instance_graph : csr_array or None
-    feature_names : ndarray of str or None
+    instances : ndarray (C-contiguous) or csr_array of shape (n_instances, n_features), read-only
+    offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
+    bag_graph, instance_graph : csr_array or None, read-only
+    feature_names : ndarray of str or None, read-only
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -73,7 +81,10 @@ class Bags:
     Raises
     ------
     ValueError
-        For an empty bag, offsets that do not fit the instances, or a graph of the wrong shape.
+        For an empty bag, offsets that do not fit the instances, a graph of the wrong shape, or
+        instances that are no 2-D matrix of real numbers.
+    TypeError
+        For a string in place of instances, or feature names that are no strings.
 
     See Also
     --------
@@ -105,14 +116,31 @@ class Bags:
         instance_graph: Any = None,
         feature_names: Any = None,
     ) -> None:
-        self.instances = canonical_matrix(instances)
-        self.offsets = canonical_offsets(offsets, self.instances.shape[0])
-        n_bags = len(self.offsets) - 1
-        self.bag_graph = canonical_graph(bag_graph, n_bags, "bag_graph", "bags")
-        self.instance_graph = canonical_graph(
-            instance_graph, self.instances.shape[0], "instance_graph", "instances"
+        matrix = canonical_matrix(instances)
+        n_instances, n_features = matrix.shape
+        firsts = canonical_offsets(offsets, n_instances)
+        links = canonical_graph(instance_graph, n_instances, "instance_graph", "instances")
+        self._keep(
+            matrix,
+            firsts,
+            canonical_graph(bag_graph, len(firsts) - 1, "bag_graph", "bags"),
+            links,
+            canonical_names(feature_names, n_features),
         )
-        self.feature_names = canonical_names(feature_names, self.instances.shape[1])
+
+    def _keep(
+        self,
+        instances: Any,
+        offsets: np.ndarray,
+        bag_graph: Any,
+        instance_graph: Any,
+        feature_names: np.ndarray | None,
+    ) -> None:
+        self._instances = read_only(instances)
+        self._offsets = read_only(offsets)
+        self._bag_graph = read_only(bag_graph)
+        self._instance_graph = read_only(instance_graph)
+        self._feature_names = read_only(feature_names)
         self._bag_index: np.ndarray | None = None
 
     # -- constructors ---------------------------------------------------------------------
@@ -131,58 +159,36 @@ class Bags:
         Parameters
         ----------
         blocks : iterable of array-like of shape (bag size, n_features)
-            One block a bag. Data frames must agree in their columns, which become the
+            One block per bag. Data frames must agree in their columns, which become the
             feature names.
         bag_graph, instance_graph, feature_names
             As for :class:`Bags`.
+
+        Returns
+        -------
+        Bags
 
         Raises
         ------
         ValueError
             For an empty block, a block that is not two-dimensional, or blocks that differ in
             their number of features; the message names the bags.
+        TypeError
+            For a block that is a string or itself :class:`Bags`.
         """
-        arrays = []
-        columns: list[str] | None = None
+        blocks = list(blocks)
         for position, block in enumerate(blocks):
             if isinstance(block, Bags):
                 raise TypeError(
                     f"Bag {position} is itself Bags: join containers by Bags.concatenate."
                 )
-            arrays.append(canonical_block(block, position))
-            names = frame_names(block)
-            if position == 0:
-                columns = names
-            elif names is not None and names != columns:
-                raise ValueError(
-                    f"Bag {position} has other columns than bag 0: give all bags the same "
-                    "columns in the same order."
-                )
-        if feature_names is None:
-            feature_names = columns
-        if not arrays:
-            raise ValueError(
-                "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
-                "n_features)), [0]) for a container without bags."
-            )
-        widths = [array.shape[1] for array in arrays]
-        for position, width in enumerate(widths):
-            if width != widths[0]:
-                raise ValueError(
-                    f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
-                    "must have the same features."
-                )
-        if any(sparse.issparse(array) for array in arrays):
-            stacked = sparse.vstack([sparse.csr_array(array) for array in arrays], format="csr")
-        else:
-            stacked = np.concatenate(arrays, axis=0)
-        offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
+        stacked, offsets, columns = stack_blocks(blocks)
         return cls(
             stacked,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
-            feature_names=feature_names,
+            feature_names=columns if feature_names is None else feature_names,
         )
 
     @classmethod
@@ -204,51 +210,39 @@ class Bags:
             Bags come in the order in which their identifiers appear first; the instances of a
             bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
         return_ids : bool, default=False
-            Also return the identifiers, one a bag, to align labels with the bags.
+            Also return the identifiers, one per bag, to align labels with the bags.
         feature_names : array-like of shape (n_features,), default=None
             Taken from the columns of a data frame when not given.
 
         Returns
         -------
         Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
+
+        Raises
+        ------
+        ValueError
+            For a missing identifier, a number of identifiers that is not that of the instances,
+            or instances that are no 2-D matrix of real numbers.
         """
         if feature_names is None:
             feature_names = frame_names(instances)
-        matrix = canonical_matrix(instances)
-        positions: dict[Hashable, int] = {}
-        codes = np.fromiter((positions.setdefault(key, len(positions)) for key in bag_ids), np.intp)
-        for key, position in positions.items():
-            if is_missing(key):
-                row = int(np.flatnonzero(codes == position)[0])
-                raise ValueError(
-                    f"bag_ids is missing ({key}) at row {row}: give every instance the identifier "
-                    "of its bag."
-                )
-        if len(codes) != matrix.shape[0]:
-            raise ValueError(
-                f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
-                "identifier an instance."
-            )
-        order = np.argsort(codes, kind="stable")
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(positions)))])
-        if not np.array_equal(order, np.arange(len(order))):
-            matrix = matrix[order]
+        matrix, offsets, names = rows_by_bag(canonical_matrix(instances), bag_ids)
         bags = cls(matrix, offsets, feature_names=feature_names)
         if not return_ids:
             return bags
-        return bags, id_array(list(positions))
+        return bags, id_array(names)
 
     @classmethod
     def from_frame(
         cls,
         df: Any,
-        *,
         bag: Any,
+        *,
         label: Any = None,
         features: Sequence[Any] | None = None,
         return_ids: bool = False,
     ) -> Any:
-        """Bags from a long data frame (pandas or polars), one row an instance.
+        """Bags from a long data frame (pandas or polars), one row per instance.
 
         Parameters
         ----------
@@ -270,50 +264,53 @@ class Bags:
         Raises
         ------
         ValueError
-            For an unknown or repeated column, a feature that is not a number, or a label that
-            changes inside a bag.
+            For an unknown or repeated column, a feature that is not a number, a missing
+            identifier of a bag, or a label that changes inside a bag.
+        TypeError
+            For something that is not a data frame.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from milearn import Bags
+        >>> df = pd.DataFrame(
+        ...     {"molecule": ["a", "a", "b"], "width": [1.0, 2.0, 3.0], "musk": [1, 1, 0]}
+        ... )
+        >>> X, y = Bags.from_frame(df, "molecule", label="musk")
+        >>> X.sizes, y
+        (array([2, 1]), array([1, 0]))
         """
         if not hasattr(df, "columns"):
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
-        columns = list(df.columns)
-        chosen = (
-            [name for name in columns if name != bag and name != label]
-            if features is None
-            else list(features)
-        )
-        for name in [bag] + ([] if label is None else [label]) + chosen:
-            if columns.count(name) != 1:
-                raise ValueError(
-                    f"The frame has {columns.count(name) or 'no'} column"
-                    f"{'s' if name in columns else ''} {name!r}: its columns are {columns}."
-                )
-        if not chosen:
-            raise ValueError("The frame has no feature columns: bags need at least one.")
-        values = np.column_stack([frame_column(df, name) for name in chosen])
+        values, feature_names = frame_features(df, bag, label, features)
         keys = df[bag].to_list()
-        named = all(isinstance(name, str) for name in chosen)
-        bags, ids = cls.from_ids(
-            values, keys, return_ids=True, feature_names=chosen if named else None
-        )
+        bags, ids = cls.from_ids(values, keys, return_ids=True, feature_names=feature_names)
         out = [bags]
         if label is not None:
-            labels = df[label].to_numpy()
-            firsts: dict[Hashable, int] = {}
-            for row, key in enumerate(keys):
-                first = firsts.setdefault(key, row)
-                if not same_label(labels[row], labels[first]):
-                    raise ValueError(
-                        f"Bag {key!r} has two labels ({labels[first]!s} and {labels[row]!s}): a "
-                        "bag has one label."
-                    )
-            out.append(labels[list(firsts.values())])
+            out.append(frame_labels(df, label, keys))
         if return_ids:
             out.append(ids)
         return out[0] if len(out) == 1 else tuple(out)
 
     @classmethod
     def singletons(cls, X: Any, *, feature_names: Any = None) -> Bags:
-        """Every row of ``X`` as a bag of one instance."""
+        """Bags of one instance each, the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
+        feature_names : array-like of shape (n_features,), default=None
+            Taken from the columns of a data frame when not given.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            For an ``X`` that is no 2-D matrix of real numbers.
+        """
         if feature_names is None:
             feature_names = frame_names(X)
         matrix = canonical_matrix(X)
@@ -323,7 +320,21 @@ class Bags:
     def concatenate(cls, parts: Iterable[Bags]) -> Bags:
         """All bags of several containers, in order; graphs become diagonal blocks.
 
-        Feature names are kept when every part has the same.
+        Parameters
+        ----------
+        parts : iterable of Bags
+            Feature names are kept when every part has the same.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            Without a part, or for parts that differ in their number of features.
+        TypeError
+            For a part that is not :class:`Bags`.
         """
         parts = list(parts)
         if not parts:
@@ -333,30 +344,7 @@ class Bags:
                 raise TypeError(
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
-        widths = [part.shape[1] for part in parts]
-        if len(set(widths)) > 1:
-            raise ValueError(
-                f"The parts have {widths} features: every part must have the same features."
-            )
-        if any(sparse.issparse(part.instances) for part in parts):
-            stacked = sparse.vstack(
-                [sparse.csr_array(part.instances) for part in parts], format="csr"
-            )
-        else:
-            stacked = np.concatenate([part.instances for part in parts], axis=0)
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate([part.sizes for part in parts]))])
-        names = parts[0].feature_names
-        if not all(same_names(names, part.feature_names) for part in parts):
-            names = None
-        return cls(
-            stacked,
-            offsets,
-            bag_graph=block_diagonal([part.bag_graph for part in parts], [len(p) for p in parts]),
-            instance_graph=block_diagonal(
-                [part.instance_graph for part in parts], [part.n_instances for part in parts]
-            ),
-            feature_names=names,
-        )
+        return cls(**joined_parts(parts))
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
         """The same bags and graphs over another instance matrix, row for row.
@@ -366,6 +354,15 @@ class Bags:
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
         feature_names : array-like, default=None
             Names of the new features; the columns of a data frame when not given.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            For another number of rows, or a matrix that is not of real numbers.
         """
         if feature_names is None:
             feature_names = frame_names(instances)
@@ -384,6 +381,31 @@ class Bags:
         )
 
     # -- what it holds --------------------------------------------------------------------
+
+    @property
+    def instances(self) -> Any:
+        """Instances of all bags, ndarray or csr_array of shape (n_instances, n_features)."""
+        return self._instances
+
+    @property
+    def offsets(self) -> np.ndarray:
+        """First row of each bag and the number of instances, shape (n_bags + 1,)."""
+        return self._offsets
+
+    @property
+    def bag_graph(self) -> sparse.csr_array | None:
+        """Weights of links between bags, shape (n_bags, n_bags)."""
+        return self._bag_graph
+
+    @property
+    def instance_graph(self) -> sparse.csr_array | None:
+        """Weights of links between instances, shape (n_instances, n_instances)."""
+        return self._instance_graph
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """Names of the features, shape (n_features,)."""
+        return self._feature_names
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -409,7 +431,7 @@ class Bags:
     def bag_index(self) -> np.ndarray:
         """Number of the bag of each instance, shape (n_instances,)."""
         if self._bag_index is None:
-            self._bag_index = segment_index(self.offsets)
+            self._bag_index = read_only(segment_index(self.offsets))
         return self._bag_index
 
     @property
@@ -447,8 +469,8 @@ class Bags:
             if len(key) != 2:
                 raise IndexError("Bags take one index for bags and one for features.")
             rows, columns = key
-            picked = self if rows is Ellipsis or is_full(rows) else self[rows]
-            if columns is Ellipsis or is_full(columns):
+            picked = self if is_full(rows) else self[rows]
+            if is_full(columns):
                 return picked
             if not isinstance(picked, Bags):
                 return picked[:, columns]
@@ -467,27 +489,7 @@ class Bags:
             if step == 1:
                 return self._take_range(start, max(start, stop))
             key = np.arange(start, stop, step)
-        return self._take(self._positions(key))
-
-    def _positions(self, key: Any) -> np.ndarray:
-        keys = np.asarray(key)
-        if keys.ndim != 1:
-            raise IndexError("Bags are selected by an integer, a slice or a 1-D index.")
-        if keys.dtype == bool:
-            if len(keys) != len(self):
-                raise IndexError(
-                    f"A mask of {len(keys)} entries cannot select from {len(self)} bags."
-                )
-            return np.flatnonzero(keys)
-        if keys.size == 0:
-            return keys.astype(np.intp)
-        if keys.dtype.kind not in "iu":
-            raise IndexError(f"Bags are selected by integers or a mask, not by {keys.dtype}.")
-        keys = keys.astype(np.intp)
-        wrong = (keys < -len(self)) | (keys >= len(self))
-        if wrong.any():
-            raise IndexError(f"Bag {keys[wrong][0]} is out of range for {len(self)} bags.")
-        return np.where(keys < 0, keys + len(self), keys)
+        return self._take(bag_positions(key, len(self)))
 
     def _block(self, position: int) -> Any:
         return row_range(self.instances, self.offsets[position], self.offsets[position + 1])
@@ -524,22 +526,9 @@ class Bags:
         )
 
     def _take_columns(self, columns: Any) -> Bags:
-        if not isinstance(columns, slice):
-            columns = np.atleast_1d(np.asarray(columns))
-            if columns.dtype.kind in "UO":
-                columns = self._named_columns(columns)
-            elif columns.size == 0:
-                columns = columns.astype(np.intp)
+        columns = column_key(columns, self.feature_names)
         names = None if self.feature_names is None else self.feature_names[columns]
         return self.with_instances(self.instances[:, columns], feature_names=names)
-
-    def _named_columns(self, columns: np.ndarray) -> np.ndarray:
-        names = [] if self.feature_names is None else self.feature_names.tolist()
-        known = {name: position for position, name in enumerate(names)}
-        for name in columns:
-            if name not in known:
-                raise IndexError(f"The bags have no feature named {str(name)!r}.")
-        return np.array([known[name] for name in columns], dtype=np.intp)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------
 
@@ -552,7 +541,7 @@ class Bags:
         if func in (np.hstack, np.concatenate, np.vstack):
             axis = kwargs.get("axis", args[1] if len(args) > 1 else 0)
             if func is np.hstack or (func is np.concatenate and axis in (1, -1)):
-                return _beside(list(args[0] if args else kwargs["tup"]))
+                return _hstack(list(args[0] if args else kwargs["tup"]))
             raise TypeError(
                 f"numpy.{func.__name__} does not put bags one after the other: use "
                 "Bags.concatenate."
@@ -575,31 +564,29 @@ class Bags:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.instances = unpack(state["instances"])
-        self.offsets = np.asarray(state["offsets"])
-        self.bag_graph = unpack(state["bag_graph"])
-        self.instance_graph = unpack(state["instance_graph"])
-        self.feature_names = state["feature_names"]
-        self._bag_index = None
+        self._keep(
+            unpack(state["instances"]),
+            np.asarray(state["offsets"]),
+            unpack(state["bag_graph"]),
+            unpack(state["instance_graph"]),
+            state["feature_names"],
+        )
 
     def __sklearn_clone__(self) -> Bags:
         return self
 
 
-def _beside(parts: list[Any]) -> Bags:
+def _hstack(parts: list[Any]) -> Bags:
     """Features of several containers side by side; bags and graphs are those of the first."""
     for part in parts:
         if not isinstance(part, Bags):
             raise TypeError(
                 f"Bags cannot stand beside {type(part).__name__}: let every transformer return "
-                "Bags, or every one a row a bag (milearn.preprocessing.BagStatistics)."
+                "Bags, or every one a row per bag (milearn.preprocessing.BagStatistics)."
             )
         if not np.array_equal(part.offsets, parts[0].offsets):
             raise ValueError("Bags of different sizes cannot stand side by side.")
-    if any(sparse.issparse(part.instances) for part in parts):
-        stacked = sparse.hstack([part.instances for part in parts], format="csr")
-    else:
-        stacked = np.hstack([part.instances for part in parts])
     names = [part.feature_names for part in parts]
     joined = None if any(name is None for name in names) else np.concatenate(names)
+    stacked = stack_features([part.instances for part in parts])
     return parts[0].with_instances(stacked, feature_names=joined)

@@ -1,4 +1,4 @@
-"""Reductions over bags: values of all instances in, one value a bag out.
+"""Reductions over bags: values of all instances in, one value per bag out.
 
 Every function takes ``values`` of shape (n_instances,) or (n_instances, k) and ``offsets`` of
 shape (n_bags + 1,), where bag ``i`` owns the rows ``offsets[i]:offsets[i + 1]``. No bag may be
@@ -8,13 +8,17 @@ empty: ``np.maximum.reduceat`` silently returns a neighbour's value there, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 __all__ = [
     "bag_ranges",
     "gather_rows",
+    "group_by_id",
+    "pooling_matrix",
     "segment_argmax",
     "segment_index",
     "segment_max",
@@ -83,3 +87,60 @@ def bag_ranges(offsets: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
         last = min(max(last, first + 1), n_bags)
         yield first, last
         first = last
+
+
+def pooling_matrix(offsets: np.ndarray, weights: Any = None, dtype: Any = None) -> sparse.csr_array:
+    """The matrix ``P`` with which ``P @ values`` is a weighted sum over each bag.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+    weights : float or array-like of shape (n_instances,), default=None
+        Weight of each instance. None pools by the mean: an instance has the weight one over the
+        size of its bag. ``weights=1.0`` pools by the sum.
+    dtype : dtype, default=None
+        Type of the entries: that of ``weights`` when None, float64 for the mean.
+
+    Returns
+    -------
+    csr_array of shape (n_bags, n_instances)
+        Row ``i`` has its entries in the columns ``offsets[i]:offsets[i + 1]``. Indices are 32-bit
+        wherever these can count the instances.
+    """
+    sizes = np.diff(offsets)
+    n_instances = int(offsets[-1])
+    if weights is None:
+        weights = np.repeat(1.0 / sizes, sizes)
+    entries = np.array(np.broadcast_to(weights, n_instances), dtype=dtype)
+    if entries.dtype.kind != "f":
+        entries = entries.astype(np.float64)
+    index = np.int32 if n_instances <= np.iinfo(np.int32).max else np.int64
+    columns = np.arange(n_instances, dtype=index)
+    return sparse.csr_array(
+        (entries, columns, offsets.astype(index)), shape=(len(sizes), n_instances)
+    )
+
+
+def group_by_id(ids: Iterable[Hashable]) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+    """Rows grouped by identifier, groups in the order in which their identifiers appear first.
+
+    Parameters
+    ----------
+    ids : iterable of n_rows hashable values
+
+    Returns
+    -------
+    names : list of n_groups distinct identifiers
+    codes : ndarray of shape (n_rows,)
+        Number of the group of each row.
+    order : ndarray of shape (n_rows,)
+        The rows, group by group; rows of one group keep their order.
+    offsets : ndarray of shape (n_groups + 1,)
+        Group ``i`` is ``order[offsets[i]:offsets[i + 1]]``.
+    """
+    positions: dict[Hashable, int] = {}
+    codes = np.fromiter((positions.setdefault(key, len(positions)) for key in ids), np.intp)
+    order = np.argsort(codes, kind="stable")
+    offsets = np.zeros(len(positions) + 1, dtype=np.intp)
+    np.cumsum(np.bincount(codes, minlength=len(positions)), out=offsets[1:])
+    return list(positions), codes, order, offsets

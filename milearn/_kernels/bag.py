@@ -15,19 +15,19 @@ is made block by block and never kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from .._bags.segments import segment_max, segment_min
+from .._bags.segments import bag_ranges, segment_index, segment_max, segment_min
+from .memory import block_bytes as default_block_bytes
 
 __all__ = [
     "BAG_KERNELS",
-    "BLOCK_BYTES",
     "bag_scales",
     "instance_scales",
+    "minmax_bytes",
     "minmax_vectors",
     "pair_sums",
     "row_sums",
@@ -36,8 +36,6 @@ __all__ = [
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
-# Size of a block of the instances' kernel matrix. A few MiB stay in the processor's cache.
-BLOCK_BYTES = 8 * 2**20
 # Rows of a block from which the self-similarities of bags are cut.
 _SELF_ROWS = 256
 
@@ -45,7 +43,12 @@ Kernel = Callable[[Any, Any], np.ndarray]
 
 
 def row_sums(
-    left: Any, offsets: np.ndarray, right: Any, kernel: Kernel, *, block_bytes: int = BLOCK_BYTES
+    left: Any,
+    offsets: np.ndarray,
+    right: Any,
+    kernel: Kernel,
+    *,
+    block_bytes: int | None = None,
 ) -> np.ndarray:
     """sum_{x in bag} k(x, z) for every bag on the left and instance z on the right.
 
@@ -54,13 +57,15 @@ def row_sums(
     left, right : ndarray or CSR of shape (n_left, n_features), (n_right, n_features)
     offsets : ndarray of shape (n_bags + 1,), of the bags on the left
     kernel : callable
-    block_bytes : int
-        Most that a block of kernel values may take (one row at least).
+    block_bytes : int, default=None
+        Maximum size of a block of kernel values, but for one row; that of
+        :func:`milearn._kernels.memory.block_bytes` when None.
 
     Returns
     -------
     ndarray of shape (n_bags, n_right)
     """
+    block_bytes = block_bytes or default_block_bytes()
     sums = np.zeros((len(offsets) - 1, right.shape[0]))
     width = _width(right.shape[0], block_bytes)
     for column in range(0, right.shape[0], width):
@@ -76,7 +81,7 @@ def pair_sums(
     right_offsets: np.ndarray | None = None,
     *,
     kernel: Kernel,
-    block_bytes: int = BLOCK_BYTES,
+    block_bytes: int | None = None,
 ) -> np.ndarray:
     """s(A, B) for every bag A on the left and B on the right; both are the same without ``right``.
 
@@ -84,17 +89,18 @@ def pair_sums(
     -------
     ndarray of shape (n_left_bags, n_right_bags)
     """
+    block_bytes = block_bytes or default_block_bytes()
     symmetric = right is None or right_offsets is None
     other, other_offsets = (left, left_offsets) if symmetric else (right, right_offsets)
     assert other_offsets is not None
     n_left, n_right = len(left_offsets) - 1, len(other_offsets) - 1
     sums = np.zeros((n_left, n_right))
-    # Bags on the right in runs whose instances fill a block's width; a bag is never cut there.
+    # Bags on the right in ranges whose instances fill a block's width; a bag is never cut there.
     width = _width(other.shape[0], block_bytes)
-    for first, last in _runs(other_offsets, width):
+    for first, last in bag_ranges(other_offsets, width):
         start, stop = int(other_offsets[first]), int(other_offsets[last])
         inner = other_offsets[first:last] - start
-        # By symmetry only the bags up to the run's last one are paired with it.
+        # By symmetry only the bags up to the range's last one are paired with it.
         top = last if symmetric else n_left
         rows = left[: int(left_offsets[top])]
         partial = np.zeros((top, stop - start))
@@ -112,7 +118,7 @@ def self_sums(instances: Any, offsets: np.ndarray, kernel: Kernel) -> np.ndarray
     """s(B, B) of each bag, shape (n_bags,)."""
     sums = np.zeros(len(offsets) - 1)
     sizes = np.diff(offsets)
-    for first, last in _runs(offsets, _SELF_ROWS):
+    for first, last in bag_ranges(offsets, _SELF_ROWS):
         start = int(offsets[first])
         if last == first + 1 and sizes[first] > _SELF_ROWS:
             block = instances[start : int(offsets[last])]
@@ -161,17 +167,53 @@ def instance_scales(name: str, instances: Any, kernel: Kernel) -> np.ndarray:
     return bag_scales(name, instances, alone, kernel, what="Instance")
 
 
-def minmax_vectors(instances: Any, offsets: np.ndarray) -> np.ndarray:
-    """Minimum and maximum of each feature of each bag, shape (n_bags, 2 * n_features)."""
+def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = False) -> Any:
+    """Minimum and maximum of each feature of each bag, shape (n_bags, 2 * n_features).
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+    keep_sparse : bool, default=False
+        Whether CSR instances give a CSR matrix, which takes the memory of their entries instead
+        of :func:`minmax_bytes`.
+
+    Returns
+    -------
+    ndarray, or CSR with ``keep_sparse`` for CSR instances
+    """
     if sparse.issparse(instances):
-        blocks = (instances[a:b] for a, b in pairwise(offsets))
-        pairs = [
-            np.r_[block.min(axis=0).toarray().ravel(), block.max(axis=0).toarray().ravel()]
-            for block in blocks
-        ]
-        return np.array(pairs)
+        extremes = _sparse_extremes(instances, offsets)
+        return extremes if keep_sparse else extremes.toarray()
     lowest, highest = segment_min(instances, offsets), segment_max(instances, offsets)
     return np.concatenate([lowest, highest], axis=1).astype(np.float64, copy=False)
+
+
+def minmax_bytes(n_bags: int, n_features: int) -> int:
+    """Size of the dense matrix of :func:`minmax_vectors`."""
+    return 16 * n_bags * n_features
+
+
+def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
+    n_bags, width = len(offsets) - 1, instances.shape[1]
+    owner = np.repeat(segment_index(offsets), np.diff(instances.indptr))
+    # The entries by bag and feature, those of each pair beside each other.
+    cells = owner * np.int64(width) + instances.indices
+    order = np.argsort(cells, kind="stable")
+    cells = cells[order]
+    starts = np.flatnonzero(np.r_[len(cells) > 0, cells[1:] != cells[:-1]])
+    values = instances.data[order].astype(np.float64, copy=False)
+    bags, features = np.divmod(cells[starts], width)
+    # Where an instance of the bag has no entry, it has a zero.
+    full = np.diff(np.r_[starts, len(cells)]) == np.diff(offsets)[bags]
+    parts = []
+    for reduce in (np.minimum, np.maximum):
+        found = reduce.reduceat(values, starts) if len(starts) else values
+        found[~full] = reduce(found[~full], 0.0)
+        part = sparse.csr_array((found, (bags, features)), shape=(n_bags, width))
+        part.eliminate_zeros()
+        parts.append(part)
+    return sparse.hstack(parts, format="csr")
 
 
 def _add_row_sums(
@@ -196,15 +238,3 @@ def _add_row_sums(
 def _width(n_columns: int, block_bytes: int) -> int:
     """Columns of a block: with as many rows, it takes ``block_bytes``."""
     return max(1, min(n_columns, int(np.sqrt(block_bytes / 8))))
-
-
-def _runs(offsets: np.ndarray, width: int) -> list[tuple[int, int]]:
-    """Consecutive bags in runs of at most ``width`` instances; a larger bag is a run of its own."""
-    runs = []
-    first, n_bags = 0, len(offsets) - 1
-    while first < n_bags:
-        last = int(np.searchsorted(offsets, offsets[first] + width, side="right")) - 1
-        last = min(max(last, first + 1), n_bags)
-        runs.append((first, last))
-        first = last
-    return runs

@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.metrics.pairwise import (
-    additive_chi2_kernel,
-    chi2_kernel,
-    cosine_similarity,
-    laplacian_kernel,
-    linear_kernel,
-    polynomial_kernel,
-    rbf_kernel,
-    sigmoid_kernel,
-)
+from sklearn.metrics.pairwise import kernel_metrics, pairwise_kernels
 
-__all__ = ["KERNELS", "instance_kernel", "resolve_gamma"]
+__all__ = ["KERNELS", "instance_kernel", "resolve_gamma", "takes_sparse"]
 
 # scikit-learn's names of kernels between rows.
-KERNELS = (
-    "additive_chi2",
-    "chi2",
-    "cosine",
-    "laplacian",
-    "linear",
-    "poly",
-    "polynomial",
-    "rbf",
-    "sigmoid",
-)
+KERNELS = tuple(sorted(kernel_metrics()))
+
+# Those that refuse CSR rows.
+_DENSE_ONLY = ("additive_chi2", "chi2")
 
 
 def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None) -> float:
@@ -63,45 +48,42 @@ def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None)
 def instance_kernel(
     kernel: str | Callable, *, gamma: float, degree: float, coef0: float
 ) -> tuple[Callable[[Any, Any], np.ndarray], bool]:
-    """The kernel as a function of two matrices, and whether it is known to be semidefinite."""
+    """The kernel as a function of two matrices, and whether it is known to be semidefinite.
+
+    The function can be pickled where ``kernel`` can, as worker processes need it.
+    """
     if callable(kernel):
-        return _checked(kernel), False
-    if kernel == "linear":
-        return linear_kernel, True
-    if kernel == "rbf":
-        return lambda left, right: rbf_kernel(left, right, gamma=gamma), True
-    if kernel == "laplacian":
-        return lambda left, right: laplacian_kernel(left, right, gamma=gamma), True
-    if kernel == "chi2":
-        return lambda left, right: chi2_kernel(left, right, gamma=gamma), True
-    if kernel == "cosine":
-        return cosine_similarity, True
-    if kernel == "additive_chi2":
-        return additive_chi2_kernel, False
+        return partial(_checked_values, kernel), False
+    # One job: a caller's parallel_config is for fits, not for blocks of a few MiB.
+    function = partial(
+        pairwise_kernels,
+        metric=kernel,
+        filter_params=True,
+        n_jobs=1,
+        gamma=gamma,
+        degree=degree,
+        coef0=coef0,
+    )
     if kernel in ("poly", "polynomial"):
-        known = coef0 >= 0 and float(degree).is_integer()
-        return (
-            lambda left, right: polynomial_kernel(
-                left, right, degree=degree, gamma=gamma, coef0=coef0
-            ),
-            known,
+        return function, coef0 >= 0 and float(degree).is_integer()
+    return function, kernel not in ("additive_chi2", "sigmoid")
+
+
+def takes_sparse(kernel: str | Callable) -> bool:
+    """Whether a kernel by scikit-learn's name takes CSR matrices; unknown of a callable."""
+    return not callable(kernel) and kernel not in _DENSE_ONLY
+
+
+def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:
+    """Values of a user's kernel, as a dense matrix of the expected shape."""
+    values = kernel(left, right)
+    if sparse.issparse(values):
+        values = values.toarray()
+    values = np.asarray(values, dtype=np.float64)
+    expected = (left.shape[0], right.shape[0])
+    if values.shape != expected:
+        raise ValueError(
+            f"The kernel returned shape {values.shape} for {expected[0]} and {expected[1]} "
+            f"instances: kernel(A, B) must return a matrix of shape {expected}."
         )
-    assert kernel == "sigmoid", f"{kernel!r} is checked before"
-    return lambda left, right: sigmoid_kernel(left, right, gamma=gamma, coef0=coef0), False
-
-
-def _checked(kernel: Callable) -> Callable[[Any, Any], np.ndarray]:
-    def evaluate(left: Any, right: Any) -> np.ndarray:
-        values = kernel(left, right)
-        if sparse.issparse(values):
-            values = values.toarray()
-        values = np.asarray(values, dtype=np.float64)
-        expected = (left.shape[0], right.shape[0])
-        if values.shape != expected:
-            raise ValueError(
-                f"The kernel returned shape {values.shape} for {expected[0]} and {expected[1]} "
-                f"instances: kernel(A, B) must return a matrix of shape {expected}."
-            )
-        return values
-
-    return evaluate
+    return values

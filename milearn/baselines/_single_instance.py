@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.svm import SVC
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.segments import segment_argmax, segment_max, segment_mean
+from ..base import BagEstimator
 from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
 from ..utils.validation import encode_classes, validate_bags, validate_labels
 
@@ -29,10 +30,10 @@ def _inner_has(attribute: str) -> Any:
 
 
 def _pools_by_max(self: Any) -> bool:
-    return self.pooling == "max"
+    return bool(getattr(self, "_pooling", self.pooling) == "max")
 
 
-class SingleInstance(BaseEstimator):
+class SingleInstance(BagEstimator):
     r"""Train a scikit-learn estimator on instances that inherit the label of their bag.
 
     The estimator is fitted on all pairs :math:`(x_{ij}, y_i)` of an instance and the label of
@@ -68,7 +69,7 @@ class SingleInstance(BaseEstimator):
     follows the pooled scores. With three or more classes the scores of each class are pooled,
     and the highest decides.
 
-    Arguments of ``fit`` that have one entry a bag, such as ``sample_weight``, are given to each
+    Arguments of ``fit`` that have one entry per bag, such as ``sample_weight``, are given to each
     instance of the bag: a bag of weight 2 counts like a bag that is there twice. With metadata
     routing they are passed on when the inner estimator requests them.
 
@@ -94,6 +95,7 @@ class SingleInstance(BaseEstimator):
 
     estimator_: Any
     classes_: np.ndarray
+    _dtypes = (np.float64, np.float32)
 
     def __init__(
         self, estimator: Any = None, *, pooling: str = "max", pos_label: Any = None
@@ -111,7 +113,7 @@ class SingleInstance(BaseEstimator):
         y : array-like of shape (n_bags,)
             Class or target of each bag.
         **params : dict
-            Further arguments for the ``fit`` of the inner estimator, those with one entry a bag
+            Further arguments for the ``fit`` of the inner estimator, those with one entry per bag
             repeated for its instances; ``sample_weight`` where the inner estimator takes it.
 
         Returns
@@ -140,25 +142,25 @@ class SingleInstance(BaseEstimator):
                 f"pos_label={self.pos_label!r} was given but {type(inner).__name__} is a "
                 "regressor: leave it out."
             )
-        bags = validate_bags(self, X, ensure_all_finite=self._finite())
+        bags, fitted = self._validate_fit(X, ensure_all_finite=self._finite())
         y = validate_labels(self, y, bags, numeric=kind == "regressor")
         positive = 1
         if kind == "classifier":
             classes, codes, positive = encode_classes(y, self.pos_label)
             if len(classes) > 2:
                 _refuse_pairwise_scores(inner)
+            fitted["classes_"] = classes
         routed = routed_fit_params(self, "estimator", inner, params, bags)
         if kind == "classifier" and "sample_weight" in routed:
             _check_weighed_classes(classes, codes[bags.bag_index], routed["sample_weight"])
-        estimator = clone(inner).fit(bags.instances, y[bags.bag_index], **routed)
-        self._regresses = kind == "regressor"
-        if not self._regresses:
-            self.classes_ = classes
-        elif hasattr(self, "classes_"):
-            del self.classes_
-        self._fitted_on_sparse = sparse.issparse(bags.instances)
-        self._orientation = -1 if positive == 0 else 1
-        self.estimator_ = estimator
+        fitted |= {
+            "estimator_": clone(inner).fit(bags.instances, y[bags.bag_index], **routed),
+            "_regresses": kind == "regressor",
+            "_fitted_on_sparse": sparse.issparse(bags.instances),
+            "_positive_sign": -1 if positive == 0 else 1,
+            "_pooling": self.pooling,
+        }
+        self._replace_fitted(fitted)
         return self
 
     # -- bags -----------------------------------------------------------------------------
@@ -250,7 +252,7 @@ class SingleInstance(BaseEstimator):
         bags = self._checked(X)
         scores = self._instance_scores(bags)
         if scores.ndim == 1:
-            return segment_argmax(self._orientation * scores, bags.offsets)
+            return segment_argmax(self._positive_sign * scores, bags.offsets)
         predicted = np.argmax(self._pool(scores, bags), axis=1)
         return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
@@ -266,9 +268,6 @@ class SingleInstance(BaseEstimator):
                 method_mapping=MethodMapping().add(caller="fit", callee="fit"),
             )
         )
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "estimator_")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -326,9 +325,9 @@ class SingleInstance(BaseEstimator):
         return (predicted[:, np.newaxis] == self.classes_).astype(np.float64)
 
     def _pool(self, values: np.ndarray, bags: Bags) -> np.ndarray:
-        if self.pooling == "mean":
+        if self._pooling == "mean":
             return segment_mean(values, bags.offsets)
-        return self._orientation * segment_max(self._orientation * values, bags.offsets)
+        return self._positive_sign * segment_max(self._positive_sign * values, bags.offsets)
 
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 1:

@@ -106,7 +106,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         progress = self._start_task(len(tasks), X=bags, y=labels, sample_weight=sample_weight)
         results = self._run(problems, pool, progress)
         self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
+        self._positive_sign = -1 if positive == 0 else 1
         self._store(results, bags)
         self._warn(results)
         progress.end()
@@ -146,7 +146,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         self.learners_ = learners[0] if self._binary else learners
         self.alpha_ = weights[0] if self._binary else weights
         scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
-        turn = self._orientation
+        turn = self._positive_sign
         witnesses = segment_argmax(turn * scores, bags.offsets)
         self.witnesses_ = witnesses[:, 0] if self._binary else witnesses
 
@@ -189,8 +189,10 @@ class BoostedBags(CallbackSupport, BagClassifier):
             return super()._decide(scores)
         # F is a sum of few weights and often 0, which does not speak for the positive class,
         # whichever that is.
-        positive = self._orientation * scores > 0
-        return self.classes_[np.where(positive, self._orientation > 0, self._orientation < 0) * 1]
+        positive = self._positive_sign * scores > 0
+        return self.classes_[
+            np.where(positive, self._positive_sign > 0, self._positive_sign < 0) * 1
+        ]
 
     def _ensembles(self) -> list[tuple[list[Any], np.ndarray]]:
         if self._binary:
@@ -199,7 +201,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         columns = [weak_scores(*each, bags.instances) for each in self._ensembles()]
-        return self._orientation * columns[0] if self._binary else np.stack(columns, axis=1)
+        return self._positive_sign * columns[0] if self._binary else np.stack(columns, axis=1)
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Scores of bags by the heaviest learner alone, by the two heaviest, and so on.
@@ -220,7 +222,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         for _ in range(max(len(weights) for _, weights in self._ensembles())):
             present = [next(stage, old) for stage, old in zip(stages, present, strict=True)]
             pooled = [segment_max(scores, bags.offsets) for scores in present]
-            yield self._orientation * pooled[0] if self._binary else np.stack(pooled, axis=1)
+            yield self._positive_sign * pooled[0] if self._binary else np.stack(pooled, axis=1)
 
     def _importances(self) -> np.ndarray:
         total = np.zeros(self.n_features_in_)

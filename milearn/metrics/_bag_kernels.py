@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.segments import pooling_matrix
 from .._kernels.bag import (
     BAG_KERNELS,
-    BLOCK_BYTES,
     bag_scales,
+    minmax_bytes,
     minmax_vectors,
     pair_sums,
 )
-from .._kernels.instance import KERNELS, instance_kernel
+from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
+from .._kernels.memory import block_bytes, require_memory
 from ..utils.validation import check_bags
 
 __all__ = ["bag_kernel"]
@@ -72,7 +73,7 @@ def bag_kernel(
     Raises
     ------
     MemoryError
-        Before anything is computed, where the result does not fit into the free memory.
+        Before anything is computed, where the result does not fit into the available memory.
     ValueError
         For unknown names, bags that differ in their features, and bags whose similarity with
         themselves is negative where it has to be divided by.
@@ -116,11 +117,14 @@ def bag_kernel(
         )
     if gamma is None:
         gamma = 1.0 / left.shape[1]
-    check_memory(len(left), len(other))
+    keep_sparse = takes_sparse(kernel)
+    _check_memory(name, left, right, keep_sparse)
     function, _ = instance_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0)
     if name == "minmax":
-        vectors = minmax_vectors(left.instances, left.offsets)
-        others = vectors if right is None else minmax_vectors(other.instances, other.offsets)
+        vectors = minmax_vectors(left.instances, left.offsets, keep_sparse=keep_sparse)
+        others = vectors
+        if right is not None:
+            others = minmax_vectors(right.instances, right.offsets, keep_sparse=keep_sparse)
         return np.asarray(function(vectors, others), dtype=np.float64)
     if kernel == "linear":
         sums = _bag_sums(left)
@@ -143,9 +147,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _bag_sums(bags: Bags) -> Any:
-    ones = np.ones(bags.n_instances)
-    places = (ones, np.arange(bags.n_instances), bags.offsets)
-    return sparse.csr_array(places, shape=(len(bags), bags.n_instances)) @ bags.instances
+    return pooling_matrix(bags.offsets, 1.0) @ bags.instances
 
 
 def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> np.ndarray:
@@ -155,21 +157,19 @@ def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> 
     return np.divide(1.0, np.sqrt(own), out=np.zeros(len(own)), where=own > 0)
 
 
-def check_memory(n_rows: int, n_columns: int) -> None:
-    """Refuse a matrix that does not fit into the free memory, before it is begun."""
-    needed = 8 * n_rows * n_columns + 4 * BLOCK_BYTES
-    free = free_memory()
-    if free is not None and needed > free:
-        raise MemoryError(
-            f"The kernel matrix of {n_rows} x {n_columns} bags takes {needed / 2**20:.0f} MiB and "
-            f"{free / 2**20:.0f} MiB are free: compute it for fewer bags at a time, or use an "
-            "estimator with n_components=, which needs no kernel matrix."
+def _check_memory(name: str, left: Bags, right: Bags | None, keep_sparse: bool) -> None:
+    """Refuse a matrix that does not fit into the available memory, before it is begun."""
+    sides = [left] if right is None else [left, right]
+    needed = 8 * len(left) * len(sides[-1]) + 4 * block_bytes()
+    if name == "minmax":
+        needed += sum(
+            minmax_bytes(*side.shape)
+            for side in sides
+            if not (keep_sparse and sparse.issparse(side.instances))
         )
-
-
-def free_memory() -> float | None:
-    """Physical memory that is free, in bytes; None where the system does not say."""
-    try:
-        return float(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return None
+    require_memory(
+        needed,
+        f"The kernel matrix of {len(left)} x {len(sides[-1])} bags",
+        "compute it for fewer bags at a time, or use an estimator with n_components=, which needs "
+        "no kernel matrix",
+    )

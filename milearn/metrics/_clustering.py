@@ -1,4 +1,4 @@
-"""How well clusters match classes."""
+"""Agreement of clusters with classes."""
 
 from __future__ import annotations
 
@@ -29,10 +29,24 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
     -------
     float between 0 and 1
 
+    Raises
+    ------
+    ValueError
+        For no samples, and for different numbers of classes and clusters.
+
+    See Also
+    --------
+    sklearn.metrics.adjusted_rand_score : Agreement of pairs, corrected for chance.
+
     Notes
     -----
     One cluster for all samples reaches the share of the largest class: that, and not one over the
-    number of classes, is the floor.
+    number of classes, is the baseline. The best matching is found as an assignment problem [1]_.
+
+    References
+    ----------
+    .. [1] Y. Yang, D. Xu, F. Nie, S. Yan, Y. Zhuang. Image clustering using local discriminant
+       models and global integration. IEEE Transactions on Image Processing 19(10), 2010.
 
     Examples
     --------

@@ -10,21 +10,18 @@ from joblib import Parallel, delayed
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.segments import (
-    bag_ranges,
-    segment_max,
-    segment_min,
-    segment_sum,
-)
+from .._bags.segments import bag_ranges, segment_max, segment_min, segment_sum
+from .._kernels.memory import block_bytes, require_memory
 from ..utils.validation import check_bags
 
 __all__ = ["BAG_METRICS", "bag_distances"]
 
 BAG_METRICS = ("min", "max", "mean")
 
-# Pairs of instances at a time: few enough that a block stays in a core's cache.
-_BLOCK_ROWS = 256
-_BLOCK_COLUMNS = 1024
+# Rows for columns of a block of pairs of instances.
+_COLUMNS_PER_ROW = 4
+# A block is held several times: as squares, and as what is compared with them.
+_BLOCKS_HELD = 4
 
 # A squared distance below this share of the squared norms has lost digits in |a|^2 + |b|^2 - 2ab
 # and is computed again from a - b.
@@ -56,12 +53,26 @@ def bag_distances(
         The bags of the columns; those of ``X`` when None.
     metric : {"min", "max", "mean"}, default="mean"
     n_jobs : int, default=None
-        Workers, over blocks of rows.
+        Number of threads that share the blocks of rows. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means using all processors.
 
     Returns
     -------
     ndarray of shape (n_bags_X, n_bags_Y)
         Symmetric with a diagonal of zeros when ``Y`` is None.
+
+    Raises
+    ------
+    MemoryError
+        Before anything is computed, where the result and the copy of the instances do not fit
+        into the available memory.
+    ValueError
+        For an unknown metric, and bags that differ in their features.
+
+    See Also
+    --------
+    bag_kernel : Similarities of bags, for kernel methods.
+    milearn.cluster.BAMIC : Clusters of bags by these distances.
 
     Notes
     -----
@@ -92,9 +103,10 @@ def bag_distances(
             "the same features."
         )
     symmetric = Y is None
+    _check_memory(left, right, symmetric)
     rows, columns = _sides(left, right, symmetric)
-    groups = list(bag_ranges(left.offsets, _BLOCK_ROWS))
-    others = list(bag_ranges(right.offsets, _BLOCK_COLUMNS))
+    groups = list(bag_ranges(left.offsets, rows.limit))
+    others = list(bag_ranges(right.offsets, columns.limit))
     # The work is NumPy's, which lets go of the interpreter: threads share the instances.
     strips = Parallel(n_jobs=n_jobs, prefer="threads")(
         delayed(_strip)(rows, columns, group, others, metric, symmetric) for group in groups
@@ -107,48 +119,75 @@ def bag_distances(
     return distances
 
 
+def _block_shape() -> tuple[int, int]:
+    """Rows and columns of a block of pairs: few enough that it stays in a core's cache."""
+    pairs = block_bytes() // (8 * _BLOCKS_HELD)
+    height = max(1, int((pairs / _COLUMNS_PER_ROW) ** 0.5))
+    return height, _COLUMNS_PER_ROW * height
+
+
+def _check_memory(left: Bags, right: Bags, symmetric: bool) -> None:
+    # The strips of the result and the result; two copies of dense instances with two columns more.
+    needed = 16.0 * len(left) * len(right) + _BLOCKS_HELD * block_bytes()
+    for side in (left,) if symmetric else (left, right):
+        n_copied = side.instances.nnz if sparse.issparse(side.instances) else None
+        cells = side.n_instances * (side.shape[1] + 2) if n_copied is None else n_copied
+        needed += 16.0 * cells
+    require_memory(
+        needed,
+        f"The matrix of distances between {len(left)} x {len(right)} bags",
+        "compute it for fewer bags at a time; a clusterer can be fitted on a sample of the bags "
+        "and predict the others",
+    )
+
+
 @dataclass
 class _Side:
     """Instances of one side with their squared norms.
 
     ``factor`` times the other side's ``factor`` transposed is the matrix of squared distances of
     dense instances: norms and ones stand in two more columns, so that the product adds them.
+    ``limit`` instances of the side are in a block.
     """
 
     instances: Any
     factor: Any
     norms: np.ndarray
     offsets: np.ndarray
+    limit: int
 
 
 def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[_Side, _Side]:
+    # Here and not in the threads, to which scikit-learn's settings do not reach.
+    height, width = _block_shape()
     if sparse.issparse(left.instances) or sparse.issparse(right.instances):
-        both = [
-            sparse.csr_array(side.instances, dtype=np.float64)
-            for side in ((left,) if symmetric else (left, right))
-        ]
-        sides = [
-            _Side(matrix, matrix, np.asarray(matrix.power(2).sum(axis=1)), side.offsets)
-            for matrix, side in zip(both, (left, right), strict=False)
-        ]
-        return sides[0], sides[-1]
+        one = sparse.csr_array(left.instances, dtype=np.float64)
+        other = one if symmetric else sparse.csr_array(right.instances, dtype=np.float64)
+        return (
+            _Side(one, one, _squared_norms(one), left.offsets, height),
+            _Side(other, other, _squared_norms(other), right.offsets, width),
+        )
     # Distances do not change with the origin, but digits are lost with the distance from it.
     centre = right.instances.mean(axis=0, dtype=np.float64)
     lines = [side.instances - centre for side in ((left,) if symmetric else (left, right))]
-    told = np.any([(matrix != matrix[0]).any(axis=0) for matrix in lines], axis=0)
+    varying = np.any([(matrix != matrix[0]).any(axis=0) for matrix in lines], axis=0)
     if not symmetric:
-        told |= lines[0][0] != lines[1][0]
-    if not told.all():
+        varying |= lines[0][0] != lines[1][0]
+    if not varying.all():
         # A feature that is the same everywhere is not worth a multiplication.
-        lines = [np.ascontiguousarray(matrix[:, told]) for matrix in lines]
+        lines = [np.ascontiguousarray(matrix[:, varying]) for matrix in lines]
     norms = [np.einsum("ij,ij->i", matrix, matrix) for matrix in lines]
     ones = [np.ones(len(each)) for each in norms]
     rows = np.column_stack([lines[0], norms[0], ones[0]])
     columns = np.column_stack([-2.0 * lines[-1], ones[-1], norms[-1]])
     return (
-        _Side(lines[0], rows, norms[0], left.offsets),
-        _Side(lines[-1], columns, norms[-1], right.offsets),
+        _Side(lines[0], rows, norms[0], left.offsets, height),
+        _Side(lines[-1], columns, norms[-1], right.offsets, width),
     )
+
+
+def _squared_norms(matrix: Any) -> np.ndarray:
+    return np.asarray(matrix.power(2).sum(axis=1))
 
 
 def _strip(
@@ -187,8 +226,8 @@ def _block(
     # Squared distance of each instance to the nearest of each bag on the other side.
     to_columns = np.full((n_rows, len(column_offsets) - 1), np.inf)
     to_rows = np.full((len(row_offsets) - 1, n_columns), np.inf)
-    for a, b in _tiles(row_offsets, _BLOCK_ROWS):
-        for c, d in _tiles(column_offsets, _BLOCK_COLUMNS):
+    for a, b in _tiles(row_offsets, rows.limit):
+        for c, d in _tiles(column_offsets, columns.limit):
             squares = _squares(rows, columns, slice(top + a, top + b), slice(left + c, left + d))
             nearest = np.minimum.reduceat(squares, _starts(column_offsets), axis=1)
             np.minimum(to_columns[a:b], nearest, out=to_columns[a:b])

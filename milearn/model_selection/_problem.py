@@ -1,4 +1,4 @@
-"""What a splitter has to divide: classes, sizes, groups and missing labels, read and checked."""
+"""Validation of what a splitter divides: classes, sizes, groups and missing labels."""
 
 from __future__ import annotations
 

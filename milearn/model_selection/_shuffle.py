@@ -27,9 +27,9 @@ class BagShuffleSplit(BagSplitter):
     """Random splits with a given share of training bags, drawn class by class.
 
     It is the protocol of papers that train on, say, a third of the positive and a third of the
-    negative bags and repeat that with other draws. Every split holds the same number of bags of
-    each class, as near to the shares of the classes as whole bags allow, and at least one bag of
-    each class on both sides.
+    negative bags and repeat that with other draws [1]_ [2]_. Every split holds the same number of
+    bags of each class, as near to the shares of the classes as whole bags allow, and at least one
+    bag of each class on both sides.
 
     With groups, whole groups are drawn in random order and taken while that brings the numbers of
     bags of each class nearer to the wanted ones, which are then met about, not exactly.
@@ -48,6 +48,23 @@ class BagShuffleSplit(BagSplitter):
     unlabeled : label, default=None
         A value of ``y`` that marks unlabelled bags, besides NaN and None. Unlabelled bags are
         treated as in :class:`StratifiedBagKFold`.
+
+    Raises
+    ------
+    ValueError
+        At construction, for ``n_splits`` below 1, and sizes that are neither a share nor a number
+        or that exceed all bags together. In ``split``, for labels of one class, for labels or
+        groups of another number than the bags, and where a side would lack a class.
+
+    See Also
+    --------
+    StratifiedBagKFold : Folds, in which every bag is tested once.
+
+    References
+    ----------
+    .. [1] Y. Guo. Max-margin multiple-instance learning via semidefinite programming. ACML 2009.
+    .. [2] D. Zhang, Y. Liu, L. Si, J. Zhang, R. D. Lawrence. Multiple instance learning on
+       structured data. NIPS 2011.
 
     Examples
     --------

@@ -14,8 +14,8 @@ from ._problem import BagSplitter, Problem, check_count
 __all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold"]
 
 # Under shuffle, bags whose sizes differ by less than this factor may change places in the order
-# in which they are dealt. All sizes are within it on most data, so that the order is random there,
-# while bags far larger than the others are still dealt first and can be made up for.
+# in which they are assigned. All sizes are within it on most data, so that the order is random
+# there, while bags far larger than the others still come first and can be made up for.
 _SHUFFLE_FACTOR = 8.0
 
 
@@ -23,7 +23,7 @@ class StratifiedBagKFold(BagSplitter):
     r"""K folds in which classes and numbers of instances are balanced.
 
     The cost of training and what a fold can teach depend on its instances, and bags differ in
-    size, so bags are not merely counted. Without groups, the bags of each class are dealt in
+    size, so bags are not merely counted. Without groups, the bags of each class are assigned in
     rounds of ``n_splits``, from the largest to the smallest: the largest bag of a round goes to
     the fold that holds the fewest instances of the class, and so on. The parts of the classes are
     then matched, heavy to light. It follows that
@@ -43,12 +43,22 @@ class StratifiedBagKFold(BagSplitter):
     n_splits : int, default=5
         Number of folds, at least 2.
     shuffle : bool, default=False
-        Deal bags of about the same size in random order. Bags whose sizes lie within a factor of
+        Assign bags of about the same size in random order. Bags whose sizes lie within a factor of
         eight may change places. Without it the folds depend on the data alone.
     random_state : int, RandomState instance or None, default=None
         Only with ``shuffle=True``. Pass an int for the same folds at every call.
     unlabeled : label, default=None
         A value of ``y`` that marks unlabelled bags, besides NaN and None.
+
+    Raises
+    ------
+    TypeError
+        At construction, for a ``shuffle`` that is no truth value.
+    ValueError
+        At construction, for ``n_splits`` below 2 and for ``random_state`` without ``shuffle``. In
+        ``split``, for labels of one class, for labels or groups of another number than the bags,
+        and where some fold would lack a class: fewer bags (or groups) of it than folds, or groups
+        that cannot be spread.
 
     Notes
     -----
@@ -115,7 +125,7 @@ class StratifiedBagKFold(BagSplitter):
         if problem.grouped:
             folds = _place_groups(problem, self.n_splits, rng)[problem.units]
         else:
-            folds = _deal(problem, self.n_splits, rng)
+            folds = _assign_folds(problem, self.n_splits, rng)
         for fold in range(self.n_splits):
             yield problem.mask(folds == fold), problem.mask(folds != fold)
 
@@ -133,6 +143,16 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         Pass an int for the same folds at every call.
     unlabeled : label, default=None
         A value of ``y`` that marks unlabelled bags, besides NaN and None.
+
+    Raises
+    ------
+    ValueError
+        At construction, for ``n_splits`` below 2 and ``n_repeats`` below 1. In ``split``, as
+        :class:`StratifiedBagKFold` does.
+
+    See Also
+    --------
+    StratifiedBagKFold : The folds of one repeat.
 
     Examples
     --------
@@ -194,7 +214,7 @@ def _check_feasible(problem: Problem, n_splits: int) -> None:
 # -- without groups ------------------------------------------------------------------------------
 
 
-def _dealing_order(sizes: np.ndarray, rng: Any) -> np.ndarray:
+def _assignment_order(sizes: np.ndarray, rng: Any) -> np.ndarray:
     keys = np.log(np.maximum(sizes, 1))
     if rng is not None:
         keys = keys + rng.uniform(0, np.log(_SHUFFLE_FACTOR), size=len(keys))
@@ -208,13 +228,13 @@ def _ascending(rng: Any, *keys: np.ndarray) -> np.ndarray:
     return np.lexsort((ties, *keys[::-1]))
 
 
-def _deal(problem: Problem, k: int, rng: Any) -> np.ndarray:
+def _assign_folds(problem: Problem, k: int, rng: Any) -> np.ndarray:
     """Fold of each labelled bag."""
     folds = np.empty(len(problem.codes), dtype=np.intp)
     bags, instances = np.zeros(k, dtype=np.intp), np.zeros(k, dtype=np.intp)
     for code in range(len(problem.classes)):
         members = np.flatnonzero(problem.codes == code)
-        parts, counts, loads = _deal_class(problem.sizes[members], k, rng)
+        parts, counts, loads = _assign_class(problem.sizes[members], k, rng)
         # Folds with few bags take the parts with many, then light folds the heavy parts: sorted
         # against each other the two never add up to a wider spread than either has.
         fold_of_part = np.empty(k, dtype=np.intp)
@@ -225,17 +245,17 @@ def _deal(problem: Problem, k: int, rng: Any) -> np.ndarray:
     return folds
 
 
-def _deal_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _assign_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Part of each bag of one class, and the bags and instances of each part."""
     parts = np.empty(len(sizes), dtype=np.intp)
     loads = np.zeros(k, dtype=np.intp)
-    order = _dealing_order(sizes, rng)
+    order = _assignment_order(sizes, rng)
     for start in range(0, len(order), k):
-        hand = order[start : start + k]
-        hand = hand[np.argsort(-sizes[hand], kind="stable")]
-        takers = _ascending(rng, loads)[: len(hand)]
-        parts[hand] = takers
-        loads[takers] += sizes[hand]
+        round_members = order[start : start + k]
+        round_members = round_members[np.argsort(-sizes[round_members], kind="stable")]
+        target_folds = _ascending(rng, loads)[: len(round_members)]
+        parts[round_members] = target_folds
+        loads[target_folds] += sizes[round_members]
     return parts, np.bincount(parts, minlength=k), loads
 
 
@@ -255,7 +275,7 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     for code in np.argsort(holds.sum(axis=0), kind="stable"):
         members = np.flatnonzero(holds[:, code] & (folds < 0))
         covered[folds[holds[:, code] & (folds >= 0)], code] = True
-        for unit in members[_dealing_order(instances[members].sum(axis=1), rng)]:
+        for unit in members[_assignment_order(instances[members].sum(axis=1), rng)]:
             # The sum of squared shares grows least where this product is smallest.
             growth = shares @ weights[unit]
             fold = _ascending(rng, covered[:, code], growth, shares.sum(axis=1))[0]

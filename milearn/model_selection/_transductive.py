@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
-from sklearn.metrics import accuracy_score
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import check_scoring
 from sklearn.model_selection import ParameterGrid
 from sklearn.utils import Bunch
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from ..utils.validation import as_bags, missing_labels
 from ._stratified import StratifiedBagKFold
 
 __all__ = ["transductive_cross_val_score", "transductive_grid_search"]
-
-Metric = Callable[[np.ndarray, np.ndarray], float]
 
 
 def transductive_cross_val_score(
@@ -29,7 +27,7 @@ def transductive_cross_val_score(
     *,
     cv: Any = 5,
     groups: Any = None,
-    metric: Metric = accuracy_score,
+    scoring: Any = None,
     unlabeled: Any = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
@@ -55,17 +53,27 @@ def transductive_cross_val_score(
         are those whose labels stay.
     groups : array-like of shape (n_bags,), default=None
         For the splitter.
-    metric : callable, default=accuracy_score
-        Takes the true and the predicted classes of the test bags.
+    scoring : str or callable, default=None
+        Name of a scorer, see :func:`sklearn.metrics.get_scorer_names`, or a callable
+        ``scorer(estimator, X, y)``, as :func:`sklearn.metrics.make_scorer` makes them of a metric.
+        It sees the test bags; what it asks the estimator for was computed with all bags. None
+        stands for the accuracy.
     unlabeled : label, default=None
         The value of ``y`` that marks bags without a label, besides NaN and None; hidden labels
         are replaced by it. Pass what the estimator was given.
     n_jobs : int, default=None
-        Workers, over splits.
+        Number of splits that are fitted in parallel. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means using all processors.
 
     Returns
     -------
     ndarray of shape (n_splits,)
+
+    Raises
+    ------
+    ValueError
+        For a split that tests a bag without a label, and for an unknown scorer or a metric that
+        is no scorer.
 
     See Also
     --------
@@ -83,7 +91,7 @@ def transductive_cross_val_score(
     (4,)
     """
     runs = [(estimator, split) for split in _splits(X, y, cv, groups, unlabeled)]
-    return np.array([score for score, _ in _scores(runs, X, y, metric, unlabeled, n_jobs)])
+    return np.array([score for score, _ in _scores(runs, X, y, scoring, unlabeled, n_jobs)])
 
 
 def transductive_grid_search(
@@ -94,7 +102,7 @@ def transductive_grid_search(
     *,
     cv: Any = 5,
     groups: Any = None,
-    metric: Metric = accuracy_score,
+    scoring: Any = None,
     unlabeled: Any = None,
     refit: bool = True,
     n_jobs: int | None = None,
@@ -106,12 +114,13 @@ def transductive_grid_search(
     estimator : estimator instance
     param_grid : dict or list of dict
         As for ``GridSearchCV``.
-    X, y, cv, groups, metric, unlabeled
+    X, y, cv, groups, scoring, unlabeled
         As for :func:`transductive_cross_val_score`.
     refit : bool, default=True
         Whether to fit the best parameters with all labels.
     n_jobs : int, default=None
-        Workers, over splits and parameters.
+        Number of fits that run in parallel, over splits and parameters; as for
+        :func:`transductive_cross_val_score`.
 
     Returns
     -------
@@ -119,6 +128,22 @@ def transductive_grid_search(
         ``best_params``, ``best_score``, ``best_estimator`` (fitted, None without ``refit``),
         ``params`` (list of dict), ``scores`` of shape (n_params, n_splits) and ``fit_seconds``
         likewise. Of equal parameters the first are the best.
+
+    Raises
+    ------
+    ValueError
+        As :func:`transductive_cross_val_score` does, and for unknown parameters.
+
+    See Also
+    --------
+    transductive_cross_val_score : Scores of one choice of parameters.
+    sklearn.model_selection.GridSearchCV : The search that takes the test bags away.
+
+    Notes
+    -----
+    Parameters that are chosen on the labels of all bags and scored on the same ones are scored
+    too high: for an estimate of the accuracy, search anew inside every split, with the labels of
+    its test bags hidden.
 
     Examples
     --------
@@ -135,7 +160,7 @@ def transductive_grid_search(
     params = list(ParameterGrid(param_grid))
     splits = _splits(X, y, cv, groups, unlabeled)
     runs = [(clone(estimator).set_params(**each), split) for each in params for split in splits]
-    found = np.array(_scores(runs, X, y, metric, unlabeled, n_jobs), dtype=float)
+    found = np.array(_scores(runs, X, y, scoring, unlabeled, n_jobs), dtype=float)
     scores, seconds = found.reshape(len(params), len(splits), 2).transpose(2, 0, 1)
     means = scores.mean(axis=1)
     # Means of the same scores in another order differ in the last digit: that is no lead.
@@ -175,7 +200,7 @@ def _scores(
     runs: list[tuple[Any, Split]],
     X: Any,
     y: Any,
-    metric: Metric,
+    scoring: Any,
     unlabeled: Any,
     n_jobs: int | None,
 ) -> list[tuple[float, float]]:
@@ -183,7 +208,7 @@ def _scores(
     labels = column_or_1d(np.asarray(y))
     return Parallel(n_jobs=n_jobs)(
         delayed(_score)(
-            clone(estimator), X if bags is None else bags, labels, *split, metric, unlabeled
+            clone(estimator), X if bags is None else bags, labels, *split, scoring, unlabeled
         )
         for estimator, split in runs
     )
@@ -195,17 +220,53 @@ def _score(
     labels: np.ndarray,
     train: np.ndarray,
     test: np.ndarray,
-    metric: Metric,
+    scoring: Any,
     unlabeled: Any,
 ) -> tuple[float, float]:
     """Score and seconds of one fit with the labels of ``train`` alone."""
     begin = time.perf_counter()
     estimator.fit(X, _hidden(labels, train, unlabeled))
     seconds = time.perf_counter() - begin
-    found = estimator.transduction_ if hasattr(estimator, "transduction_") else estimator.predict(X)
     # As plain values: a column with None in it is one of objects.
     truth = np.array(labels[test].tolist())
-    return float(metric(truth, np.asarray(found)[test])), seconds
+    view = _TestBags(estimator, X, test)
+    return float(check_scoring(view, scoring)(view, X, truth)), seconds
+
+
+def _estimator_has(method: str) -> Any:
+    return lambda self: hasattr(self.estimator, method)
+
+
+class _TestBags(ClassifierMixin, BaseEstimator):
+    """A fitted estimator as scorers see it: what it says of the test bags among all bags."""
+
+    def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
+        self.estimator = estimator
+        self.X = X
+        self.test = test
+
+    def fit(self, X: Any, y: Any) -> _TestBags:
+        """There for scorers to see an estimator; it is fitted before."""
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    @property
+    def classes_(self) -> np.ndarray:
+        return self.estimator.classes_
+
+    def predict(self, X: Any) -> np.ndarray:
+        found = getattr(self.estimator, "transduction_", None)
+        return np.asarray(self.estimator.predict(self.X) if found is None else found)[self.test]
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X: Any) -> np.ndarray:
+        return np.asarray(self.estimator.decision_function(self.X))[self.test]
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> np.ndarray:
+        return np.asarray(self.estimator.predict_proba(self.X))[self.test]
 
 
 def _hidden(labels: np.ndarray, train: np.ndarray, unlabeled: Any) -> np.ndarray:

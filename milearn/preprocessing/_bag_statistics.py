@@ -28,7 +28,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     and the greatest value, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the standard deviation
     :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear interpolation
     between order statistics (as :func:`numpy.quantile`), and the number of instances. The rows
-    are an ordinary matrix: with ``SVC`` behind it this is the floor that a multiple-instance
+    are an ordinary matrix: with ``SVC`` behind it this is the baseline that a multiple-instance
     method has to beat.
 
     Parameters
@@ -101,7 +101,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> Any:
-        """One row of statistics a bag.
+        """One row of statistics per bag.
 
         Parameters
         ----------
@@ -231,7 +231,7 @@ class _Stored:
         csr = bags.instances
         self.shape = bags.shape
         self.dtype = bags.dtype
-        # Read with one row pointer a bag the matrix has repeated entries, and its transposition
+        # Read with one row pointer per bag the matrix has repeated entries, and its transposition
         # groups them in linear time; what it carries along is the place of each entry.
         places = sparse.csr_array(
             (np.arange(csr.nnz), csr.indices, csr.indptr[bags.offsets]), shape=bags.shape

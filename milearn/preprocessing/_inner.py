@@ -1,4 +1,4 @@
-"""What the meta-estimators of this package ask of the scikit-learn estimator inside them."""
+"""Tags and arguments of the scikit-learn estimator inside a meta-estimator."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def copy_input_tags(tags: Any, inner: Any) -> None:
 def routed_fit_params(
     owner: Any, step: str, inner: Any, params: dict[str, Any], bags: Bags
 ) -> dict[str, Any]:
-    """Keyword arguments for the inner ``fit``; what is given one a bag goes to each instance.
+    """Keyword arguments for the inner ``fit``; what is given per bag goes to each instance.
 
     With metadata routing the inner estimator receives what it requests, without it everything.
-    A value is one a bag when it is an array, a list or a series with one entry a bag.
+    A value is per bag when it is an array, a list or a series with one entry per bag.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def routed_fit_params(
     Raises
     ------
     ValueError
-        For a ``sample_weight`` that is not one non-negative weight a bag.
+        For a ``sample_weight`` that is not one non-negative weight per bag.
     TypeError
         For a ``sample_weight`` that the inner estimator does not take.
     """

@@ -103,7 +103,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     so set the output of the steps behind it instead of the whole pipeline.
 
     A supervised transformer (``SelectKBest`` for instance) sees the label of its bag on each
-    instance. Other arguments of ``fit`` that have one entry a bag, such as ``sample_weight``,
+    instance. Other arguments of ``fit`` that have one entry per bag, such as ``sample_weight``,
     are given to each instance of the bag too; with metadata routing they go where they are
     requested. NaN is let through when the inner transformer accepts it.
 
@@ -148,7 +148,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         TypeError
             For an inner object without ``fit`` and ``transform``.
         ValueError
-            For bad bags, or labels that are not one a bag.
+            For bad bags, or labels that are not one per bag.
         """
         inner = self._inner()
         if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
@@ -239,7 +239,7 @@ def _labels_of_instances(y: Any, bags: Bags) -> Any:
     if labels.ndim == 0 or len(labels) != len(bags):
         count = 1 if labels.ndim == 0 else len(labels)
         raise ValueError(
-            f"y has {count} labels for {len(bags)} bags: pass one label a bag (inconsistent "
+            f"y has {count} labels for {len(bags)} bags: pass one label per bag (inconsistent "
             "numbers of samples)."
         )
     return labels[bags.bag_index]

@@ -309,7 +309,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             for number in range(len(tasks))
         ]
         self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
+        self._positive_sign = -1 if positive == 0 else 1
         self._store(best, cut, bags)
         self._warn(best)
         progress.end()
@@ -402,7 +402,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         return report
 
     def _store(self, best: list[StructuredResult], cut: _Part, bags: Bags) -> None:
-        binary, turn = len(best) == 1, self._orientation
+        binary, turn = len(best) == 1, self._positive_sign
         self.coef_ = np.zeros((len(best), bags.shape[1]))
         self.coef_[:, cut.columns] = turn * np.stack([result.w for result in best])
         self.intercept_ = turn * np.array([result.intercept for result in best])

@@ -1,205 +1,192 @@
-"""What the support vector machines with a hard maximum share."""
+"""Base class of the support vector classifiers and the fit that all models of the package share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.segments import gather_rows, segment_argmax
-from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
-from .._solvers.common.gram import BLOCK_BYTES
+from .._bags.segments import segment_argmax
+from .._kernels.bag import BAG_KERNELS
+from .._kernels.instance import KERNELS
+from .._solvers.common.options import SolverOptions
 from .._solvers.common.qp import check_qp_solver
+from .._solvers.svm.losses import Hinge
 from ..base import BagClassifier
-from ..utils._sklearn import (
-    CallbackSupport,
-    FitTask,
-    Interval,
-    StrOptions,
-)
+from ..utils._multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions
 from ..utils.validation import (
     bag_weights,
     encode_classes,
-    validate_bags,
     validate_labels,
     validate_sample_weight,
 )
-from ._runs import Runs, training_gram
+from ._formulations import Formulation, TrainingBags
+from ._functions import BagFunction
+from ._kernel import Kernel
 
-__all__ = ["HardMaxSVC"]
+__all__ = [
+    "COUPLED_CONSTRAINTS",
+    "KERNEL_CONSTRAINTS",
+    "LOSSES",
+    "START_CONSTRAINTS",
+    "BaseMISVC",
+    "run_outcome",
+    "solver_options",
+    "warn_of_runs",
+]
+
+LOSSES = ("l1", "l2", "epsilon_insensitive", "max")
+
+# Parameters that several estimators have, by what they are about.
+KERNEL_CONSTRAINTS: dict[str, Any] = {
+    "C": [Interval(Real, 0.0, None, closed="neither")],
+    "kernel": [StrOptions(set(KERNELS)), callable],
+    "degree": [Interval(Real, 0.0, None, closed="left")],
+    "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+    "qp_solver": [str, None],
+    "n_jobs": [Integral, None],
+    "verbose": ["verbose"],
+}
+START_CONSTRAINTS: dict[str, Any] = {
+    "n_init": [Interval(Integral, 1, None, closed="left")],
+    "random_state": ["random_state"],
+}
+COUPLED_CONSTRAINTS: dict[str, Any] = {
+    "bag_kernel": [StrOptions(set(BAG_KERNELS))],
+    "loss": [StrOptions(set(LOSSES))],
+    "coupling": [Interval(Real, 0.0, None, closed="left")],
+    "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
+}
 
 
-class HardMaxSVC(Runs, CallbackSupport, BagClassifier):
-    """Base of the machines whose bag score is the maximum of its instance scores.
+def solver_options(estimator: Any) -> SolverOptions:
+    """The parameters of an estimator that its solver takes as they are."""
+    return SolverOptions(estimator.tol, estimator.max_iter, estimator.qp_solver)
 
-    A subclass stores its parameters, names its solver in ``_solve`` and its starts in
-    ``_starts``. This class turns bags and labels into binary problems of arrays, runs them (each
-    class, each restart), keeps the best of each and stores what was fitted.
+
+def run_outcome(results: Sequence[Any]) -> dict[str, Any]:
+    """Fitted attributes that tell of the runs: a plain value for one problem, else an array."""
+    names = ("objective", "dual_gap", "n_iter", "converged")
+    return {
+        **{f"{name}_": values_of(results, name) for name in names},
+        "objective_history_": values_of(results, "history"),
+    }
+
+
+def warn_of_runs(estimator: Any, results: Sequence[Any], gap_tol: float) -> None:
+    """Warn where a run stopped early, or a convex step missed its precision."""
+    name = type(estimator).__name__
+    warn_of_stops(name, results, estimator.max_iter)
+    warn_of_gaps(name, results, gap_tol)
+
+
+class BaseMISVC(CallbackSupport, BagClassifier):
+    """Base of the support vector classifiers of bags.
+
+    A subclass stores its parameters and calls :meth:`_fit_classes` with the formulation of its
+    problem. This class encodes labels and weights, solves one problem per class from each of its
+    starts, keeps the best of each, and stores what was fitted.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "n_init": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+        **KERNEL_CONSTRAINTS,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
-        "qp_solver": [str, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
-    def __sklearn_is_fitted__(self) -> bool:
-        # A fit that failed leaves n_features_in_ behind, which alone would count as fitted.
-        return hasattr(self, "converged_")
+    _function: BagFunction
 
-    def _solve(
+    def _fit_classes(
         self,
-        gram: Any,
-        offsets: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        start: np.ndarray | None,
-        on_iteration: Any,
-    ) -> Any:
-        raise NotImplementedError
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        formulate: Callable[[TrainingBags, Kernel, np.random.RandomState, int], Formulation],
+        n_init: int = 1,
+    ) -> list[Any]:
+        """Fit one problem per class and return the result of each.
 
-    def _starts(self, bags: Bags, used: np.ndarray, signs: np.ndarray, rng: Any) -> list[Any]:
-        raise NotImplementedError
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> HardMaxSVC:
+        Parameters
+        ----------
+        formulate : callable
+            Takes the bags that take part, the kernel, the random state and the number of runs
+            that go on at the same time.
+        n_init : int, default=1
+            Number of starts of each problem.
+        """
         check_qp_solver(self.qp_solver)
-        bags = validate_bags(self, X, dtype=np.float64)
+        bags, noted = self._validate_fit(X)
         labels = validate_labels(self, y, bags)
-        shares = validate_sample_weight(sample_weight, bags)
-        classes, codes, positive = encode_classes(labels[shares > 0], self.pos_label)
-        costs = bag_weights(self.class_weight, classes, codes, shares[shares > 0])
+        sample_weights = validate_sample_weight(sample_weight, bags)
+        weighted = sample_weights > 0
+        classes, codes, positive = encode_classes(labels[weighted], self.pos_label)
+        weights = bag_weights(self.class_weight, classes, codes, sample_weights[weighted])
         # A bag of weight zero takes no part at all, as if it had been left out.
-        used = np.flatnonzero(shares > 0)[costs > 0]
-        codes, costs = codes[costs > 0], costs[costs > 0]
+        used = np.flatnonzero(weighted)[weights > 0]
+        codes, weights = codes[weights > 0], weights[weights > 0]
         if len(np.unique(codes)) < len(classes):
             raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
-        rows, offsets = gather_rows(bags.offsets, used)
-        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
-        spread = np.repeat(shares[used], np.diff(offsets))
-        gamma = resolve_gamma(self.gamma, instances, spread)
-        rng = check_random_state(self.random_state)
-        gram = self._problem(instances, offsets, gamma, rng)
-
+        training = TrainingBags.of(bags, used)
+        spread = np.repeat(sample_weights[used], np.diff(training.offsets))
+        kernel = Kernel.of(self, training.instances, spread)
+        rng = check_random_state(getattr(self, "random_state", None))
         tasks = [positive] if positive >= 0 else list(range(len(classes)))
-        runs = []
-        for number, task in enumerate(tasks):
-            signs = np.where(codes == task, 1.0, -1.0)
-            starts = self._starts(bags, used, signs, rng)
-            runs += [(number, signs, start) for start in starts]
-        progress = self._start_task(len(runs), X=bags, y=labels, sample_weight=sample_weight)
-        results = self._run(runs, gram, offsets, self.C * costs, progress)
-        best = [
-            min(
-                (result for run, result in zip(runs, results, strict=True) if run[0] == number),
-                key=lambda result: result.objective,
-            )
-            for number in range(len(tasks))
-        ]
-        self.classes_ = classes
-        self._orientation = -1 if positive == 0 else 1
-        self.gamma_ = gamma
-        self._store(best, gram, bags, rows)
-        self._warn(best)
-        progress.end()
-        return self
-
-    @property
-    def _gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
-        return self.tol
-
-    def _problem(self, instances: Any, offsets: np.ndarray, gamma: float, rng: Any) -> Any:
-        """What the solver works on."""
-        return self._gram(instances, gamma)
-
-    def _gram(self, instances: Any, gamma: float) -> Any:
-        kernel, semidefinite = instance_kernel(
-            self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0
+        multi_start = MultiStart(self, self.max_iter)
+        n_workers = multi_start.n_workers(len(tasks) * n_init)
+        formulation = formulate(training, kernel, rng, n_workers)
+        losses = [Hinge(np.where(codes == task, 1.0, -1.0), self.C * weights) for task in tasks]
+        problems = [[(loss, start) for start in formulation.starts(loss, rng)] for loss in losses]
+        results, task = multi_start.best(
+            formulation.solve, problems, X=bags, y=labels, sample_weight=sample_weight
         )
-        return training_gram(
-            instances,
-            self.kernel,
-            kernel,
-            semidefinite,
-            self.cache_size * 2**20,
-            stacklevel=5,
+        sign = -1 if positive == 0 else 1
+        function, attributes = formulation.function(results, sign)
+        self._replace_fitted(
+            {
+                **noted,
+                **attributes,
+                **run_outcome(results),
+                **self._selected(results, training),
+                "classes_": classes,
+                "gamma_": kernel.gamma,
+                "witnesses_": _witnesses(function, bags, sign),
+                "_function": function,
+                "_positive_sign": sign,
+                "_bag_score_is_max": formulation.bag_score_is_max,
+            }
         )
-
-    def _run(
-        self,
-        runs: list[tuple[int, np.ndarray, np.ndarray | None]],
-        gram: Any,
-        offsets: np.ndarray,
-        weights: np.ndarray,
-        progress: FitTask,
-    ) -> list[Any]:
-        if len(runs) > 1 and self.n_jobs not in (None, 1):
-            # Each worker fills a cache of kernel rows of its own.
-            results = Parallel(n_jobs=self.n_jobs)(
-                delayed(self._solve)(gram, offsets, signs, weights, start, None)
-                for _, signs, start in runs
-            )
-        else:
-            results = []
-            for number, (_, signs, start) in enumerate(runs):
-                part = progress.part("run", max_steps=self.max_iter)
-                report = self._reporter(part, number, len(runs))
-                results.append(self._solve(gram, offsets, signs, weights, start, report))
-                part.end()
+        warn_of_runs(self, results, formulation.gap_tol)
+        task.end()
         return results
 
-    def _store(self, best: list[Any], gram: Any, bags: Bags, rows: np.ndarray) -> None:
-        binary, turn = len(best) == 1, self._orientation
-        expansions = [gram.expansion(result.rows, result.coef) for result in best]
-        dense = np.stack(
-            [np.bincount(index, weights=coef, minlength=gram.n) for index, coef in expansions]
-        )
-        support = np.flatnonzero(dense.any(axis=0))
-        self.dual_coef_ = turn * dense[:, support]
-        self.support_ = rows[support]
-        self.support_vectors_ = bags.instances[self.support_]
-        self.intercept_ = turn * np.array([result.intercept for result in best])
-        if self.kernel == "linear":
-            self.coef_ = np.asarray((self.support_vectors_.T @ self.dual_coef_.T).T)
-        # From the attributes, not from the solver: ties are then broken as in witness().
-        scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
-        witnesses = segment_argmax(turn * scores, bags.offsets)
-        self.witnesses_ = witnesses[:, 0] if binary else witnesses
-        self._store_run(best)
-
-    def _warn(self, best: list[Any]) -> None:
-        self._warn_of(best, self._gap_tol, stacklevel=5)
+    def _selected(self, results: list[Any], training: TrainingBags) -> Mapping[str, Any]:
+        """Further fitted attributes of a subclass."""
+        return {}
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        if self.kernel == "linear":
-            scores = np.asarray(bags.instances @ self.coef_.T)
-        else:
-            kernel, _ = instance_kernel(
-                self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0
-            )
-            step = max(1, BLOCK_BYTES // (8 * max(1, len(self.support_))))
-            scores = np.concatenate(
-                [
-                    kernel(bags.instances[first : first + step], self.support_vectors_)
-                    @ self.dual_coef_.T
-                    for first in range(0, bags.n_instances, step)
-                ]
-            )
-        scores = scores + self.intercept_
-        return scores[:, 0] if len(self.intercept_) == 1 else scores
+        return _flat(self._function.instance_scores(bags))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        if self._bag_score_is_max:
+            return super()._bag_scores(bags)
+        return _flat(self._function.bag_scores(bags))
+
+
+def _witnesses(function: BagFunction, bags: Bags, sign: int) -> np.ndarray:
+    # By the fitted function, not by the solver's scores: ties are then broken as in witness().
+    return _flat(segment_argmax(sign * function.instance_scores(bags), bags.offsets))
+
+
+def _flat(values: np.ndarray) -> np.ndarray:
+    return values[:, 0] if values.shape[1] == 1 else values

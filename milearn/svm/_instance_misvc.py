@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from .._bags.segments import gather_rows
-from .._solvers.svm.mi_svm import HardMaxResult, solve_instance_labels
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
-from ._base import HardMaxSVC
+from ._base import START_CONSTRAINTS, BaseMISVC, solver_options
+from ._formulations import InstanceLabels, TrainingBags
+from ._kernel import Kernel, training_gram
 
 __all__ = ["InstanceMISVC"]
 
 
-class InstanceMISVC(HardMaxSVC):
+class InstanceMISVC(BaseMISVC):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
@@ -36,7 +34,7 @@ class InstanceMISVC(HardMaxSVC):
     Parameters
     ----------
     C : float, default=10.0
-        Cost of an instance's slack against the norm of w. Above zero.
+        Cost of an instance's slack against the norm of w. Must be positive.
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
@@ -50,16 +48,17 @@ class InstanceMISVC(HardMaxSVC):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     init : {"mean", "bag", "random"}, default="mean"
-        First labels of the instances of positive bags: by the machine that separates the means of
+        First labels of the instances of positive bags: by the SVM that separates the means of
         positive bags from negative instances; all positive, as published; or drawn.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The SVMs are solved to a tenth of it.
     max_iter : int, default=100
-        Most relabellings.
+        Maximum number of relabellings.
     cache_size : float, default=1000
-        Memory for kernel values in MiB. Rows that do not fit are computed again.
+        Memory for kernel values in MiB, shared by the workers of ``n_jobs``. Rows that do not fit
+        are computed again.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class of the bag.
     pos_label : label, default=None
@@ -69,15 +68,17 @@ class InstanceMISVC(HardMaxSVC):
         Backend of qpsolvers for the dual problems. When None they go to libsvm, and to "piqp"
         where libsvm runs into its limit of steps.
     random_state : int, RandomState instance or None, default=None
-        For random starts.
+        Determines random starts. Pass an int for reproducible results.
     n_jobs : int, default=None
-        Workers for classes and starts.
+        Number of jobs to run in parallel over classes and starts. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means using all processors.
     verbose : bool or int, default=False
         Whether to print the objective after each step.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
@@ -85,34 +86,44 @@ class InstanceMISVC(HardMaxSVC):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
     gamma_ : float
+        The number behind ``gamma``.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above at the solution.
     objective_history_ : ndarray, or list of ndarray
         The value after each step; it never rises.
-    gap_ : float or ndarray of shape (n_classes,)
+    dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
+        Number of SVMs that were solved, one per relabelling.
     converged_ : bool or ndarray of shape (n_classes,)
+        Whether the labels converged within ``max_iter`` steps.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
 
     Warns
     -----
     ConvergenceWarning
-        When the labels have not settled after ``max_iter`` steps, or an SVM misses its precision.
+        When the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
 
     Raises
     ------
     milearn.exceptions.SolverError
         When a dual problem is not solved.
+    MemoryError
+        For a kernel that may be indefinite, where its whole matrix does not fit into
+        ``cache_size``.
 
     See Also
     --------
-    MISVC : One witness a positive bag (MI-SVM).
+    MISVC : One witness per positive bag (MI-SVM).
 
     Notes
     -----
@@ -136,7 +147,8 @@ class InstanceMISVC(HardMaxSVC):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **HardMaxSVC._parameter_constraints,
+        **BaseMISVC._parameter_constraints,
+        **START_CONSTRAINTS,
         "init": [StrOptions({"mean", "bag", "random"})],
     }
 
@@ -194,45 +206,18 @@ class InstanceMISVC(HardMaxSVC):
         -------
         self
         """
-        self._fit(X, y, sample_weight)
+        self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
         return self
 
-    def _solve(
-        self,
-        gram: Any,
-        offsets: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        start: np.ndarray | None,
-        on_iteration: Any,
-    ) -> HardMaxResult:
-        return solve_instance_labels(
-            gram,
-            offsets,
-            signs,
-            weights,
-            start=start,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            qp_solver=self.qp_solver,
-            on_iteration=on_iteration,
+    def _latent_labels(
+        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
+    ) -> InstanceLabels:
+        gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
+        return InstanceLabels(
+            training,
+            kernel,
+            gram.share_of(n_workers),
+            solver_options(self),
+            init=self.init,
+            n_init=self.n_init,
         )
-
-    def _starts(
-        self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any
-    ) -> list[np.ndarray | None]:
-        _, offsets = gather_rows(bags.offsets, used)
-        sizes = np.diff(offsets)
-
-        def drawn() -> np.ndarray:
-            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
-            # One positive at least in a positive bag, none in a negative one.
-            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
-            labels[np.repeat(signs < 0, sizes)] = -1.0
-            return labels
-
-        if self.init == "random":
-            starts: list[np.ndarray | None] = [drawn()]
-        else:
-            starts = [None if self.init == "mean" else np.repeat(signs, sizes)]
-        return starts + [drawn() for _ in range(self.n_init - 1)]

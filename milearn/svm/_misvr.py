@@ -6,29 +6,33 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.segments import gather_rows, segment_argmax
-from .._kernels.instance import resolve_gamma
+from .._bags.segments import segment_argmax
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Tube
 from ..base import BagRegressor
-from ..utils._sklearn import (
-    CallbackSupport,
-    Interval,
-    StrOptions,
-    fit_context,
-    with_callbacks,
+from ..utils._multi_start import MultiStart
+from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callbacks
+from ..utils.validation import validate_labels, validate_sample_weight
+from ._base import (
+    COUPLED_CONSTRAINTS,
+    KERNEL_CONSTRAINTS,
+    START_CONSTRAINTS,
+    run_outcome,
+    solver_options,
+    warn_of_runs,
 )
-from ..utils.validation import validate_bags, validate_labels, validate_sample_weight
-from ._coupled_machine import CoupledMachine
+from ._coupled import CoupledSettings, couple
+from ._formulations import TrainingBags
+from ._functions import BagFunction
+from ._kernel import Kernel
 
 __all__ = ["MISVR"]
 
 
-class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
+class MISVR(CallbackSupport, BagRegressor):
     r"""Support vector regression of bags whose value is tied to that of their instances.
 
     Bags and instances are points of one space: an instance is a bag of one. With
@@ -40,29 +44,24 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr)
         + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
 
-    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and by ``loss``
-
-    .. math::
-
-        \ell(t) = |t| \;\text{("l1")}, \qquad t^2 \;\text{("l2")}, \qquad
-        [|t| - \varepsilon]_+ \;\text{("epsilon\_insensitive")}.
-
-    ``coupling=0`` is the nu-support vector regression with the bag kernel. With ``loss="max"`` the
-    value of a bag is that of its highest instance, :math:`f(B_i) = \max_j f(x_{ij})`, and there are
-    no bag objects.
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
+    :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
+    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. ``coupling=0`` is the
+    nu-support vector regression with the bag kernel. With ``loss="max"`` the value of a bag is that
+    of its highest instance, :math:`f(B_i) = \max_j f(x_{ij})`, and there are no bag objects.
 
     The problem is not convex. The concave-convex procedure replaces a maximum, where it is concave
     in the objective, by its current highest instances, solves the convex problem that is left, and
-    repeats until they stay. The objective never rises; the result is a local minimum that depends
-    on ``init``.
+    repeats until convergence. The objective never rises; the result is a local minimum that
+    depends on ``init``.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
         Bound on the share of bags outside the tube.
     C : float, default=1.0
-        Cost of a bag's distance from the tube against the norm of w. The paper's gamma is
-        C * n_bags.
+        Cost of a bag's distance from the tube against the norm of w. Must be positive. The
+        gamma of [1]_ is C * n_bags.
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
@@ -76,12 +75,12 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
-        Kernel between bags made of it, see :func:`milearn.metrics.bag_kernel`. Not used by
-        ``loss="max"``.
+        Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`. Ignored
+        when ``loss="max"``, as are ``coupling`` and ``epsilon``.
     loss : {"l1", "l2", "epsilon_insensitive", "max"}, default="l1"
         Loss between the value of a bag and its highest instance value.
     coupling : float, default=0.1
-        Weight of that loss against the first (the paper's lambda). Not used by ``loss="max"``.
+        Weight of that loss against the first (the lambda of [1]_).
     epsilon : float, default=0.1
         Difference that costs nothing, for "epsilon_insensitive"; in units of the target. The tube
         around the target has the width :math:`\epsilon` above, which ``nu`` sets.
@@ -93,7 +92,7 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         ``n_components``, and where the kernel values do not fit into ``cache_size``.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
-        given rows of ``X.instances``. "auto" takes the highest instances under the machine without
+        given rows of ``X.instances``. "auto" takes the highest instances under the model without
         coupling, and the mean for ``loss="max"``.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
@@ -101,16 +100,18 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         Relative decrease of the objective at which to stop. The convex steps are solved to a
         tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
     max_iter : int, default=100
-        Most steps of the concave-convex procedure.
+        Maximum number of steps of the concave-convex procedure.
     cache_size : float, default=1000
-        Memory for kernel values in MiB. The problem needs about 3 n_bags * n_instances values;
-        rows beyond that are computed again where they do not fit.
+        Memory for kernel values in MiB, shared by the workers of ``n_jobs``. The problem needs
+        about 3 * n_bags * n_instances values; rows beyond that are computed again where they do
+        not fit.
     qp_solver : str, default=None
         Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
-        For random starts and landmarks.
+        Determines random starts and landmarks. Pass an int for reproducible results.
     n_jobs : int, default=None
-        Workers for starts.
+        Number of jobs to run in parallel over starts. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means using all processors.
     verbose : bool or int, default=False
         Whether to print the objective after each step.
 
@@ -119,35 +120,40 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
     coef_ : ndarray of shape (1, n_features)
         Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the function over kernel values of the support vectors; not where the
-        linear kernel went by cutting planes.
+        Coefficients of the function over kernel values of the support vectors; absent where the
+        linear kernel was solved over explicit features.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances; with ``n_components`` of the
-        landmarks. With ``bag_kernel="minmax"``
-        numbers from ``n_instances`` on stand for bags.
+        Rows of the support vectors in the training instances; with ``n_components`` those of the
+        landmarks. With ``bag_kernel="minmax"`` numbers from ``n_instances`` on stand for bags.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
     intercept_ : ndarray of shape (1,)
-    tube_ : float
+        The constant b.
+    tube_half_width_ : float
         Half the width of the tube, the epsilon of the problem.
     gamma_ : float
+        The number behind ``gamma``.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
         Value of the problem above at the solution.
     objective_history_ : ndarray
         The value after each step; it never rises.
-    gap_ : float
+    dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
+        Number of steps of the concave-convex procedure.
     converged_ : bool
+        Whether the procedure converged within ``max_iter`` steps.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
 
     Warns
     -----
     ConvergenceWarning
-        When the witnesses have not settled after ``max_iter`` steps, or a convex step misses its
+        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
         precision.
 
     Raises
@@ -186,9 +192,12 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-        **CoupledMachine._coupled_constraints,
-        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
+        **KERNEL_CONSTRAINTS,
+        **START_CONSTRAINTS,
+        **COUPLED_CONSTRAINTS,
     }
+
+    _function: BagFunction
 
     def __init__(
         self,
@@ -235,10 +244,6 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def __sklearn_is_fitted__(self) -> bool:
-        # A fit that failed leaves n_features_in_ behind, which alone would count as fitted.
-        return hasattr(self, "converged_")
-
     @with_callbacks
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MISVR:
@@ -257,57 +262,46 @@ class MISVR(CoupledMachine, CallbackSupport, BagRegressor):
         self
         """
         check_qp_solver(self.qp_solver)
-        bags = validate_bags(self, X, dtype=np.float64)
+        bags, noted = self._validate_fit(X)
         targets = validate_labels(self, y, bags, numeric=True)
-        shares = validate_sample_weight(sample_weight, bags)
+        weights = validate_sample_weight(sample_weight, bags)
         # A bag of weight zero takes no part at all, as if it had been left out.
-        used = np.flatnonzero(shares > 0)
-        rows, offsets = gather_rows(bags.offsets, used)
-        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
-        gamma = resolve_gamma(self.gamma, instances, np.repeat(shares[used], np.diff(offsets)))
+        training = TrainingBags.of(bags, np.flatnonzero(weights > 0))
+        used = training.used
+        spread = np.repeat(weights[used], np.diff(training.offsets))
+        kernel = Kernel.of(self, training.instances, spread)
         rng = check_random_state(self.random_state)
-        problem = self._objects(instances, offsets, gamma, rng)
-        tube = Tube(targets[used], self.C * shares[used], self.nu)
-        starts = self._share_starts(bags, used, offsets, rng)
-        progress = self._start_task(len(starts), X=bags, y=targets, sample_weight=sample_weight)
-        results = self._run(problem, tube, starts, progress)
-        best = min(results, key=lambda result: result.objective)
-        self.gamma_ = gamma
-        self._highest_decides = self.loss == "max"
-        self.intercept_ = np.array([best.intercept])
-        self.tube_ = best.width
-        self._store_function([best], problem, bags, rows, 1)
-        self.witnesses_ = segment_argmax(self._instance_level(bags)[:, 0], bags.offsets)
-        self._store_run([best])
-        self._warn_of([best], self._gap_tol, stacklevel=3)
-        progress.end()
+        multi_start = MultiStart(self, self.max_iter)
+        settings, options = CoupledSettings.of(self), solver_options(self)
+        n_workers = multi_start.n_workers(self.n_init)
+        formulation = couple(training, kernel, settings, options, rng, n_workers)
+        tube = Tube(targets[used], self.C * weights[used], self.nu)
+        starts = [(tube, start) for start in formulation.starts(tube, rng)]
+        results, task = multi_start.best(
+            formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
+        )
+        function, attributes = formulation.function(results, 1)
+        highest = segment_argmax(function.instance_scores(bags)[:, 0], bags.offsets)
+        self._replace_fitted(
+            {
+                **noted,
+                **attributes,
+                **run_outcome(results),
+                "gamma_": kernel.gamma,
+                "tube_half_width_": results[0].width,
+                "witnesses_": highest,
+                "_function": function,
+                "_bag_score_is_max": formulation.bag_score_is_max,
+            }
+        )
+        warn_of_runs(self, results, formulation.gap_tol)
+        task.end()
         return self
 
-    def _run(self, problem: Any, tube: Tube, starts: list, progress: Any) -> list:
-        options: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "qp_solver": self.qp_solver,
-        }
-        if len(starts) > 1 and self.n_jobs not in (None, 1):
-            return Parallel(n_jobs=self.n_jobs)(
-                delayed(self._solve_coupled)(problem, tube, start=start, **options)
-                for start in starts
-            )
-        results = []
-        for number, start in enumerate(starts):
-            part = progress.part("run", max_steps=self.max_iter)
-            report = self._reporter(part, number, len(starts))
-            results.append(
-                self._solve_coupled(problem, tube, start=start, on_iteration=report, **options)
-            )
-            part.end()
-        return results
-
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._instance_level(bags)[:, 0]
+        return self._function.instance_scores(bags)[:, 0]
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        if self.loss == "max":
+        if self._bag_score_is_max:
             return super()._bag_scores(bags)
-        return self._two_levels(bags)[1][:, 0]
+        return self._function.bag_scores(bags)[:, 0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,21 +9,18 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._solvers.svm.guo_sdp import require_clarabel
-from .._solvers.svm.selection import SelectionResult, solve_selection
-from ..utils._sklearn import (
-    Interval,
-    StrOptions,
-    fit_context,
-    with_callbacks,
-)
-from ._base import HardMaxSVC
+from .._solvers.svm.selection import SelectionSettings
+from ..utils._multi_start import values_of
+from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
+from ..utils._warn import warn_user
+from ._base import BaseMISVC, solver_options
+from ._formulations import Selection, TrainingBags
+from ._kernel import Kernel, training_gram
 
 __all__ = ["SDPMIL"]
 
-_RESTARTS = ("n_init", "random_state")
 
-
-class SDPMIL(HardMaxSVC):
+class SDPMIL(BaseMISVC):
     r"""Support vector classification on instances selected by a semidefinite relaxation.
 
     With :math:`f(x) = \langle w, \phi(x) \rangle + b`, one instance of each positive bag is
@@ -56,15 +52,15 @@ class SDPMIL(HardMaxSVC):
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a slack against the norm of w. Above zero.
+        Cost of a slack against the norm of w. Must be positive.
     slack_bound : float, default=2.0
         The bound s on the slacks of instances of positive bags in the relaxation. It asks that
         all of them score at least 1 - s, and a slack above s/2 costs even what is not selected:
         the larger, the weaker the relaxation and the less it minds instances that are not
-        selected. Above zero.
+        selected. Must be positive.
     selection : {"one", "at_least_one"}, default="one"
-        Whether the relaxed shares of a bag sum to one, as in the experiments of [1]_, or to one
-        at least. In the first problem a second selected instance only adds to the cost, so that
+        Whether the relaxed :math:`\eta` of a bag sum to one, as in the experiments of [1]_, or to
+        at least one. In the first problem a second selected instance only adds to the cost, so that
         one is selected in either case.
     relaxation : {"guo", "tight"}, default="guo"
         "tight" adds a mixture of selections (label generation, [2]_): a lower bound of the first
@@ -86,33 +82,36 @@ class SDPMIL(HardMaxSVC):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     n_components : int, default=None
-        Where the relaxation works on a factor of the kernel matrix, most columns of it; None
-        takes all that its rank asks for, at a cost of their number squared times the instances.
-        The machine on the selected instances always uses the exact kernel. A linear kernel with
+        Maximum number of columns of the factor of the kernel matrix that the relaxation works on;
+        None takes all that its rank asks for, at a cost of their number squared times the
+        instances.
+        The SVM on the selected instances always uses the exact kernel. A linear kernel with
         fewer features than instances needs no factor. With ``relaxation="tight"`` it is not used,
         for a bound of an approximated problem would bound nothing.
     tol : float, default=1e-6
-        Relative duality gap of the machine; the relaxation is solved to 1e-4 times that.
+        Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
-        Most steps of the concave-convex procedure.
+        Maximum number of steps of the concave-convex procedure.
     cache_size : float, default=1000
-        Memory for kernel values in MiB.
+        Memory for kernel values in MiB, shared by the workers of ``n_jobs``.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
     qp_solver : str, default=None
-        Backend of qpsolvers for the relaxation and for the machine, instead of the methods
+        Backend of qpsolvers for the relaxation and for the SVM, instead of the methods
         that are made for them.
     n_jobs : int, default=None
-        Workers for classes.
+        Number of jobs to run in parallel over classes. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means using all processors.
     verbose : bool or int, default=False
         Whether to print the objective after rounding and after each step.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
@@ -120,10 +119,13 @@ class SDPMIL(HardMaxSVC):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        The support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b.
     gamma_ : float
+        The number behind ``gamma``.
     eta_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        The relaxed share of each instance of a positive bag, in the mixture with
+        The relaxed selection of each instance of a positive bag, in the mixture with
         ``relaxation="tight"``; 1 for those of negative bags.
     selected_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the instance that stands for each positive bag in the objective; -1 for negative
@@ -140,28 +142,36 @@ class SDPMIL(HardMaxSVC):
         slacks in positive bags stay within ``slack_bound``, and only over those. It may be
         negative. With ``relaxation="tight"`` it is ``lower_bound_``.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        A lower bound of the first problem over all selections and machines. 0, which is trivial,
+        A lower bound of the first problem over all selections and all w and b. 0, which is trivial,
         unless ``relaxation="tight"``, and then above 0.
-    gap_ : float or ndarray of shape (n_classes,)
+    optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``: the solution is no further than this from the optimum.
-    machine_gap_ : float or ndarray of shape (n_classes,)
-        Duality gap of the last machine, in units of the objective.
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Machines that were solved.
+        Number of SVMs that were solved.
     converged_ : bool or ndarray of shape (n_classes,)
+        Whether ``polish`` converged within ``max_iter`` steps.
     n_features_in_ : int
+        Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
 
     Warns
     -----
     ConvergenceWarning
-        When the relaxation or a machine misses its precision, or ``polish`` has not settled
+        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
         after ``max_iter`` steps.
 
     Raises
     ------
     milearn.exceptions.SolverError
         When the relaxation or a dual problem is not solved.
+    MemoryError
+        Where the factor of the kernel matrix, or the whole matrix of a kernel that may be
+        indefinite, does not fit into ``cache_size``.
+    ValueError
+        For ``formulation="sdp"`` on more instances than the conic solver can take.
     ImportError
         For ``formulation="sdp"`` without Clarabel.
 
@@ -194,15 +204,8 @@ class SDPMIL(HardMaxSVC):
     True
     """
 
-    # Nothing is drawn at random, and there is one start.
-    random_state = None
-
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **{
-            name: rule
-            for name, rule in HardMaxSVC._parameter_constraints.items()
-            if name not in _RESTARTS
-        },
+        **BaseMISVC._parameter_constraints,
         "slack_bound": [Interval(Real, 0.0, None, closed="neither")],
         "selection": [StrOptions({"one", "at_least_one"})],
         "relaxation": [StrOptions({"guo", "tight"})],
@@ -273,67 +276,48 @@ class SDPMIL(HardMaxSVC):
         """
         if self.formulation == "sdp":
             require_clarabel()
-        self._fit(X, y, sample_weight)
+        results = self._fit_classes(X, y, sample_weight, self._selection)
+        worst = max((result.relaxation for result in results), key=lambda each: each.error)
+        if worst.error > self.tol:
+            warn_user(
+                f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
+                f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
+                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
+                ConvergenceWarning,
+            )
         return self
 
-    def _solve(
-        self,
-        gram: Any,
-        offsets: np.ndarray,
-        signs: np.ndarray,
-        weights: np.ndarray,
-        start: np.ndarray | None,
-        on_iteration: Any,
-    ) -> SelectionResult:
-        return solve_selection(
-            gram,
-            offsets,
-            signs,
-            weights,
+    def _selection(
+        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
+    ) -> Selection:
+        cache_bytes = self.cache_size * 2**20
+        settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
             conic=self.formulation == "sdp",
             tight=self.relaxation == "tight",
             polish=self.polish,
             n_components=self.n_components,
-            most_bytes=self.cache_size * 2**20,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            qp_solver=self.qp_solver,
-            on_iteration=on_iteration,
+            max_bytes=cache_bytes,
         )
+        gram = training_gram(training.instances, kernel, cache_bytes).share_of(n_workers)
+        return Selection(training, kernel, gram, solver_options(self), settings=settings)
 
-    def _starts(
-        self, bags: Any, used: np.ndarray, signs: np.ndarray, rng: Any
-    ) -> list[np.ndarray | None]:
-        return [None]
-
-    def _store(self, best: list[Any], gram: Any, bags: Any, rows: np.ndarray) -> None:
-        super()._store(best, gram, bags, rows)
-        eta = np.zeros((bags.n_instances, len(best)))
-        selected = np.full((len(bags), len(best)), -1, dtype=np.intp)
+    def _selected(self, results: list[Any], training: TrainingBags) -> dict[str, Any]:
+        bags, rows = training.bags, training.rows
+        eta = np.zeros((bags.n_instances, len(results)))
+        selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
         eta[rows] = 1.0
-        for column, result in enumerate(best):
-            eta[rows[result.relaxation.rows], column] = result.shares
+        for column, result in enumerate(results):
+            eta[rows[result.relaxation.rows], column] = result.eta
             chosen = rows[result.selected]
             selected[bags.bag_index[chosen], column] = chosen
-        binary = len(best) == 1
-        self.machine_gap_ = self.gap_
-        for name in ("relaxation_value", "lower_bound"):
-            values = np.array([getattr(result, name) for result in best])
-            setattr(self, f"{name}_", float(values[0]) if binary else values)
-        self.gap_ = self.objective_ - self.lower_bound_
-        self.eta_ = eta[:, 0] if binary else eta
-        self.selected_ = selected[:, 0] if binary else selected
-
-    def _warn(self, best: list[Any]) -> None:
-        super()._warn(best)
-        worst = max((result.relaxation for result in best), key=lambda each: each.error)
-        if worst.error > self.tol:
-            warnings.warn(
-                f"The relaxation of SDPMIL was solved to a duality gap of {worst.gap:.1e} and "
-                f"residuals of {worst.primal_residual:.1e} and {worst.dual_residual:.1e} only "
-                f"(tol={self.tol:.1e}): scale the features, lower C, or raise tol.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
+        lower_bound = values_of(results, "lower_bound")
+        single = len(results) == 1
+        return {
+            "relaxation_value_": values_of(results, "relaxation_value"),
+            "lower_bound_": lower_bound,
+            "optimality_gap_": values_of(results, "objective") - lower_bound,
+            "eta_": eta[:, 0] if single else eta,
+            "selected_": selected[:, 0] if single else selected,
+        }

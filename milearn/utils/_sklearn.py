@@ -23,10 +23,10 @@ With an older scikit-learn the estimator has no ``set_callbacks`` and the task d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
 
 try:
@@ -47,10 +47,23 @@ __all__ = [
     "CallbackSupport",
     "FitTask",
     "Interval",
+    "LimitedSVC",
     "StrOptions",
     "fit_context",
     "with_callbacks",
 ]
+
+
+class LimitedSVC(SVC):
+    """SVC for callers who set a limit of iterations on purpose and look at the outcome.
+
+    ``reached_limit_`` says what :class:`SVC` warns of. A filter of warnings would do the same for
+    the whole process, whatever other threads are at.
+    """
+
+    def _warn_from_fit_status(self) -> None:
+        self.reached_limit_ = self.fit_status_ != 0
+
 
 Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 
@@ -118,7 +131,7 @@ class FitTask:
         ----------
         name : str
         max_steps : int or None, default=0
-            Most steps of the part; None when unknown, 0 for a part without steps.
+            Maximum number of steps of the part; None when unknown, 0 for a part without steps.
         task_id : int, default=None
             Number of the part where parts run in parallel; left out where they follow each
             other.
@@ -128,12 +141,6 @@ class FitTask:
         child = self._context.subcontext(task_name=name, task_id=task_id, max_subtasks=max_steps)
         child.call_on_fit_task_begin(estimator=self._estimator, **self._data)
         return FitTask(child, self._estimator, self._data)
-
-    def lend(self, estimator: Any) -> AbstractContextManager:
-        """Context in which another estimator's fit reports to the same callbacks."""
-        if not self._watched:
-            return nullcontext()
-        return self._context.propagate_callback_context(estimator)
 
     def end(self, fitted: Fitted = None) -> bool:
         """Report the end of the task; True when a callback asks to stop its siblings."""
@@ -165,7 +172,7 @@ class CallbackSupport(CallbackSupportMixin):
         Parameters
         ----------
         max_steps : int or None, default=0
-            Most steps or parts; None when unknown.
+            Maximum number of steps or parts; None when unknown.
         X, y, sample_weight
             What callbacks that score are given.
         parallel : bool, default=False

@@ -16,35 +16,79 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 
-from ._checks.bag_checks import CHECKS, ONCE
+from ._checks import fits, inputs, order, outputs, refusals, running  # noqa: F401 - register
 from ._checks.data import PROBLEMS, Problem
+from ._checks.registry import REGISTERED, BagCheck
+from ._checks.tools import AssertionCount
 
-__all__ = ["bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
+__all__ = ["applies", "bag_checks", "check_bag_estimator", "parametrize_with_bag_checks"]
 
 
 class _Check:
     """A check bound to its problem, called with the estimator alone."""
 
-    def __init__(self, function: Callable[[Any, Problem], None], problem: Problem) -> None:
-        self.function = function
+    def __init__(self, check: BagCheck, problem: Problem) -> None:
+        self.check = check
         self.problem = problem
-        self.name = function.__name__
+        self.name = check.name
         self.id = f"{self.name}({problem.kind},{problem.task})"
 
     def __call__(self, estimator: Any) -> None:
         title = f"{self.id} of {type(estimator).__name__}"
+        made = AssertionCount.made
         with warnings.catch_warnings():
             # Tiny data and tight tolerances: whether it converges is the estimator's own test.
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
-                self.function(estimator, self.problem)
+                self.check.function(estimator, self.problem)
             except AssertionError as error:
                 raise AssertionError(f"{title}: {error}") from error
             except Exception as error:
                 raise AssertionError(f"{title} raised {type(error).__name__}: {error}") from error
+        if AssertionCount.made == made:
+            raise AssertionError(
+                f"{title} ended without an assertion: it applies to estimators that it cannot test."
+            )
 
     def __repr__(self) -> str:
         return self.id
+
+
+def applies(check: str, estimator: Any, problem: Problem) -> bool:
+    """Whether a check says anything about an estimator on a problem.
+
+    The tags, methods and parameters of the estimator decide; it need not be fitted.
+
+    Parameters
+    ----------
+    check : str
+        Name of the check, such as ``"check_witness"``.
+    estimator : estimator instance
+    problem : problem of a check
+        The attribute ``problem`` of what :func:`bag_checks` yields: ``kind`` of input, ``task``,
+        bags ``X`` and labels ``y``.
+
+    Raises
+    ------
+    ValueError
+        For a name that no check has.
+
+    Examples
+    --------
+    >>> from milearn.baselines import SingleInstance
+    >>> from milearn.utils.estimator_checks import applies, bag_checks
+    >>> problem = next(iter(bag_checks(SingleInstance()))).problem
+    >>> applies("check_witness", SingleInstance(), problem)
+    True
+    >>> applies("check_witness", SingleInstance(pooling="mean"), problem)
+    False
+    """
+    for registered in REGISTERED:
+        if registered.name == check:
+            return _suits(estimator, problem) and registered.applies(estimator, problem)
+    raise ValueError(
+        f"check={check!r} is unknown: choose from {[each.name for each in REGISTERED]}."
+    )
 
 
 def bag_checks(estimator: Any) -> Iterator[_Check]:
@@ -66,18 +110,26 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     >>> next(iter(bag_checks(SVC()))).id
     'check_order_of_instances(dense,binary)'
     """
+    tasks = _tasks(estimator)
+    for number, task in enumerate(tasks):
+        for check in REGISTERED:
+            if check.once and number > 0:
+                continue
+            for kind in check.kinds:
+                problem = PROBLEMS[kind, task]
+                if _suits(estimator, problem) and check.applies(estimator, problem):
+                    yield _Check(check, problem)
+
+
+def _suits(estimator: Any, problem: Problem) -> bool:
+    sparse = problem.kind == "sparse"
+    return problem.task in _tasks(estimator) and (
+        not sparse or get_tags(estimator).input_tags.sparse
+    )
+
+
+def _tasks(estimator: Any) -> list[str]:
     tags = get_tags(estimator)
-    for task in _tasks(estimator, tags):
-        for function, kinds in CHECKS.items():
-            for kind in kinds:
-                if kind != "sparse" or tags.input_tags.sparse:
-                    yield _Check(function, PROBLEMS[kind, task])
-    first = next(iter(_tasks(estimator, tags)))
-    for function in ONCE:
-        yield _Check(function, PROBLEMS["dense", first])
-
-
-def _tasks(estimator: Any, tags: Any) -> list[str]:
     if is_classifier(estimator):
         return ["binary", "multiclass"] if tags.classifier_tags.multi_class else ["binary"]
     if is_regressor(estimator):

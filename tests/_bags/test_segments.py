@@ -6,10 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._bags.segments import (
     bag_ranges,
     gather_rows,
+    group_by_id,
+    pooling_matrix,
     segment_argmax,
     segment_index,
     segment_max,
@@ -137,3 +140,52 @@ def test_bag_ranges_cover_all_bags_within_the_limit(limit):
         assert all(left[1] == right[0] for left, right in pairwise(ranges))
         for first, last in ranges:
             assert last - first == 1 or offsets[last] - offsets[first] <= limit
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pooling_matrix_is_the_reduction(seed):
+    values, offsets = _case(seed, 3)
+    np.testing.assert_allclose(
+        pooling_matrix(offsets) @ values, segment_mean(values, offsets), atol=1e-14
+    )
+    np.testing.assert_allclose(
+        pooling_matrix(offsets, 1.0) @ values, segment_sum(values, offsets), atol=1e-14
+    )
+    weights = np.random.default_rng(seed).random(len(values))
+    np.testing.assert_allclose(
+        pooling_matrix(offsets, weights) @ values,
+        segment_sum(weights[:, None] * values, offsets),
+        atol=1e-14,
+    )
+    whole = sparse.csr_array(values)
+    np.testing.assert_allclose(
+        (pooling_matrix(offsets) @ whole).toarray(), segment_mean(values, offsets), atol=1e-14
+    )
+
+
+def test_pooling_matrix_types():
+    offsets = np.array([0, 2, 3], dtype=np.int64)
+    pool = pooling_matrix(offsets, dtype=np.float32)
+    assert pool.dtype == np.float32
+    assert pooling_matrix(offsets, np.float32([1, 2, 3])).dtype == np.float32
+    assert pooling_matrix(offsets).dtype == pooling_matrix(offsets, 1).dtype == np.float64
+    # 64-bit indices would make those of every product with it 64-bit.
+    assert pool.indptr.dtype == pool.indices.dtype == np.int32
+    assert pool.has_canonical_format
+    given = np.array([1.0, 2.0, 3.0])
+    pooling_matrix(offsets, given).data[:] = 0.0
+    np.testing.assert_array_equal(given, [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="broadcast"):
+        pooling_matrix(offsets, [1.0, 2.0])
+
+
+def test_group_by_id():
+    names, codes, order, offsets = group_by_id(["b", "a", "b", "c", "a"])
+    assert names == ["b", "a", "c"]
+    assert codes.tolist() == [0, 1, 0, 2, 1]
+    assert order.tolist() == [0, 2, 1, 4, 3]
+    assert offsets.tolist() == [0, 2, 4, 5]
+    names, codes, order, offsets = group_by_id(iter(()))
+    assert names == []
+    assert len(codes) == len(order) == 0
+    assert offsets.tolist() == [0]

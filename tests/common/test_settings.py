@@ -1,4 +1,4 @@
-"""The checks of test_common.py for other settings of the estimators: other losses, kernels, ways.
+"""The checks that depend on settings, for other settings than the defaults: losses, kernels, ways.
 
 A file of its own, so that the oldest supported versions can run the checks of the defaults alone:
 what differs between versions shows there already.
@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn.utils import all_estimators
-from tests.common.common_checks import with_bag_checks, with_scikit_learn_checks
+from tests.common.common_checks import QUICK, with_bag_checks, with_scikit_learn_checks
 
 # Settings besides the defaults, which test_common.py checks. C = 1 with linear kernels: under the
 # class weights of 1000 of one of scikit-learn's checks the default C makes a problem that double
@@ -29,24 +29,26 @@ SETTINGS: dict[str, list[dict]] = {
         {"estimator": DecisionTreeClassifier(random_state=0), "pooling": "mean"},
         {"estimator": Ridge()},
     ],
+    # Every setting names its loss, so that it stays what it is when the default changes.
     "MISVC": [
-        {"kernel": "linear"},
+        {"loss": "l1"},
+        {"loss": "l1", "kernel": "linear"},
         {"loss": "l2", "coupling": 1.0},
         {"loss": "epsilon_insensitive"},
-        {"bag_kernel": "minmax"},
-        {"coupling": 0.0, "bag_kernel": "mean_set"},
-        {"n_components": 20},
-        {"kernel": "linear", "n_components": 1},
+        {"loss": "l1", "bag_kernel": "minmax"},
+        {"loss": "l1", "coupling": 0.0, "bag_kernel": "mean_set"},
+        {"loss": "l1", "n_components": 20},
+        {"loss": "l1", "kernel": "linear", "n_components": 1},
         {"loss": "max"},
         {"loss": "max", "kernel": "linear", "C": 1.0},
         {"loss": "max", "slack": "instance"},
         {"loss": "max", "kernel": "linear", "slack": "instance", "C": 1.0},
     ],
     "MISVR": [
-        {"kernel": "linear"},
+        {"loss": "l1", "kernel": "linear"},
         {"loss": "l2"},
         {"loss": "epsilon_insensitive", "bag_kernel": "minmax"},
-        {"n_components": 20},
+        {"loss": "l1", "n_components": 20},
         {"loss": "max"},
     ],
     "InstanceMISVC": [{"kernel": "linear", "C": 1.0}],
@@ -59,23 +61,31 @@ SETTINGS: dict[str, list[dict]] = {
     "M3IC": [{"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "DPBoost": [
-        {"learner": "rbf"},
-        {"learner": DecisionTreeClassifier(max_depth=2, random_state=0), "max_rows": 20},
+        {"learner": "rbf", **QUICK},
+        {
+            "learner": DecisionTreeClassifier(max_depth=2, random_state=0),
+            "max_rows": 20,
+            **QUICK,
+        },
     ],
-    "LPBoost": [{"learner": "rbf"}],
+    "LPBoost": [{"learner": "rbf", **QUICK}],
 }
 
 ESTIMATORS = [
-    each(**settings) for name, each in all_estimators() for settings in SETTINGS.get(name, [])
+    each(**settings)
+    for name, each in all_estimators()
+    for settings in SETTINGS.get(name, [])
+    # One of them is the default.
+    if repr(each(**settings)) != repr(each())
 ]
 
 
-@with_scikit_learn_checks(ESTIMATORS)
+@with_scikit_learn_checks(ESTIMATORS, of_settings=True)
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@with_bag_checks(ESTIMATORS)
+@with_bag_checks(ESTIMATORS, of_settings=True)
 def test_checks_of_bags(estimator, check):
     check(estimator)
 

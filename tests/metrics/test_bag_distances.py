@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist, directed_hausdorff
+from sklearn import config_context
 
 from milearn import Bags
+from milearn._kernels import memory
+from milearn.cluster import BAMIC
 from milearn.metrics import _distances, bag_distances
 
 METRICS = ("min", "max", "mean")
@@ -38,8 +41,7 @@ def all_pairs(X, Y, metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("blocks", [(256, 1024), (7, 11), (1, 1), (4, 3)])
 def test_equals_the_definition(metric, blocks, monkeypatch):
-    monkeypatch.setattr(_distances, "_BLOCK_ROWS", blocks[0])
-    monkeypatch.setattr(_distances, "_BLOCK_COLUMNS", blocks[1])
+    monkeypatch.setattr(_distances, "_block_shape", lambda: blocks)
     X, Y = random_bags(), random_bags(17, seed=1)
     np.testing.assert_allclose(
         bag_distances(X, Y, metric=metric), all_pairs(X, Y, metric), rtol=1e-10
@@ -57,8 +59,7 @@ def test_max_is_the_distance_of_hausdorff():
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_one_large_bag_is_taken_in_parts(metric, monkeypatch):
-    monkeypatch.setattr(_distances, "_BLOCK_ROWS", 16)
-    monkeypatch.setattr(_distances, "_BLOCK_COLUMNS", 24)
+    monkeypatch.setattr(_distances, "_block_shape", lambda: (16, 24))
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(size, 3)) for size in (2, 100, 1, 61, 5)]
     np.testing.assert_allclose(
@@ -127,3 +128,22 @@ def test_what_is_refused():
         bag_distances(blocks)
     with pytest.raises(ValueError, match=r"^Bag 1 contains NaN"):
         bag_distances(X, blocks)
+
+
+def test_blocks_follow_the_working_memory_of_scikit_learn():
+    assert _distances._block_shape() == (256, 1024)
+    with config_context(working_memory=0.5):
+        rows, columns = _distances._block_shape()
+        X = random_bags(60)
+        expected = all_pairs(X, X, "mean")
+        np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
+    assert 8 * rows * columns <= 2**19 / 4
+
+
+def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
+    message = r"^The matrix of distances between 25 x 25 bags takes 32 MiB and 1 MiB are available"
+    with pytest.raises(MemoryError, match=message + ": compute it for fewer bags at a time; a clu"):
+        bag_distances(random_bags(25))
+    with pytest.raises(MemoryError, match=message):
+        BAMIC().fit(random_bags(25))

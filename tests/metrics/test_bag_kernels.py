@@ -9,11 +9,12 @@ import pytest
 from scipy import sparse
 from sklearn.metrics.pairwise import laplacian_kernel, pairwise_kernels
 
-import milearn.metrics._bag_kernels as module
 from milearn import Bags
+from milearn._kernels import memory
 from milearn._kernels.bag import (
     BAG_KERNELS,
     instance_scales,
+    minmax_vectors,
     pair_sums,
     row_sums,
     self_sums,
@@ -150,6 +151,66 @@ def test_errors_name_the_remedy(monkeypatch):
         bag_kernel(X, X[:, [0, 1, 2]])
     with pytest.raises(ValueError, match=r"Bag \d has the similarity -.* with itself"):
         bag_kernel(X, kernel="sigmoid", coef0=-5.0)
-    monkeypatch.setattr(module, "free_memory", lambda: 1e6)
-    with pytest.raises(MemoryError, match=r"9 x 9 bags takes 32 MiB and 1 MiB are free: .*n_comp"):
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
+    with pytest.raises(
+        MemoryError, match=r"9 x 9 bags takes 32 MiB and 1 MiB are available: .*n_comp"
+    ):
         bag_kernel(X)
+
+
+# -- minima and maxima ---------------------------------------------------------------------------
+
+
+def extremes(X):
+    return np.array([np.r_[block.min(axis=0), block.max(axis=0)] for block in X])
+
+
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("sign", [-1, 1, 0])
+def test_extremes_of_sparse_bags(density, sign):
+    # Features of one sign, so that the zeros decide; sign 0 has both.
+    rng = np.random.default_rng(3)
+    X = random_bags(8)
+    values = X.instances if sign == 0 else sign * np.abs(X.instances)
+    values = np.where(rng.random(values.shape) < density, values, 0.0)
+    dense = X.with_instances(values)
+    as_sparse = X.with_instances(sparse.csr_array(values))
+    expected = extremes(dense)
+    np.testing.assert_array_equal(minmax_vectors(values, X.offsets), expected)
+    kept = minmax_vectors(as_sparse.instances, X.offsets, keep_sparse=True)
+    assert kept.format == "csr"
+    assert kept.nnz == np.count_nonzero(expected)
+    np.testing.assert_array_equal(kept.toarray(), expected)
+    np.testing.assert_array_equal(minmax_vectors(as_sparse.instances, X.offsets), expected)
+
+
+def wide_bags():
+    """Text: few words of many in each instance."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 66_000, size=(60, 20))
+    rows = np.repeat(np.arange(60), 20)
+    instances = sparse.csr_array((np.ones(1200), (rows, columns.ravel())), shape=(60, 66_000))
+    return Bags(instances, np.arange(0, 61, 3))
+
+
+def test_extremes_of_text_stay_sparse():
+    X = wide_bags()
+    tracemalloc.start()
+    try:
+        values = bag_kernel(X, bag_kernel="minmax", kernel="rbf", gamma=0.01)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # Densely they take 21 MB.
+    assert peak < 2e6
+    dense = extremes([block.toarray() for block in X])
+    assert values == pytest.approx(pairwise_kernels(dense, metric="rbf", gamma=0.01))
+
+
+def test_dense_extremes_count_in_the_guard(monkeypatch):
+    X = wide_bags()
+    monkeypatch.setattr(memory, "available_memory", lambda: 40e6)
+    # The kernel matrix alone would fit, and does where the extremes stay sparse.
+    assert bag_kernel(X, bag_kernel="minmax", kernel="linear").shape == (20, 20)
+    with pytest.raises(MemoryError, match="20 x 20 bags takes 52 MiB and 38 MiB are available"):
+        bag_kernel(X, bag_kernel="minmax", kernel="chi2")

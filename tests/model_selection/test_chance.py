@@ -19,8 +19,8 @@ SPLITTERS = [
     StratifiedBagKFold(5),
     StratifiedBagKFold(5, shuffle=True, random_state=0),
     RepeatedStratifiedBagKFold(5, n_repeats=2, random_state=0),
-    BagShuffleSplit(10, test_size=0.2, random_state=0),
-    BagShuffleSplit(10, train_size=1 / 3, random_state=0),
+    BagShuffleSplit(5, test_size=0.2, random_state=0),
+    BagShuffleSplit(5, train_size=1 / 3, random_state=0),
 ]
 
 

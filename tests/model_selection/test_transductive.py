@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import balanced_accuracy_score
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.metrics import balanced_accuracy_score, make_scorer, roc_auc_score
 
 from milearn import Bags
 from milearn.datasets import make_bags
@@ -59,10 +59,10 @@ def test_all_bags_and_links_stay_and_test_labels_are_hidden(linked):
     assert scores.tolist() == [1.0, 1.0, 1.0]
     splits = list(cv.split(X, y))
     assert len(Neighbours.seen) == 3
-    for (n_bags, n_links, told), (train, _) in zip(Neighbours.seen, splits, strict=True):
+    for (n_bags, n_links, labelled), (train, _) in zip(Neighbours.seen, splits, strict=True):
         assert n_bags == 30
         assert n_links == X.bag_graph.nnz
-        np.testing.assert_array_equal(told, train)
+        np.testing.assert_array_equal(labelled, train)
 
 
 def test_random_labels_give_chance(linked):
@@ -93,8 +93,8 @@ def test_unlabelled_bags_are_never_tested(linked, kind):
     model = Neighbours(unlabeled=unlabeled)
     scores = transductive_cross_val_score(model, X, known, cv=2, unlabeled=unlabeled)
     assert scores.tolist() == [1.0, 1.0]
-    for _, _, told in Neighbours.seen:
-        assert not gone[told].any()
+    for _, _, labelled in Neighbours.seen:
+        assert not gone[labelled].any()
 
 
 def test_search_equals_a_loop_over_scores(linked):
@@ -102,18 +102,18 @@ def test_search_equals_a_loop_over_scores(linked):
     noisy = np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
     noisy[::5] = np.nan
     cv = StratifiedBagKFold(3)
-    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0, 100.0]}
+    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0]}
     model = MILSD(tol=1e-2)
-    found = transductive_grid_search(model, grid, X, noisy, cv=cv, metric=balanced_accuracy_score)
+    found = transductive_grid_search(model, grid, X, noisy, cv=cv, scoring="balanced_accuracy")
     for params, scores in zip(found.params, found.scores, strict=True):
         again = transductive_cross_val_score(
-            MILSD(tol=1e-2, **params), X, noisy, cv=cv, metric=balanced_accuracy_score
+            MILSD(tol=1e-2, **params), X, noisy, cv=cv, scoring="balanced_accuracy"
         )
         np.testing.assert_array_equal(scores, again)
     assert found.best_score == found.scores.mean(axis=1).max()
     expected = MILSD(tol=1e-2, **found.best_params).fit(X, noisy)
     np.testing.assert_array_equal(found.best_estimator.coef_, expected.coef_)
-    assert found.fit_seconds.shape == found.scores.shape == (6, 3)
+    assert found.fit_seconds.shape == found.scores.shape == (4, 3)
     assert (found.fit_seconds > 0).all()
     bare = transductive_grid_search(model, {"mu": [1.0]}, X, noisy, cv=cv, refit=False)
     assert bare.best_estimator is None
@@ -129,7 +129,7 @@ def test_a_share_of_labels(linked):
     X, y = linked
     cv = BagShuffleSplit(n_splits=2, train_size=0.2, random_state=0)
     transductive_cross_val_score(Neighbours(), X, y, cv=cv, n_jobs=1)
-    assert [len(told) for _, _, told in Neighbours.seen] == [6, 6]
+    assert [len(labelled) for _, _, labelled in Neighbours.seen] == [6, 6]
 
 
 def test_a_split_that_tests_bags_without_label_is_refused(linked):
@@ -139,3 +139,65 @@ def test_a_split_that_tests_bags_without_label_is_refused(linked):
     known = np.where(np.arange(30) == 7, np.nan, y)
     with pytest.raises(ValueError, match="tests bag 7, which has no label"):
         transductive_cross_val_score(Neighbours(), X, known, cv=KFold(3))
+
+
+# -- scorers -------------------------------------------------------------------------------------
+
+
+def by_hand(model, X, y, cv, score):
+    """Scores of the test bags, computed with all bags in the fit and in the prediction."""
+    found = []
+    for train, test in cv.split(X, y):
+        known = np.full(len(y), np.nan)
+        known[train] = y[train]
+        found.append(score(clone(model).fit(X, known), X, y, test))
+    return found
+
+
+@pytest.fixture
+def noisy(linked):
+    X, y = linked
+    return X, np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
+
+
+@pytest.mark.parametrize("scoring", ["balanced_accuracy", make_scorer(balanced_accuracy_score)])
+def test_scorers_of_classes(noisy, scoring):
+    X, y = noisy
+    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
+
+    def score(fitted, X, y, test):
+        return balanced_accuracy_score(y[test], fitted.transduction_[test])
+
+    found = transductive_cross_val_score(model, X, y, cv=cv, scoring=scoring)
+    np.testing.assert_array_equal(found, by_hand(model, X, y, cv, score))
+    assert not np.array_equal(found, transductive_cross_val_score(model, X, y, cv=cv))
+
+
+def test_scorers_of_scores(noisy):
+    X, y = noisy
+    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
+
+    def score(fitted, X, y, test):
+        return roc_auc_score(y[test], fitted.decision_function(X)[test])
+
+    found = transductive_cross_val_score(model, X, y, cv=cv, scoring="roc_auc")
+    np.testing.assert_array_equal(found, by_hand(model, X, y, cv, score))
+
+
+def test_accuracy_is_the_default(noisy):
+    X, y = noisy
+    options = {"cv": StratifiedBagKFold(3)}
+    expected = transductive_cross_val_score(MILSD(tol=0.1), X, y, scoring="accuracy", **options)
+    np.testing.assert_array_equal(
+        transductive_cross_val_score(MILSD(tol=0.1), X, y, **options), expected
+    )
+
+
+def test_a_metric_is_no_scorer(linked):
+    X, y = linked
+    with pytest.raises(ValueError, match="make_scorer"):
+        transductive_cross_val_score(
+            Neighbours(), X, y, cv=3, scoring=balanced_accuracy_score, n_jobs=1
+        )
+    with pytest.raises((ValueError, AttributeError), match="decision_function"):
+        transductive_cross_val_score(Neighbours(), X, y, cv=3, scoring="roc_auc", n_jobs=1)

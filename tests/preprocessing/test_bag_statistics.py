@@ -211,8 +211,8 @@ def test_bad_statistics(statistics, sentence):
 
 
 @pytest.mark.parametrize(("name", "least"), [("musk1", 0.85), ("elephant", 0.76)])
-def test_floor_on_real_data(data_dir, name, least):
-    """The floor that plain scikit-learn reaches; measured 91.2 and 82.5."""
+def test_baseline_on_real_data(data_dir, name, least):
+    """The baseline that plain scikit-learn reaches; measured 91.2 and 82.5."""
     with np.load(data_dir / f"{name}.npz", allow_pickle=False) as stored:
         bags, y = Bags(stored["instances"], stored["bag_offsets"]), stored["y"]
     hits = 0

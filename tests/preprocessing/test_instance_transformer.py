@@ -267,7 +267,7 @@ def test_labels_of_wrong_length(bags):
     with pytest.raises(ValueError, match="y has") as error:
         InstanceTransformer().fit(bags, [0, 1])
     assert str(error.value) == (
-        "y has 2 labels for 12 bags: pass one label a bag (inconsistent numbers of samples)."
+        "y has 2 labels for 12 bags: pass one label per bag (inconsistent numbers of samples)."
     )
 
 

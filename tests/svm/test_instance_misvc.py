@@ -12,9 +12,12 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.svm.mi_svm import best_labels
+from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.mi_svm_labels import best_labels
 from milearn.datasets import make_bags, make_false_frequency
 from milearn.svm import InstanceMISVC
+from milearn.svm._formulations import TrainingBags
+from milearn.svm._kernel import Kernel
 
 
 def small_bags(seed):
@@ -100,16 +103,17 @@ def test_instances_are_found():
 def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
     bags, y = small_bags(5)
     model = InstanceMISVC(init="random", random_state=0, kernel="linear")
-    starts = model._starts(
-        bags, np.arange(6), np.where(y == 1, 1.0, -1.0), np.random.RandomState(1)
-    )
+    training = TrainingBags.of(bags, np.arange(len(bags)))
+    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(bags)))
+    kernel = Kernel.of(model, training.instances, np.ones(bags.n_instances))
+    starts = model._latent_labels(training, kernel, None, 1).starts(loss, np.random.RandomState(1))
     tops = np.maximum.reduceat(starts[0], bags.offsets[:-1])
     assert np.array_equal(tops > 0, y == 1)
     assert model.fit(bags, y).converged_
 
 
 def test_the_published_start_can_be_stuck_and_the_default_is_not():
-    # With all instances of positive bags positive the machine is w = 0, and stays there.
+    # With all instances of positive bags positive the model is w = 0, and stays there.
     bags, y, _, _ = make_false_frequency(40, random_state=0)
     published = InstanceMISVC(kernel="linear", init="bag").fit(bags, y)
     default = InstanceMISVC(kernel="linear").fit(bags, y)

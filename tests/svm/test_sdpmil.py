@@ -56,8 +56,8 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
     assert model.objective_history_[-1] == model.objective_
     assert len(model.objective_history_) == model.n_iter_
     assert (np.diff(model.objective_history_) <= 0).all()
-    assert abs(model.machine_gap_) <= 1e-6 * model.objective_
-    assert model.gap_ == model.objective_ - model.lower_bound_
+    assert abs(model.dual_gap_) <= 1e-6 * model.objective_
+    assert model.optimality_gap_ == model.objective_ - model.lower_bound_
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -189,10 +189,11 @@ def test_sdp_refuses_what_would_take_forever():
 
 def test_classes_one_against_the_rest():
     rng = np.random.default_rng(0)
-    bags = Bags(rng.normal(size=(60, 4)), np.arange(0, 61, 2))
+    instances = rng.normal(size=(60, 4))
     y = np.arange(30) % 3
-    bags.instances[::2][y == 1, 0] += 3
-    bags.instances[::2][y == 2, 1] += 3
+    instances[::2][y == 1, 0] += 3
+    instances[::2][y == 2, 1] += 3
+    bags = Bags(instances, np.arange(0, 61, 2))
     model = SDPMIL(kernel="linear", polish=True).fit(bags, y)
     parallel = SDPMIL(kernel="linear", polish=True, n_jobs=2).fit(bags, y)
     assert model.eta_.shape == (60, 3)
@@ -317,9 +318,9 @@ def test_verbose_prints_the_objective(capsys):
     assert "[SDPMIL] run 1/1, iteration 2: objective" in printed
 
 
-def test_what_is_not_settled_or_not_exact_warns(monkeypatch):
+def test_no_convergence_and_inexact_programs_warn(monkeypatch):
     bags, y = random_bags(7, n_positive=10, n_negative=10)
-    with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before it settled"):
+    with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before convergence"):
         SDPMIL(kernel="linear", max_iter=1, polish=True).fit(bags, y)
     solve = _selection.solve_relaxation
     monkeypatch.setattr(

@@ -38,7 +38,7 @@ def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countab
         best = enumerated(gram, bags, y, C)
         assert 0 < model.lower_bound_ <= best * (1 + 1e-7)
         assert model.objective_ >= best * (1 - 1e-6)
-        assert model.gap_ == model.objective_ - model.lower_bound_
+        assert model.optimality_gap_ == model.objective_ - model.lower_bound_
         assert model.relaxation_value_ == model.lower_bound_
 
 
@@ -55,7 +55,7 @@ def test_the_bound_is_near_where_bags_are_clear():
     for seed in range(5):
         bags, y = random_bags(seed, n_positive=5, n_negative=5, shift=4.0)
         model = SDPMIL(C=1.0, kernel="linear", relaxation="tight").fit(bags, y)
-        assert model.gap_ <= 0.1 * model.objective_
+        assert model.optimality_gap_ <= 0.1 * model.objective_
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -93,9 +93,9 @@ def test_the_bound_of_the_norm_and_its_count(seed):
 def test_one_class_against_the_rest_has_a_bound_each():
     bags, _ = random_bags(0, n_positive=6, n_negative=6)
     model = SDPMIL(kernel="linear", relaxation="tight").fit(bags, np.arange(12) % 3)
-    assert model.lower_bound_.shape == model.gap_.shape == (3,)
+    assert model.lower_bound_.shape == model.optimality_gap_.shape == (3,)
     assert (model.lower_bound_ > 0).all()
-    assert (model.gap_ >= -1e-9).all()
+    assert (model.optimality_gap_ >= -1e-9).all()
 
 
 def test_real_bags_have_a_bound(data_dir):

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClusterMixin, RegressorMixin, TransformerMixin
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import ClusterMixin, RegressorMixin, TransformerMixin
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_mean
-from milearn.utils._checks.bag_checks import CHECKS, ONCE
+from milearn.base import BagEstimator
 from milearn.utils._checks.data import KINDS, PROBLEMS, TASKS
+from milearn.utils._checks.registry import REGISTERED, BagCheck, always
+from milearn.utils._checks.tools import fitted_on, reference
 from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn.utils.estimator_checks import (
+    _Check,
+    applies,
     bag_checks,
     check_bag_estimator,
     parametrize_with_bag_checks,
@@ -24,18 +33,25 @@ from tests.toys import LeastSquaresBags
 # -- sound estimators of every kind --------------------------------------------------------------
 
 
-class HighestInstance(RegressorMixin, BaseEstimator):
+class DenseOnly(BagEstimator):
+    """Takes no sparse instances."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = False
+        return tags
+
+
+class HighestInstance(RegressorMixin, DenseOnly):
     """A bag's value is the highest of linear values of its instances."""
 
     def fit(self, X, y):
-        bags = validate_bags(self, X, accept_sparse=False)
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
         y = validate_labels(self, y, bags, numeric=True)
         means = segment_mean(bags.instances, bags.offsets)
-        self.coef_ = np.linalg.solve(means.T @ means + np.eye(means.shape[1]), means.T @ y)
+        fitted["coef_"] = np.linalg.solve(means.T @ means + np.eye(means.shape[1]), means.T @ y)
+        self._replace_fitted(fitted)
         return self
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "coef_")
 
     def _values(self, X):
         check_is_fitted(self)
@@ -54,7 +70,7 @@ class HighestInstance(RegressorMixin, BaseEstimator):
         return segment_argmax(values, bags.offsets)
 
 
-class MeanClusters(ClusterMixin, BaseEstimator):
+class MeanClusters(ClusterMixin, DenseOnly):
     """k-means of the bag means: a fit that is a draw."""
 
     def __init__(self, n_clusters=2, random_state=None):
@@ -62,26 +78,22 @@ class MeanClusters(ClusterMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X, y=None):
-        bags = validate_bags(self, X, accept_sparse=False)
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
         means = segment_mean(bags.instances, bags.offsets)
         kmeans = KMeans(self.n_clusters, n_init=1, random_state=self.random_state)
-        self.labels_ = kmeans.fit_predict(means)
+        fitted["labels_"] = kmeans.fit_predict(means)
+        self._replace_fitted(fitted)
         return self
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "labels_")
 
-
-class Doubled(TransformerMixin, BaseEstimator):
+class Doubled(TransformerMixin, DenseOnly):
     """Bags in, bags out."""
 
     def fit(self, X, y=None):
-        validate_bags(self, X, accept_sparse=False)
-        self.factor_ = 2.0
+        _, fitted = self._validate_fit(X, accept_sparse=False)
+        fitted["factor_"] = 2.0
+        self._replace_fitted(fitted)
         return self
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "factor_")
 
     def set_output(self, *, transform=None):
         return self
@@ -106,10 +118,14 @@ def test_sound_estimators_pass(estimator, check):
     check(estimator)
 
 
-def test_callbacks_that_are_sound_pass():
-    for check in bag_checks(Watched()):
-        if check.name == "check_callbacks":
-            check(Watched())
+def test_a_running_fit_that_is_sound_passes():
+    names = {"check_callbacks", "check_callback_stop", "check_max_iter", "check_parallel_config"}
+    ran = set()
+    for check in bag_checks(HasJobs()):
+        if check.name in names:
+            check(HasJobs())
+            ran.add(check.name)
+    assert ran == (names if HAS_CALLBACKS else names - NEEDS_CALLBACKS)
 
 
 def test_sound_estimators_pass_in_one_call():
@@ -197,10 +213,16 @@ class RoundsFloat32(LeastSquaresBags):
         return super().fit(X, y, sample_weight)
 
 
+def writable(instances):
+    """The caller's array behind the read-only view of bags."""
+    values = instances if isinstance(instances, np.ndarray) else instances.data
+    return values if values.flags.writeable else values.base
+
+
 class WritesInPlace(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         bags = validate_bags(self, X)
-        values = bags.instances if isinstance(bags.instances, np.ndarray) else bags.instances.data
+        values = writable(bags.instances)
         values += 1e-3
         return super().fit(bags, y, sample_weight)
 
@@ -241,7 +263,7 @@ class TakesAnyLabels(LeastSquaresBags):
 
 class StaysHalfFitted(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
-        self.classes_ = np.unique(y)
+        self._replace_fitted({"classes_": np.unique(y)})
         return super().fit(X, y, sample_weight)
 
 
@@ -253,7 +275,7 @@ class TakesNumbersOnly(LeastSquaresBags):
 class IgnoresPosLabel(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
         super().fit(X, y, sample_weight)
-        self._orientation = 1
+        self._positive_sign = 1
         return self
 
 
@@ -264,8 +286,9 @@ class IgnoresWeights(LeastSquaresBags):
 
 class ForgetsNames(LeastSquaresBags):
     def fit(self, X, y, sample_weight=None):
-        bags = validate_bags(self, X)
-        return super().fit(Bags(bags.instances, bags.offsets), y, sample_weight)
+        bags = as_bags(X)
+        without = X if bags is None else Bags(bags.instances, bags.offsets)
+        return super().fit(without, y, sample_weight)
 
 
 class NamesTooMany(Doubled):
@@ -371,16 +394,6 @@ class NeverEnds(CallbackSupport, LeastSquaresBags):
         return super().fit(X, y, sample_weight)
 
 
-class Watched(CallbackSupport, LeastSquaresBags):
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None):
-        task = self._start_task(2, X=X, y=y)
-        task.step()
-        super().fit(X, y, sample_weight)
-        task.end()
-        return self
-
-
 class UnstableSplit(MeanClusters):
     """Clusters by position, and no seed to blame."""
 
@@ -388,12 +401,135 @@ class UnstableSplit(MeanClusters):
         pass
 
     def fit(self, X, y=None):
-        bags = validate_bags(self, X, accept_sparse=False)
-        self.labels_ = np.arange(len(bags)) // 2
+        bags, fitted = self._validate_fit(X, accept_sparse=False)
+        fitted["labels_"] = np.arange(len(bags)) // 2
+        self._replace_fitted(fitted)
         return self
 
 
+# -- fits that follow each other, or run ---------------------------------------------------------
+
+
+class LeavesItsKernel(LeastSquaresBags):
+    """With one kernel it fits an attribute that it does not delete with another."""
+
+    def __init__(self, alpha=1.0, *, kernel="linear", pos_label=None, class_weight=None):
+        super().__init__(alpha, pos_label=pos_label, class_weight=class_weight)
+        self.kernel = kernel
+
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        if self.kernel == "linear":
+            self.weights_ = self.coef_.copy()
+        return self
+
+
+class ReadsItsKernel(LeavesItsKernel):
+    """Scores by the parameter as it is now."""
+
+    def _instance_scores(self, bags):
+        scores = super()._instance_scores(bags)
+        return scores if self.kernel == "linear" else np.tanh(scores)
+
+
+class CountsFeaturesFirst(LeastSquaresBags):
+    def fit(self, X, y, sample_weight=None):
+        bags = as_bags(X)
+        if hasattr(self, "classes_") and bags is not None:
+            self.n_features_in_ = bags.shape[1]
+        return super().fit(X, y, sample_weight)
+
+
+def warn_outside(message):
+    """Warn at the first frame that belongs neither to this file nor to scikit-learn."""
+    frame, level = sys._getframe(), 1
+    while frame.f_code.co_filename == __file__ or "sklearn" in frame.f_code.co_filename:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
+
+
+class HasJobs(CallbackSupport, LeastSquaresBags):
+    """Sound: iterates, in parallel where it is told so, and warns at the line of the user."""
+
+    def __init__(self, alpha=1.0, *, max_iter=3, n_jobs=None, pos_label=None, class_weight=None):
+        super().__init__(alpha, pos_label=pos_label, class_weight=class_weight)
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+
+    def _jobs(self):
+        if effective_n_jobs(self.n_jobs) > 1:
+            return Parallel(n_jobs=self.n_jobs)(delayed(float)(part) for part in (1, 1))
+        return [1.0, 1.0]
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        task = self._start_task(self.max_iter, X=X, y=y)
+        factors = self._jobs()
+        reason = "max_iter"
+        for number in range(3):
+            if number == self.max_iter:
+                break
+            if task.step():
+                reason = "callback"
+                number += 1
+                break
+        super().fit(X, y, sample_weight)
+        self.coef_ = self.coef_ * np.prod(factors)
+        self.n_iter_ = max(1, number)
+        if self.n_iter_ < 2:
+            self._warn(f"stopped by {reason}")
+        task.end()
+        return self
+
+    def _warn(self, message):
+        warn_outside(message)
+
+
+class IgnoresTheContext(HasJobs):
+    def _jobs(self):
+        return [1.0, 1.0]
+
+
+class DiffersInThreads(HasJobs):
+    def _jobs(self):
+        parts = super()._jobs()
+        return parts if effective_n_jobs(self.n_jobs) == 1 else [*parts, 2.0]
+
+
+class WarnsFromInside(HasJobs):
+    def _warn(self, message):
+        warnings.warn(message, ConvergenceWarning, stacklevel=2)
+
+
+class TakesMoreIterations(HasJobs):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.n_iter_ = self.max_iter + 1
+        return self
+
+
+class BlamesMaxIter(HasJobs):
+    def _warn(self, message):
+        warn_outside("raise max_iter")
+
+
+class StopsInSilence(HasJobs):
+    def _warn(self, message):
+        pass
+
+
+NEEDS_CALLBACKS = {"check_callbacks", "check_callback_stop"}
+
 BROKEN = [
+    ("check_refit_with_other_settings", LeavesItsKernel()),
+    ("check_parameters_after_fit", ReadsItsKernel()),
+    ("check_refused_refit", CountsFeaturesFirst()),
+    ("check_parallel_config", IgnoresTheContext()),
+    ("check_parallel_config", DiffersInThreads()),
+    ("check_max_iter", WarnsFromInside()),
+    ("check_max_iter", TakesMoreIterations()),
+    ("check_callback_stop", BlamesMaxIter()),
+    ("check_callback_stop", StopsInSilence()),
     ("check_callbacks", EndsTooEarly()),
     ("check_callbacks", NeverEnds()),
     ("check_order_of_instances", FirstInstanceDecides()),
@@ -447,10 +583,8 @@ def untouched_problems():
     kept = {key: problem.X.instances.copy() for key, problem in PROBLEMS.items()}
     yield
     for key, instances in kept.items():
-        values, before = PROBLEMS[key].X.instances, instances
-        if not isinstance(values, np.ndarray):
-            values, before = values.data, before.data
-        values[...] = before
+        values = instances if isinstance(instances, np.ndarray) else instances.data
+        writable(PROBLEMS[key].X.instances)[...] = values
 
 
 @pytest.mark.parametrize(
@@ -458,7 +592,7 @@ def untouched_problems():
 )
 @pytest.mark.usefixtures("untouched_problems")
 def test_a_broken_estimator_fails(name, estimator):
-    if name == "check_callbacks" and not HAS_CALLBACKS:
+    if name in NEEDS_CALLBACKS and not HAS_CALLBACKS:
         pytest.skip("scikit-learn 1.9 has callbacks")
     failed = []
     for check in bag_checks(estimator):
@@ -472,7 +606,7 @@ def test_a_broken_estimator_fails(name, estimator):
 
 
 def test_every_check_can_fail():
-    assert {check.__name__ for check in (*CHECKS, *ONCE)} == {name for name, _ in BROKEN}
+    assert {check.name for check in REGISTERED} == {name for name, _ in BROKEN}
 
 
 # -- running -------------------------------------------------------------------------------------
@@ -529,3 +663,62 @@ def test_the_decorator_marks_expected_failures():
         assert case.id == f"LeastSquaresBags(alpha=2.0)-{case.values[1].id}"
         reasons = [each.kwargs["reason"] for each in case.marks]
         assert reasons == (["a reason"] if case.values[1].name == "check_pickle" else [])
+
+
+# -- assertions, fits and where checks apply -----------------------------------------------------
+
+
+def test_a_check_that_asserts_nothing_fails():
+    def check_nothing(estimator, problem):
+        fitted_on(estimator, problem.X, problem.y)
+
+    check = _Check(BagCheck(check_nothing, ("dense",), always, False), PROBLEMS["dense", "binary"])
+    message = r"^check_nothing\(dense,binary\) of LeastSquaresBags ended without an assertion"
+    with pytest.raises(AssertionError, match=message):
+        check(LeastSquaresBags())
+
+
+def test_checks_apply_by_tags_methods_and_parameters():
+    binary, regression = PROBLEMS["dense", "binary"], PROBLEMS["dense", "regression"]
+    for name, estimator, problem, expected in (
+        ("check_transform", Doubled(), PROBLEMS["dense", "unsupervised"], True),
+        ("check_transform", LeastSquaresBags(), binary, False),
+        ("check_n_jobs", DependsOnJobs(), binary, True),
+        ("check_n_jobs", LeastSquaresBags(), binary, False),
+        ("check_pos_label", LeastSquaresBags(), binary, True),
+        ("check_pos_label", LeastSquaresBags(), PROBLEMS["dense", "multiclass"], False),
+        ("check_pos_label", HighestInstance(), regression, False),
+        ("check_sample_weight", HighestInstance(), regression, False),
+        ("check_pickle", HighestInstance(), PROBLEMS["sparse", "regression"], False),
+        ("check_pickle", HighestInstance(), binary, False),
+        ("check_witness", MeanClusters(), PROBLEMS["dense", "unsupervised"], False),
+    ):
+        assert applies(name, estimator, problem) is expected, name
+    with pytest.raises(ValueError, match=r"^check='check_all' is unknown: choose from \['check_"):
+        applies("check_all", LeastSquaresBags(), binary)
+
+
+def test_what_applies_is_what_is_yielded():
+    for estimator in SOUND:
+        found = {(check.name, check.problem.kind) for check in bag_checks(estimator)}
+        tasks = {check.problem.task for check in bag_checks(estimator)}
+        expected = {
+            (check.name, kind)
+            for check in REGISTERED
+            for kind in check.kinds
+            for task in tasks
+            if applies(check.name, estimator, PROBLEMS[kind, task])
+        }
+        assert found == expected
+
+
+def test_a_fit_is_shared_until_the_parameters_change():
+    estimator, problem = LeastSquaresBags(alpha=2.0), PROBLEMS["dense", "binary"]
+    fitted, outputs = reference(estimator, problem)
+    assert reference(estimator, problem)[0] is fitted
+    outputs.clear()
+    assert reference(estimator, problem)[1]
+    assert reference(estimator, PROBLEMS["sparse", "binary"])[0] is not fitted
+    assert reference(LeastSquaresBags(alpha=2.0), problem)[0] is not fitted
+    estimator.set_params(alpha=3.0)
+    assert reference(estimator, problem)[0].alpha == 3.0

@@ -1,8 +1,11 @@
-"""A quadratic program whose solution is nearly known: most variables stay at their bounds.
+"""Primal-dual active set iteration for convex quadratic programs.
 
-Variables that a neighbouring solution has at a bound are fixed there, the backend solves what is
-left, and the multipliers of the fixed ones tell which of them have to be let go. The answer is
-that of the whole problem, measured by the whole problem's optimality conditions.
+The constraints that hold with equality are guessed, the problem with those equalities is one
+linear system, and its solution says which guesses were wrong (Hintermueller, Ito & Kunisch, SIAM
+J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into twelve;
+started from the solution of a neighbouring problem it often makes the call of a backend
+unnecessary. It has no guarantee of its own, so its answer counts only when its residuals are the
+smaller ones.
 """
 
 from __future__ import annotations
@@ -10,95 +13,103 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from scipy.linalg.lapack import dgetrf, dgetrs
 
-from ...exceptions import SolverError
-from .qp import (
-    ActiveSet,
-    QPProblem,
-    QPResult,
-    refine_qp,
-    sharpen_qp,
-    solve_qp,
-)
+from .qp_problem import ActiveSet, QPProblem, QPResult
 
-__all__ = ["solve_qp_near"]
-
-# Below this size a backend is as quick on the whole problem.
-_SMALL = 150
-_MOST_ROUNDS = 8
+__all__ = ["active_set_iterations", "polish"]
 
 
-def solve_qp_near(
-    problem: QPProblem,
-    start: ActiveSet | None,
-    *,
-    tol: float = 1e-8,
-    solver: str | None = None,
-) -> QPResult:
-    """Solve a convex quadratic program from a guess of its active constraints.
+def polish(problem: QPProblem, result: QPResult) -> QPResult:
+    """The solution after the active set iteration from it, or as it was when that is better.
+
+    Undetermined variables are first taken as small as possible, which treats equal ones equally;
+    where that oversteps bounds they stay near the given solution.
+    """
+    for x in (None, result.x):
+        sharp = active_set_iterations(problem, replace(result.active, x=x), result.solver)
+        if sharp is not None and sharp.residual < result.residual:
+            return sharp
+    return result
+
+
+def active_set_iterations(
+    problem: QPProblem, guess: ActiveSet, solver: str, max_steps: int = 12
+) -> QPResult | None:
+    """Primal-dual active set iteration; None when a system is singular or it does not converge.
 
     Parameters
     ----------
     problem : QPProblem
-    start : ActiveSet or None
-        None asks for a solution from nothing.
-    tol : float, default=1e-8
-    solver : str, default=None
-        Backend of qpsolvers.
-
-    Raises
-    ------
-    SolverError
-        When the backend does not solve the whole problem.
+    guess : ActiveSet
+    solver : str
+        Name to store in the result.
+    max_steps : int, default=12
+        Maximum number of linear systems to solve.
     """
-    if start is None or len(problem.q) <= _SMALL:
-        return solve_qp(problem, tol=tol, solver=solver, start=start)
-    warm = refine_qp(problem, start, "active-set")
-    if warm is not None and warm.residual <= tol:
-        return warm
-    fixed = start.lower | start.upper
-    x = np.where(start.upper, problem.ub, np.where(start.lower, problem.lb, 0.0))
-    for _ in range(_MOST_ROUNDS):
-        if fixed.mean() < 0.2 or fixed.all():
-            break
-        try:
-            found = _with_fixed(problem, fixed, x, tol, solver)
-        except SolverError:
-            # What is fixed may leave nothing feasible.
-            break
-        gradient = problem.P @ found.x + problem.q + problem.G.T @ found.z + problem.A.T @ found.y
-        rounding = 10 * max(tol, found.dual_residual)
-        wrong = fixed & (
-            (start.lower & (gradient < -rounding)) | (start.upper & (gradient > rounding))
+    changes: list[int] = []
+    for _ in range(max_steps):
+        solved = _equality_step(problem, guess)
+        if solved is None:
+            return None
+        x, y, z, z_box = solved
+        # The unclipped step judges the guess; a bound that is overstepped becomes active, one
+        # whose multiplier has the wrong sign is let go.
+        slack = problem.h - problem.G @ x
+        # A variable that belongs on its bound comes out beside it by rounding: that is no reason
+        # to change sides, where the two sides only tell apart a degenerate multiplier.
+        slip = 1e-15 * float(np.abs(x).max())
+        judged = ActiveSet(
+            lower=(guess.lower & (z_box < 0)) | (x < problem.lb - slip),
+            upper=(guess.upper & (z_box > 0)) | (x > problem.ub + slip),
+            tight=(guess.tight & (z > 0)) | (~guess.tight & (slack < 0)),
+            x=None if guess.x is None else np.clip(x, problem.lb, problem.ub),
         )
-        if not wrong.any():
-            # A multiplier of the wrong sign by rounding would meet a bound at infinity.
-            z_box = np.where(start.lower, np.minimum(-gradient, 0), np.maximum(-gradient, 0))
-            z_box = np.where(fixed, z_box, found.z_box)
-            whole = problem.measured(found.x, found.y, found.z, z_box, found.solver)
-            return sharpen_qp(problem, whole)
-        fixed &= ~wrong
-    return solve_qp(problem, tol=tol, solver=solver)
+        changes.append(judged.distance(guess))
+        if changes[-1] == 0:
+            x = np.clip(x, problem.lb, problem.ub)
+            return problem.with_residuals(x, y, z, z_box, solver)
+        if len(changes) > 3 and changes[-1] > 0.6 * changes[-4]:
+            # The sets change instead of converging: a backend will be faster.
+            return None
+        guess = judged
+    return None
 
 
-def _with_fixed(
-    problem: QPProblem, fixed: np.ndarray, x: np.ndarray, tol: float, solver: str | None
-) -> QPResult:
-    free = np.flatnonzero(~fixed)
-    at = np.where(fixed, x, 0.0)
-    G = problem.G[:, free]
-    rows = np.flatnonzero(G.any(axis=1))
-    part = QPProblem(
-        problem.P[free[:, None], free],
-        problem.q[free] + problem.P[free] @ at,
-        G=G[rows],
-        h=problem.h[rows] - problem.G[rows] @ at,
-        A=problem.A[:, free],
-        b=problem.b - problem.A @ at,
-        lb=problem.lb[free],
-        ub=problem.ub[free],
-    )
-    found = solve_qp(part, tol=tol, solver=solver)
-    z, z_box, whole = np.zeros(len(problem.h)), np.zeros(len(x)), at.copy()
-    z[rows], z_box[free], whole[free] = found.z, found.z_box, found.x
-    return replace(found, x=whole, z=z, z_box=z_box)
+def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, ...] | None:
+    free = np.flatnonzero(~(active.lower | active.upper))
+    n_free = len(free)
+    if n_free == 0 or n_free > problem.max_free:
+        return None
+    x = np.where(active.upper, problem.ub, np.where(active.lower, problem.lb, 0.0))
+    E, e = problem.A, problem.b
+    if len(problem.h):
+        E = np.concatenate([E, problem.G[active.tight]])
+        e = np.concatenate([e, problem.h[active.tight]])
+    m = len(e)
+    system = np.zeros((n_free + m, n_free + m), order="F")
+    system[:n_free, :n_free] = problem.P[free[:, None], free]
+    system[n_free:, :n_free] = E[:, free]
+    system[:n_free, n_free:] = system[n_free:, :n_free].T
+    x[free] = 0.0 if active.x is None else active.x[free]
+    target = np.concatenate([-(problem.q + problem.P @ x)[free], e - E @ x])
+    # A singular block (a kernel of low rank) is made regular and the error refined away.
+    shift = 1e-11 * (float(np.abs(np.diagonal(problem.P)).max()) or 1.0)
+    regular = system.copy(order="F")
+    regular.flat[:: n_free + m + 1] += np.r_[np.full(n_free, shift), np.full(m, -shift)]
+    # Straight from LAPACK: systems are small and many, and the wrappers would cost as much.
+    factors, pivots, info = dgetrf(regular, overwrite_a=True)
+    if info != 0:
+        return None
+    unknown = dgetrs(factors, pivots, target)[0]
+    for _ in range(2):
+        unknown += dgetrs(factors, pivots, target - system @ unknown)[0]
+    if not np.isfinite(unknown).all():
+        return None
+    x[free] += unknown[:n_free]
+    y = unknown[n_free : n_free + len(problem.b)]
+    z = np.zeros(len(problem.h))
+    z[active.tight] = unknown[n_free + len(problem.b) :]
+    z_box = -(problem.P @ x + problem.q + unknown[n_free:] @ E)
+    z_box[free] = 0.0
+    return x, y, z, z_box

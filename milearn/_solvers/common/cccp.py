@@ -14,21 +14,23 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["CCCPResult", "cccp"]
+from .options import SolverOptions
 
-_TIGHTEST = 1e-13
+__all__ = ["CCCPResult", "CCCPSolution", "cccp"]
+
+_MIN_TOL = 1e-13
 
 
 class Point(Protocol):
     """What a convex step returns.
 
-    ``objective`` is the value of the original, non-convex problem; ``gap`` bounds how far the
+    ``objective`` is the value of the original, non-convex problem; ``dual_gap`` bounds how far the
     convex problem is from its optimum; ``linearisation`` is the array that states the next convex
     problem (witnesses, labels).
     """
 
     objective: float
-    gap: float
+    dual_gap: float
     linearisation: np.ndarray
 
 
@@ -40,28 +42,72 @@ class CCCPResult:
     ----------
     point : Point
         The last convex solution that lowered the objective.
-    history : list of float, one value a step, never rising
+    history : list of float, one value per step, never rising
     n_iter : int
-    converged : bool
-        True at a fixed point, or where a step lowers the objective by no more than ``tol``.
+    stopped : {"", "max_iter", "callback"}
+        What ended the run; empty at a fixed point, or where a step lowered the objective by no
+        more than ``tol``.
     """
 
     point: Any
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
-    converged: bool = False
+    stopped: str = "max_iter"
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended by itself."""
+        return not self.stopped
+
+    def outcome(self) -> dict[str, Any]:
+        """What the run gives to a :class:`CCCPSolution`."""
+        return {
+            "objective": self.point.objective,
+            "dual_gap": self.point.dual_gap,
+            "history": self.history,
+            "n_iter": self.n_iter,
+            "stopped": self.stopped,
+        }
+
+
+@dataclass(kw_only=True)
+class CCCPSolution:
+    """A local minimum: base of the results of solvers that run the procedure.
+
+    Attributes
+    ----------
+    objective : float
+        Value of the original, non-convex problem, recomputed at the solution.
+    history : list of float
+    n_iter : int
+    stopped : {"", "max_iter", "callback"}
+    dual_gap : float
+        Duality gap of the last convex step, in units of the objective.
+    objective_scale : float
+        What a gap is measured against where the objective is smaller: below it the terms of the
+        objective cancel to rounding.
+    """
+
+    objective: float
+    history: list[float]
+    n_iter: int
+    stopped: str
+    dual_gap: float
+    objective_scale: float = 0.0
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended by itself."""
+        return not self.stopped
 
 
 def cccp(
     step: Callable[[np.ndarray, Any, float], Any],
     start: np.ndarray,
-    *,
-    tol: float,
-    max_iter: int,
+    options: SolverOptions,
     inner_tol: float,
-    on_iteration: Callable[[int, float], bool] | None = None,
 ) -> CCCPResult:
-    """Iterate convex steps until the linearisation repeats itself or the objective rests.
+    """Iterate convex steps until the linearisation repeats itself or the objective converges.
 
     Parameters
     ----------
@@ -70,42 +116,46 @@ def cccp(
         gap of ``inner_tol`` and returns a :class:`Point`.
     start : ndarray
         The first linearisation.
-    tol : float
-        Relative decrease of the objective at which to stop.
-    max_iter : int
-        Most convex steps.
+    options : SolverOptions
     inner_tol : float
         First precision of the steps. When the objective rises, which only an inexact step can
         cause, the precision is tightened a hundredfold and the step repeated.
-    on_iteration : callable, default=None
-        Called with the step's number and objective; True asks to stop.
     """
     linearisation = start
     result = CCCPResult(point=None)
-    while result.n_iter < max_iter:
+    while result.n_iter < options.max_iter:
         result.n_iter += 1
         best = result.point
         point = step(linearisation, best, inner_tol)
-        while best is not None and point.objective > best.objective and inner_tol > _TIGHTEST:
-            if point.gap <= 1e-12 * abs(point.objective):
+        while best is not None and point.objective > best.objective and inner_tol > _MIN_TOL:
+            if point.dual_gap <= 1e-12 * abs(point.objective):
                 break
             inner_tol *= 1e-2
             point = step(linearisation, best, inner_tol)
         if best is not None and point.objective >= best.objective:
             # Within rounding the step found nothing better: the point before it is as good.
             result.history.append(best.objective)
-            result.converged = True
+            result.stopped = ""
             break
         result.point = point
         result.history.append(point.objective)
-        asked_to_stop = on_iteration is not None and on_iteration(result.n_iter, point.objective)
+        asked_to_stop = options.on_iteration is not None and options.on_iteration(
+            result.n_iter, point.objective
+        )
         if np.array_equal(point.linearisation, linearisation):
-            result.converged = True
+            result.stopped = ""
             break
-        if best is not None and best.objective - point.objective <= tol * abs(best.objective):
-            result.converged = True
+        if best is not None and best.objective - point.objective <= options.tol * abs(
+            best.objective
+        ):
+            result.stopped = ""
             break
         if asked_to_stop:
+            result.stopped = "callback"
             break
         linearisation = point.linearisation
     return result
+
+
+def _settled(before: float, after: float, tol: float) -> bool:
+    return before - after <= tol * abs(before)

@@ -20,8 +20,8 @@ import numpy as np
 from .qp import (
     ActiveSet,
     QPProblem,
-    rough_qp,
     solve_qp,
+    solve_qp_fast,
 )
 
 __all__ = ["CuttingPlaneResult", "Oracle", "cutting_plane"]
@@ -304,7 +304,7 @@ class _Model:
             lb=np.zeros(n),
         )
         if rough and n <= _FEW:
-            shares = rough_qp(problem, tol=_ROUGH_TOL, solver=self.qp_solver)
+            shares = solve_qp_fast(problem, tol=_ROUGH_TOL, solver=self.qp_solver)
             shares = np.where(shares > _NO_SHARE, shares, 0.0)
             # Any shares that keep within the costs give a bound.
             shares[p:] /= members[:, p:].T @ np.maximum(members @ shares, 1.0)

@@ -1,18 +1,19 @@
 """Inner products between instances, as far as a solver asks for them.
 
-A support vector problem over many instances touches the rows of a few. Both classes answer two
-questions, the inner products among some patterns and the scores that a combination of instances
-gives to all; :class:`KernelGram` keeps each kernel row that it ever computed, until its share of
-memory is used up.
+A support vector problem over many instances touches the rows of a few. Each class answers the same
+questions, above all the inner products among some patterns and the scores that a combination of
+instances gives to all; :class:`KernelGram` keeps each kernel row that it ever computed, as long as
+there is room for it.
 
 A pattern is an instance, or the mean of the instances ``rows[starts[t]:starts[t + 1]]``; ``starts``
-is None when each row is a pattern. ``rank`` bounds the rank of the whole matrix.
+is None when each row is a pattern.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from threading import Lock
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -20,38 +21,76 @@ from scipy.linalg import LinAlgError, cholesky, eigh
 
 from ..._bags.segments import segment_mean
 
+# An array that may be dense or CSR.
+Matrix = Any
+Kernel = Callable[[Matrix, Matrix], np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray | None]
 
-__all__ = ["BLOCK_BYTES", "KernelGram", "LinearGram", "clipped_gram"]
+__all__ = ["BLOCK_BYTES", "Gram", "KernelGram", "LinearGram", "Rows", "clipped_gram"]
 
 # Size of a block where a whole matrix would be too large.
 BLOCK_BYTES = 64 * 2**20
+# Size of a block of cached rows that is copied before it is multiplied: small enough for the
+# processor's own cache.
+_COPY_BYTES = 2**19
+
+
+class Gram(Protocol):
+    """Inner products of n instances.
+
+    Attributes
+    ----------
+    instances : ndarray or CSR of shape (n, n_columns)
+    n : int
+    rank : int
+        A bound on the rank of the whole matrix.
+    """
+
+    instances: Matrix
+    n: int
+    rank: int
+
+    def inner(self, left: Rows, right: Rows) -> np.ndarray:
+        """Inner products between patterns, shape (n_left, n_right)."""
+
+    def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Scores of all instances under the function sum_r coef_r <x_r, .>, shape (n,)."""
+
+    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and coefficients with which the kernel reproduces the scores."""
+
+    def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
+        """The weight vector sum_r coef_r x_r; None where there are no explicit features."""
+
+    def vectors(self) -> Matrix | None:
+        """Vectors of all instances; None where they are not at hand."""
+
+    def share_of(self, n_workers: int) -> Gram:
+        """The same inner products for one of several worker processes."""
 
 
 class LinearGram:
     """Plain inner products; never forms more than the Gram matrix of the patterns asked for."""
 
-    def __init__(self, instances: Any) -> None:
+    def __init__(self, instances: Matrix) -> None:
         self.instances = instances
         self.n, self.rank = instances.shape
 
     def inner(self, left: Rows, right: Rows) -> np.ndarray:
         """Inner products between patterns, shape (n_left, n_right)."""
-        vectors = [self._vectors(*side) for side in (left, right)]
-        product = vectors[0] @ vectors[1].T
-        return product.toarray() if sparse.issparse(product) else product
+        product = self._patterns(*left) @ self._patterns(*right).T
+        return np.asarray(product.toarray() if sparse.issparse(product) else product)
 
-    def _vectors(self, rows: np.ndarray, starts: np.ndarray | None) -> Any:
+    def _patterns(self, rows: np.ndarray, starts: np.ndarray | None) -> Matrix:
         if starts is None:
             return self.instances[rows]
         sizes = np.diff(starts)
-        shares = (np.repeat(1.0 / sizes, sizes), np.arange(len(rows)), starts)
-        mixture = sparse.csr_array(shares, shape=(len(sizes), len(rows)))
-        return mixture @ self.instances[rows]
+        means = (np.repeat(1.0 / sizes, sizes), np.arange(len(rows)), starts)
+        return sparse.csr_array(means, shape=(len(sizes), len(rows))) @ self.instances[rows]
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the weight vector sum_r coef_r x_r, shape (n,)."""
-        return self.instances @ self.weights(rows, coef)
+        return np.asarray(self.instances @ self.weights(rows, coef))
 
     def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """The weight vector sum_r coef_r x_r, shape (n_features,)."""
@@ -61,9 +100,20 @@ class LinearGram:
         """Rows and coefficients with which the kernel reproduces the scores."""
         return rows, coef
 
+    def vectors(self) -> Matrix:
+        """Vectors of all instances."""
+        return self.instances
+
+    def share_of(self, n_workers: int) -> LinearGram:
+        """The same object: there is no cache."""
+        return self
+
 
 class KernelGram:
     """Kernel rows, computed when first asked for and kept while ``cache_bytes`` lasts.
+
+    Threads may share an object: rows are added under a lock, and become visible only when they
+    are complete. A pickle leaves the cache behind.
 
     Parameters
     ----------
@@ -71,54 +121,61 @@ class KernelGram:
     kernel : callable
         ``kernel(A, B)`` gives the matrix of shape (len(A), len(B)).
     cache_bytes : int
-        Most that the kept rows may take. Past it, rows are computed again in blocks.
+        Maximum size of the kept rows. Past it, rows are computed again in blocks.
     """
 
-    def __init__(
-        self, instances: Any, kernel: Callable[[Any, Any], np.ndarray], cache_bytes: int
-    ) -> None:
+    def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: int) -> None:
         self.instances = instances
         self.kernel = kernel
         self.n = self.rank = instances.shape[0]
         self.capacity = min(self.n, int(cache_bytes // (8 * max(self.n, 1))))
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         self._slot = np.full(self.n, -1, dtype=np.intp)
         self._rows = np.empty((0, self.n))
         self._used = 0
+        self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
         # Not even empty: joblib hands large arrays to workers as read-only memory maps.
-        dropped = ("_slot", "_rows", "_used")
+        dropped = ("_slot", "_rows", "_used", "_lock")
         return {name: value for name, value in self.__dict__.items() if name not in dropped}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if "_slot" not in state:
-            self._forget()
+        self._clear()
+
+    def share_of(self, n_workers: int) -> KernelGram:
+        """A copy with an empty cache of its own, the part of one among several workers."""
+        return KernelGram(self.instances, self.kernel, 8 * self.n * (self.capacity // n_workers))
 
     def inner(self, left: Rows, right: Rows) -> np.ndarray:
         """Inner products between patterns, shape (n_left, n_right)."""
-        if self._hold(left[0]):
-            product = self._rows[np.ix_(self._slot[left[0]], right[0])]
+        slots = self._slots(left[0])
+        if slots is not None:
+            product = self._rows[np.ix_(slots, right[0])]
         else:
-            product = self.kernel(self.instances[left[0]], self.instances[right[0]])
+            product = np.asarray(self.kernel(self.instances[left[0]], self.instances[right[0]]))
         if left[1] is not None:
             product = segment_mean(product, left[1])
         if right[1] is not None:
             product = segment_mean(product.T, right[1]).T
-        return product
+        return np.asarray(product)
 
     def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Scores of all instances under the function sum_r coef_r k(x_r, .), shape (n,)."""
         used = np.flatnonzero(coef)
         rows, coef = rows[used], coef[used]
-        if self._hold(rows):
-            if 3 * len(rows) < self._used:
-                return coef @ self._rows[self._slot[rows]]
-            weights = np.bincount(self._slot[rows], weights=coef, minlength=self._used)
-            return weights @ self._rows[: self._used]
+        slots = self._slots(rows)
+        if slots is not None:
+            # By the given rows alone: what else the cache holds must not show in the digits.
+            total = np.zeros(self.n)
+            step = max(1, _COPY_BYTES // (8 * max(self.n, 1)))
+            for start in range(0, len(rows), step):
+                part = slice(start, start + step)
+                total += coef[part] @ self._rows[slots[part]]
+            return total
         support = self.instances[rows]
         step = max(1, BLOCK_BYTES // (8 * max(len(rows), 1)))
         blocks = [
@@ -131,25 +188,34 @@ class KernelGram:
         """Rows and coefficients with which the kernel reproduces the scores."""
         return rows, coef
 
-    def _hold(self, rows: np.ndarray) -> bool:
-        """Whether all given rows are kept, after computing those that still find room."""
-        missing = np.unique(rows[self._slot[rows] < 0])
-        if len(missing) == 0:
-            return True
-        needed = self._used + len(missing)
-        if needed > self.capacity:
-            return False
-        if len(self._rows) == 0:
-            # Address space only: memory is taken row by row as rows are written.
-            self._rows = np.empty((self.capacity, self.n))
-        step = max(1, BLOCK_BYTES // (8 * self.n))
-        for start in range(0, len(missing), step):
-            part = missing[start : start + step]
-            end = self._used + len(part)
-            self._rows[self._used : end] = self.kernel(self.instances[part], self.instances)
-            self._slot[part] = np.arange(self._used, end)
-            self._used = end
-        return True
+    def weights(self, rows: np.ndarray, coef: np.ndarray) -> None:
+        """None: a kernel has no explicit features."""
+        return None
+
+    def vectors(self) -> None:
+        """None: a kernel has no explicit features."""
+        return None
+
+    def _slots(self, rows: np.ndarray) -> np.ndarray | None:
+        """Where the given rows are kept, after computing those that still find room."""
+        slots = self._slot[rows]
+        if (slots >= 0).all():
+            return np.asarray(slots)
+        with self._lock:
+            missing = np.unique(rows[self._slot[rows] < 0])
+            if self._used + len(missing) > self.capacity:
+                return None
+            if len(self._rows) == 0:
+                # Address space only: memory is taken row by row as rows are written.
+                self._rows = np.empty((self.capacity, self.n))
+            step = max(1, BLOCK_BYTES // (8 * self.n))
+            for start in range(0, len(missing), step):
+                part = missing[start : start + step]
+                end = self._used + len(part)
+                self._rows[self._used : end] = self.kernel(self.instances[part], self.instances)
+                self._slot[part] = np.arange(self._used, end)
+                self._used = end
+        return np.asarray(self._slot[rows])
 
 
 class _ClippedGram(KernelGram):
@@ -159,7 +225,7 @@ class _ClippedGram(KernelGram):
     K+ are coefficients ``Pi c`` over the kernel itself.
     """
 
-    def __init__(self, instances: Any, vectors: np.ndarray, values: np.ndarray) -> None:
+    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
         super().__init__(instances, _no_kernel, 8 * instances.shape[0] ** 2)
         self._basis = vectors
         self._rows = (vectors * values) @ vectors.T
@@ -167,13 +233,20 @@ class _ClippedGram(KernelGram):
         self._used = self.n
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__.copy()
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = Lock()
+
+    def share_of(self, n_workers: int) -> _ClippedGram:
+        return self
 
     def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(self.n), self._basis @ (coef @ self._basis[rows])
 
 
-def _no_kernel(left: Any, right: Any) -> np.ndarray:
+def _no_kernel(left: Matrix, right: Matrix) -> np.ndarray:
     raise AssertionError("all rows of a clipped kernel matrix are kept")
 
 

@@ -7,13 +7,11 @@ features are counted from their mean, which saves the digits that a shared offse
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 from scipy.linalg.lapack import dpstrf
 
-from .gram import LinearGram
+from .gram import Gram, Matrix
 
 __all__ = ["kernel_features"]
 
@@ -22,7 +20,7 @@ _NEGLIGIBLE = 1e-13
 
 
 def kernel_features(
-    gram: Any, *, n_components: int | None = None, most_bytes: float = np.inf
+    gram: Gram, *, n_components: int | None = None, max_bytes: float = np.inf
 ) -> np.ndarray:
     """Features z with z_i.z_j = k(x_i, x_j), up to a common shift of all z.
 
@@ -32,11 +30,11 @@ def kernel_features(
 
     Parameters
     ----------
-    gram : LinearGram or KernelGram
+    gram : Gram
     n_components : int, default=None
-        Most columns of a factor; None for all that the rank asks for.
-    most_bytes : float
-        Most memory for the kernel matrix.
+        Maximum number of columns of the factor; None for all that the rank asks for.
+    max_bytes : float
+        Maximum size of the kernel matrix.
 
     Returns
     -------
@@ -48,14 +46,15 @@ def kernel_features(
         Where the kernel matrix would need more.
     """
     n = gram.n
-    if isinstance(gram, LinearGram):
-        columns = _columns(gram.instances)
+    vectors = gram.vectors()
+    if vectors is not None:
+        columns = _columns(vectors)
         if columns is not None:
-            return columns - columns.mean(axis=0)
+            return np.asarray(columns - columns.mean(axis=0))
     if n_components is not None and n_components < n:
         factor = _greedy(gram, n_components)
-        return factor - factor.mean(axis=0)
-    if 8 * n * n > most_bytes:
+        return np.asarray(factor - factor.mean(axis=0))
+    if 8 * n * n > max_bytes:
         raise MemoryError(
             f"The relaxation needs the kernel matrix of {n} x {n} instances "
             f"({8 * n * n / 2**20:.0f} MiB): raise cache_size, or set n_components to work with "
@@ -75,7 +74,7 @@ def kernel_features(
     return factor
 
 
-def _columns(instances: Any) -> np.ndarray | None:
+def _columns(instances: Matrix) -> np.ndarray | None:
     """The columns that are used, dense, when they are fewer than the instances."""
     n = instances.shape[0]
     if not sparse.issparse(instances):
@@ -90,8 +89,8 @@ def _columns(instances: Any) -> np.ndarray | None:
     )
 
 
-def _greedy(gram: Any, n_components: int) -> np.ndarray:
-    """Pivoted Cholesky, one kernel row a step; the instance that is explained least is next."""
+def _greedy(gram: Gram, n_components: int) -> np.ndarray:
+    """Pivoted Cholesky, one kernel row per step; the instance that is explained least is next."""
     n = gram.n
     rest = _diagonal(gram)
     # The first step of an RBF kernel is a tie of all. A number of each instance's own settles
@@ -114,7 +113,7 @@ def _greedy(gram: Any, n_components: int) -> np.ndarray:
     return factor
 
 
-def _diagonal(gram: Any, block: int = 256) -> np.ndarray:
+def _diagonal(gram: Gram, block: int = 256) -> np.ndarray:
     parts = []
     for first in range(0, gram.n, block):
         mine = (np.arange(first, min(first + block, gram.n)), None)

@@ -9,15 +9,13 @@ active.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import segment_index, segment_sum
-from ..common.gram import BLOCK_BYTES, LinearGram
+from ..common.gram import BLOCK_BYTES, Gram
 
-__all__ = ["Objects", "RowObjects", "SetObjects", "exact_bytes"]
+__all__ = ["BagGram", "PrecomputedGram", "SetKernelGram", "exact_bytes"]
 
 
 def exact_bytes(n_bags: int, n_instances: int) -> int:
@@ -26,8 +24,8 @@ def exact_bytes(n_bags: int, n_instances: int) -> int:
     return 8 * (3 * n_bags * n_instances + 8 * n_bags**2)
 
 
-class Objects:
-    """Inner products of bags and instances; subclasses know where they come from.
+class BagGram:
+    """Base class of the inner products of bags and instances.
 
     Attributes
     ----------
@@ -64,50 +62,50 @@ class Objects:
         """Number of instances."""
         return int(self.offsets[-1])
 
-    def mixtures(self, shares: np.ndarray) -> np.ndarray:
-        """Inner products of sum_j shares_ij z_ij, one for each bag, with all instances.
+    def mixtures(self, subgradient: np.ndarray) -> np.ndarray:
+        """Inner products of W_i = sum_j beta_ij z_ij, one for each bag, with all instances.
 
         Parameters
         ----------
-        shares : ndarray of shape (n_instances,)
-            Adds up to one over each bag.
+        subgradient : ndarray of shape (n_instances,)
+            The beta_ij, which add up to one over each bag.
         """
-        used = np.flatnonzero(shares)
+        used = np.flatnonzero(subgradient)
         if len(used) == self.n_bags:
             return self.instances(used)
         sizes = np.diff(self.offsets)
-        if np.array_equal(shares, np.repeat(1.0 / sizes, sizes)):
+        if np.array_equal(subgradient, np.repeat(1.0 / sizes, sizes)):
             return self.means()
         products = np.zeros((self.n_bags, self.n_instances))
         owner = segment_index(self.offsets)[used]
         step = max(1, BLOCK_BYTES // (8 * self.n_instances))
         for first in range(0, len(used), step):
             part = slice(first, first + step)
-            places = (shares[used[part]], (owner[part], np.arange(len(used[part]))))
+            places = (subgradient[used[part]], (owner[part], np.arange(len(used[part]))))
             weights = sparse.csr_array(places, shape=(self.n_bags, len(used[part])))
             products += weights @ self.instances(used[part])
         return products
 
-    def mix(self, shares: np.ndarray) -> sparse.csr_array:
+    def mix(self, subgradient: np.ndarray) -> sparse.csr_array:
         """The matrix that takes values of instances to those of the mixtures."""
-        used = np.flatnonzero(shares)
+        used = np.flatnonzero(subgradient)
         starts = np.searchsorted(used, self.offsets)
-        places = (shares[used], used, starts)
+        places = (subgradient[used], used, starts)
         return sparse.csr_array(places, shape=(self.n_bags, self.n_instances))
 
 
-class SetObjects(Objects):
+class SetKernelGram(BagGram):
     """Objects of the set kernels, over the instances' own Gram matrix.
 
     Parameters
     ----------
-    gram : LinearGram or KernelGram, of all instances
+    gram : Gram, of all instances
     offsets : ndarray of shape (n_bags + 1,)
     bag_scale, instance_scale : ndarray, t and d
     """
 
     def __init__(
-        self, gram: Any, offsets: np.ndarray, bag_scale: np.ndarray, instance_scale: np.ndarray
+        self, gram: Gram, offsets: np.ndarray, bag_scale: np.ndarray, instance_scale: np.ndarray
     ) -> None:
         self.gram = gram
         self.offsets = offsets
@@ -124,9 +122,9 @@ class SetObjects(Objects):
 
     def _fill(self, sums: np.ndarray, weights: np.ndarray) -> None:
         """Weighted sums over each bag's rows of the Gram matrix, in blocks."""
-        if isinstance(self.gram, LinearGram):
-            mixed = self.mix(weights) @ self.gram.instances
-            product = mixed @ self.gram.instances.T
+        vectors = self.gram.vectors()
+        if vectors is not None:
+            product = self.mix(weights) @ vectors @ vectors.T
             sums += product.toarray() if sparse.issparse(product) else product
             return
         everything = (np.arange(self.n_instances), None)
@@ -144,7 +142,7 @@ class SetObjects(Objects):
     def instances(self, rows: np.ndarray) -> np.ndarray:
         everything = (np.arange(self.n_instances), None)
         product = self.gram.inner((rows, None), everything)
-        return product * self.instance_scale[rows][:, None] * self.instance_scale
+        return np.asarray(product * self.instance_scale[rows][:, None] * self.instance_scale)
 
     def means(self) -> np.ndarray:
         scale = self.instance_scale
@@ -156,7 +154,7 @@ class SetObjects(Objects):
             return self.cross * factor[:, None]
         sums = np.zeros((self.n_bags, self.n_instances))
         self._fill(sums, scale)
-        return sums * scale / sizes[:, None]
+        return np.asarray(sums * scale / sizes[:, None])
 
     def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
         spread = np.repeat(of_bags * self.bag_scale, np.diff(self.offsets))
@@ -166,10 +164,16 @@ class SetObjects(Objects):
         return np.bincount(rows, weights=coef, minlength=self.n_instances)
 
 
-class RowObjects(Objects):
-    """Objects that are rows of a Gram matrix themselves: all instances first, then all bags."""
+class PrecomputedGram(BagGram):
+    """Objects that are rows of a Gram matrix themselves.
 
-    def __init__(self, gram: Any, offsets: np.ndarray) -> None:
+    Parameters
+    ----------
+    gram : Gram, of all instances first, then of all bags
+    offsets : ndarray of shape (n_bags + 1,)
+    """
+
+    def __init__(self, gram: Gram, offsets: np.ndarray) -> None:
         self.gram = gram
         self.offsets = offsets
         self.rank = gram.rank

@@ -1,7 +1,7 @@
-"""One convex step of the machine that couples the score of a bag to those of its instances.
+"""One convex step of the SVM that couples the score of a bag to those of its instances.
 
-With h = <f, .> over objects (bags B_i and instances x_ij), shares beta_ij that linearise the
-maximum, W_i = sum_j beta_ij x_ij, and g the loss on bag scores (a hinge or a tube, with b):
+With h = <f, .> over objects (bags B_i and instances x_ij), a subgradient beta_ij that linearises
+the maximum, W_i = sum_j beta_ij x_ij, and g the loss on bag scores (a hinge or a tube, with b):
 
     min 1/2 |f|^2 + g(h(B) + b) + sum_i lambda_i loss(max(h(B_i) - h(W_i), max_j h(x_ij) - h(B_i)))
 
@@ -22,51 +22,24 @@ to the upper side of the tube.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import segment_argmax, segment_index, segment_max
-from ..common.active_set import solve_qp_near
-from ..common.qp import ActiveSet, QPProblem, QPResult
-from .bag_gram import Objects
-from .losses import Hinge, Tube
+from ..._bags.segments import segment_argmax, segment_max
+from ..common.qp import QPResult, solve_qp_near
+from .bag_gram import BagGram
+from .coupled_dual_qp import CoupledDualQP, WarmStart
+from .coupled_geometry import StepGeometry
+from .losses import BagLoss, Coupling
 
-__all__ = ["Coupling", "StepSolution", "solve_step"]
+__all__ = ["StepSolution", "WarmStart", "solve_step"]
 
-_LOOSEST = 1e-8
-_TIGHTEST = 1e-12
-_EXACT = 1e-10
-_MOST_ROUNDS = 200
-_LOWER, _FREE, _UPPER = 0, 1, 2
-
-
-@dataclass
-class Coupling:
-    """How a bag's score is tied to its highest instance score.
-
-    Attributes
-    ----------
-    loss : {"l1", "l2", "epsilon_insensitive", "max"}
-    weights : ndarray of shape (n_bags,)
-        The lambda_i; not used by "max".
-    epsilon : float
-        Difference that is free of charge, for "epsilon_insensitive".
-    """
-
-    loss: str
-    weights: np.ndarray
-    epsilon: float = 0.0
-
-    @property
-    def margin(self) -> float:
-        """What a difference may amount to before it costs."""
-        return self.epsilon if self.loss == "epsilon_insensitive" else 0.0
-
-    def value(self, differences: np.ndarray) -> float:
-        """sum_i lambda_i loss(t_i) of non-negative or signed differences t."""
-        excess = np.maximum(0.0, differences - self.margin)
-        return float(self.weights @ (excess**2 if self.loss == "l2" else excess))
+# Precision of the first and of the last dual problem, and a residual that is good enough.
+_INITIAL_TOL = 1e-8
+_MIN_TOL = 1e-12
+_EXACT_RESIDUAL = 1e-10
+_MAX_ROUNDS = 200
 
 
 @dataclass
@@ -83,11 +56,11 @@ class StepSolution:
     intercept : float
     objective, gap : float
         Value of the primal, and its distance from that of the dual.
-    rows : ndarray of int
+    cuts : ndarray of int
         Instances whose own variables are above zero.
-    memory : Memory
-    n_rows, n_solves, n_backend : int
-        Rows that were generated, dual problems, and those that needed a backend.
+    warm_start : WarmStart
+    n_cuts, n_solves, n_backend : int
+        Cuts that were generated, dual problems, and those that needed a backend.
     """
 
     of_bags: np.ndarray
@@ -98,52 +71,37 @@ class StepSolution:
     intercept: float
     objective: float
     gap: float
-    rows: np.ndarray
-    memory: Memory
-    n_rows: int = 0
+    cuts: np.ndarray
+    warm_start: WarmStart
+    n_cuts: int = 0
     n_solves: int = 0
     n_backend: int = 0
 
 
-@dataclass
-class Memory:
-    """Where the variables of a solution stood, for the next problem to start from.
-
-    Status of each variable: at its lower bound, between, at its upper bound.
-    """
-
-    data: np.ndarray
-    single: np.ndarray
-    exceeds: np.ndarray
-    mixture: np.ndarray
-    rows: dict[int, int] = field(default_factory=dict)
-    tight: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-
-
 def solve_step(
-    objects: Objects,
-    loss: Hinge | Tube,
+    bags: BagGram,
+    loss: BagLoss,
     coupling: Coupling,
-    shares: np.ndarray,
+    subgradient: np.ndarray,
     *,
     tol: float,
     qp_solver: str | None = None,
-    rows: str | np.ndarray = "lazy",
-    memory: Memory | None = None,
+    cuts: str | np.ndarray = "lazy",
+    warm_start: WarmStart | None = None,
 ) -> StepSolution:
     """Solve the convex problem to a relative duality gap of ``tol``.
 
     Parameters
     ----------
-    objects : Objects
+    bags : BagGram
     loss : Hinge or Tube
     coupling : Coupling
-    shares : ndarray of shape (n_instances,), the beta_ij
+    subgradient : ndarray of shape (n_instances,), the beta_ij
     tol : float
     qp_solver : str, default=None
-    rows : {"lazy", "all"} or ndarray of int, default="lazy"
+    cuts : {"lazy", "all"} or ndarray of int, default="lazy"
         Which c_ij the first dual problem has: none, every one, or those given.
-    memory : Memory, default=None
+    warm_start : WarmStart, default=None
         That of a solution of a neighbouring problem.
 
     Returns
@@ -151,376 +109,102 @@ def solve_step(
     StepSolution
         Its ``gap`` exceeds ``tol`` only when the backend at its tightest could do no better.
     """
-    step = _Step(objects, loss, coupling, shares)
-    if isinstance(rows, str):
-        rows = step.all_rows() if rows == "all" else np.zeros(0, dtype=np.intp)
-    step.add(rows)
-    precision, n_solves, n_backend = _LOOSEST, 0, 0
+    step = StepGeometry(bags, loss, coupling, subgradient)
+    if isinstance(cuts, str):
+        cuts = step.all_candidates() if cuts == "all" else np.zeros(0, dtype=np.intp)
+    step.add(cuts)
+    precision, n_solves, n_backend = _INITIAL_TOL, 0, 0
     while True:
-        dual = step.dual()
-        guess = None if memory is None else dual.guess(memory)
-        result = solve_qp_near(dual.qp, guess, tol=precision, solver=qp_solver)
+        dual = CoupledDualQP(step)
+        start = None if warm_start is None else dual.from_warm_start(warm_start)
+        result = solve_qp_near(dual.qp, start, tol=precision, solver=qp_solver)
         n_solves += 1
         n_backend += result.solver != "active-set"
-        memory = dual.remember(result)
-        solution, excess = step.certify(dual, result, memory)
+        warm_start = dual.to_warm_start(result)
+        solution, excess = _certify(step, dual, result, warm_start)
         solution.n_solves, solution.n_backend = n_solves, n_backend
-        closed = solution.gap <= tol * max(abs(solution.objective), 1e-300)
-        exact = result.residual <= _EXACT or precision <= _TIGHTEST
-        if (closed and exact) or n_solves >= _MOST_ROUNDS:
+        closed = solution.gap <= tol * max(abs(solution.objective), loss.objective_scale)
+        exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
+        if (closed and exact) or n_solves >= _MAX_ROUNDS:
             return solution
-        added = np.zeros(0, dtype=np.intp) if closed else step.violators(solution, excess)
+        added = np.zeros(0, dtype=np.intp) if closed else _violators(step, solution, excess)
         step.add(added)
         if len(added) == 0:
-            if precision <= _TIGHTEST:
+            if precision <= _MIN_TOL:
                 return solution
-            precision = max(precision * 1e-2, _TIGHTEST)
-            memory = None
+            precision = max(precision * 1e-2, _MIN_TOL)
+            warm_start = None
 
 
-class _Step:
-    """The problem: its points, differences and rows, and their inner products so far."""
-
-    def __init__(
-        self, objects: Objects, loss: Hinge | Tube, coupling: Coupling, shares: np.ndarray
-    ) -> None:
-        self.objects = objects
-        self.loss = loss
-        self.coupling = coupling
-        self.shares = shares
-        self.hard = coupling.loss == "max"
-        self.mix = objects.mix(shares)
-        sizes = np.diff(objects.offsets)
-        weights = np.zeros(objects.n_bags) if self.hard else coupling.weights
-        # The one instance of a bag of one is the bag: nothing to couple.
-        self.coupled = np.flatnonzero((weights > 0) & (sizes > 1))
-        self.row_bags = np.flatnonzero((sizes > 1) & (self.hard | (weights > 0)))
-        self.owner = segment_index(objects.offsets)
-        self.scale = float(loss.weights.max())
-        needed = self.hard or len(self.coupled)
-        self.mixed = objects.mixtures(shares) if needed else np.zeros((0, objects.n_instances))
-        if needed:
-            self.mixed_mixed = (self.mix @ self.mixed.T).T
-            self.mixed_bags = (self.mix @ objects.cross.T) if not self.hard else None
-        self.points = self.mixed_mixed if self.hard else objects.bags
-        self.centre = self.points.mean(axis=0)
-        self.rows = np.zeros(0, dtype=np.intp)
-        self.row_products = np.zeros((0, objects.n_instances))
-        self._gram: np.ndarray | None = None
-
-    def all_rows(self) -> np.ndarray:
-        """Every instance of a bag that is coupled."""
-        return np.flatnonzero(np.isin(self.owner, self.row_bags))
-
-    def add(self, rows: np.ndarray) -> None:
-        """Generate the rows of instances."""
-        rows = np.unique(rows)
-        rows = rows[np.isin(self.owner[rows], self.row_bags)]
-        # An instance that has the whole share is the mixture itself.
-        rows = rows[self.shares[rows] < 1.0]
-        if len(rows):
-            self.row_products = np.concatenate([self.row_products, self.objects.instances(rows)])
-            self.rows = np.concatenate([self.rows, rows])
-            order = np.argsort(self.rows, kind="stable")
-            self.rows, self.row_products = self.rows[order], self.row_products[order]
-
-    def gram(self) -> np.ndarray:
-        """Inner products of points, differences W_i - B_i, and rows.
-
-        A row stands for B_i - x_ij; for x_ij itself where the maximum is hard. What occurs in the
-        equation of the intercept is counted from the middle of the points, which saves digits.
-        """
-        objects, mine, rows = self.objects, self.coupled, self.rows
-        owner = self.owner[rows]
-        n, m, k = len(self.points), len(mine), len(rows)
-        if self._gram is None:
-            base = np.empty((n + m, n + m))
-            middle = self.centre
-            centred = self.points - middle
-            centred -= (middle - middle.mean())[:, None]
-            base[:n, :n] = centred
-            if m:
-                bags, cross, own = objects.bags, self.mixed_bags, self.mixed_mixed
-                assert cross is not None
-                apart = (cross - bags)[mine].T  # points with differences
-                base[:n, n:] = apart - apart.mean(axis=0)
-                base[n:, :n] = base[:n, n:].T
-                pair = np.ix_(mine, mine)
-                base[n:, n:] = own[pair] - cross[pair] - cross.T[pair] + bags[pair]
-            self._gram = base
-        gram = np.empty((n + m + k, n + m + k))
-        gram[: n + m, : n + m] = self._gram
-        if k == 0:
-            return gram
-        among = self.row_products[:, rows]
-        if self.hard:
-            with_points = self.mixed[:, rows]
-            middle = with_points.mean(axis=0)
-            gram[:n, n:] = with_points - middle - (self.centre - self.centre.mean())[:, None]
-            gram[n:, n:] = among - middle - middle[:, None] + self.centre.mean()
-        else:
-            cross, bags = objects.cross, objects.bags
-            with_points = bags[:, owner] - cross[:, rows]
-            gram[:n, n + m :] = with_points - with_points.mean(axis=0)
-            assert self.mixed_bags is not None
-            with_mixtures = self.mixed_bags[mine][:, owner] - self.mixed[mine][:, rows]
-            gram[n : n + m, n + m :] = with_mixtures - with_points[mine]
-            part = cross[owner][:, rows]
-            gram[n + m :, n + m :] = bags[owner][:, owner] - part - part.T + among
-        gram[n + m :, : n + m] = gram[: n + m, n + m :].T
-        return gram
-
-    def dual(self) -> _Dual:
-        """The dual problem over the rows generated so far."""
-        return _Dual(self)
-
-    def certify(
-        self, dual: _Dual, result: QPResult, memory: Memory
-    ) -> tuple[StepSolution, np.ndarray]:
-        """Scores, primal value of the whole problem, gap; and by how much each bag is exceeded."""
-        objects, coupling = self.objects, self.coupling
-        values = dual.clipped(result.x) * self.scale
-        weights = np.bincount(dual.object, weights=dual.sign * values, minlength=dual.n_objects)
-        n, m = len(self.points), len(self.coupled)
-        of_points, of_gaps, of_rows = weights[:n], weights[n : n + m], weights[n + m :]
-        owner = self.owner[self.rows]
-        of_bags, of_mixtures = np.zeros(n), np.zeros(n)
-        of_instances = np.zeros(objects.n_instances)
-        if self.hard:
-            of_mixtures += of_points
-            of_instances[self.rows] += of_rows
-        else:
-            of_bags += of_points
-            of_mixtures[self.coupled] += of_gaps
-            of_bags[self.coupled] -= of_gaps
-            of_bags += np.bincount(owner, weights=of_rows, minlength=n)
-            of_instances[self.rows] -= of_rows
-        scores = of_bags @ objects.cross + of_instances[self.rows] @ self.row_products
-        if len(self.mixed):
-            scores = scores + of_mixtures @ self.mixed
-        of_instances += self.mix.T @ of_mixtures
-        used = np.flatnonzero(of_instances)
-        bag_scores = of_bags @ objects.bags + objects.cross[:, used] @ of_instances[used]
-        # From the objects, not from the dual problem's matrix: the matrix is centred.
-        norm2 = float(of_bags @ bag_scores + of_instances @ scores)
-        highest = segment_max(scores, objects.offsets)
-        mixtures = self.mix @ scores
-        if self.hard:
-            bag_scores = mixtures
-            assert isinstance(self.loss, Tube)
-            intercept, value = self.loss.split(highest, mixtures)
-            excess = highest - mixtures
-            primal = 0.5 * norm2 + value
-        else:
-            intercept, _ = self.loss.free(bag_scores)
-            modelled = np.abs(bag_scores - mixtures)
-            np.maximum.at(modelled, owner, scores[self.rows] - bag_scores[owner])
-            differences = np.maximum(bag_scores - mixtures, highest - bag_scores)
-            primal = 0.5 * norm2 + self.loss.value(bag_scores, intercept)
-            primal += coupling.value(differences)
-            excess = differences - np.maximum(modelled, coupling.margin)
-        objective = -result.objective * self.scale
-        solution = StepSolution(
-            of_bags=of_bags,
-            of_instances=of_instances,
-            bag_scores=bag_scores,
-            scores=scores,
-            norm2=norm2,
-            intercept=intercept,
-            objective=primal,
-            gap=primal - objective,
-            rows=self.rows[of_rows > 1e-12 * self.scale],
-            memory=memory,
-            n_rows=len(self.rows),
-        )
-        return solution, excess
-
-    def violators(self, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
-        """The highest instance of each bag that it exceeds by more than its rows allow."""
-        scale = max(1.0, float(np.abs(solution.scores).max()))
-        wrong = np.zeros(len(excess), dtype=bool)
-        wrong[self.row_bags] = excess[self.row_bags] > 1e-9 * scale
-        highest = segment_argmax(solution.scores, self.objects.offsets)[wrong]
-        return np.setdiff1d(highest, self.rows)
+def _coefficients(
+    step: StepGeometry, weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients of bags, mixtures, and generated cuts' instances; those of the cuts."""
+    n, m = len(step.points), len(step.coupled)
+    of_points, of_differences, of_cuts = weights[:n], weights[n : n + m], weights[n + m :]
+    of_bags, of_mixtures = np.zeros(n), np.zeros(n)
+    if step.hard:
+        of_mixtures += of_points
+        return of_bags, of_mixtures, of_cuts, of_cuts
+    of_bags += of_points
+    of_mixtures[step.coupled] += of_differences
+    of_bags[step.coupled] -= of_differences
+    of_bags += np.bincount(step.owner[step.cuts], weights=of_cuts, minlength=n)
+    return of_bags, of_mixtures, -of_cuts, of_cuts
 
 
-class _Dual:
-    """The dual problem in units of the largest weight, one variable a pattern."""
+def _certify(
+    step: StepGeometry, dual: CoupledDualQP, result: QPResult, warm_start: WarmStart
+) -> tuple[StepSolution, np.ndarray]:
+    """Scores, primal value of the whole problem, gap; and by how much each bag is exceeded."""
+    bags, coupling, owner = step.bags, step.coupling, step.owner[step.cuts]
+    of_bags, of_mixtures, of_cut_instances, of_cuts = _coefficients(step, dual.weights(result.x))
+    of_instances = np.zeros(bags.n_instances)
+    of_instances[step.cuts] += of_cut_instances
+    scores = of_bags @ bags.cross + of_instances[step.cuts] @ step.cut_products
+    if len(step.mixed):
+        scores = scores + of_mixtures @ step.mixed
+    of_instances += step.mix.T @ of_mixtures
+    used = np.flatnonzero(of_instances)
+    bag_scores = of_bags @ bags.bags + bags.cross[:, used] @ of_instances[used]
+    # From the objects, not from the dual problem's matrix: the matrix is centred.
+    norm2 = float(of_bags @ bag_scores + of_instances @ scores)
+    highest = segment_max(scores, bags.offsets)
+    mixtures = step.mix @ scores
+    if step.hard:
+        bag_scores = mixtures
+        intercept, value = step.loss.split(highest, mixtures)
+        excess = highest - mixtures
+        primal = 0.5 * norm2 + value
+    else:
+        intercept, _ = step.loss.free(bag_scores)
+        modelled = np.abs(bag_scores - mixtures)
+        np.maximum.at(modelled, owner, scores[step.cuts] - bag_scores[owner])
+        differences = np.maximum(bag_scores - mixtures, highest - bag_scores)
+        primal = 0.5 * norm2 + step.loss.value(bag_scores, intercept)
+        primal += coupling.value(differences)
+        excess = differences - np.maximum(modelled, coupling.margin)
+    solution = StepSolution(
+        of_bags=of_bags,
+        of_instances=of_instances,
+        bag_scores=bag_scores,
+        scores=scores,
+        norm2=norm2,
+        intercept=intercept,
+        objective=primal,
+        gap=primal + result.objective * step.scale,
+        cuts=step.cuts[of_cuts > 1e-12 * step.scale],
+        warm_start=warm_start,
+        n_cuts=len(step.cuts),
+    )
+    return solution, excess
 
-    def __init__(self, step: _Step) -> None:
-        self.step = step
-        loss, coupling, scale = step.loss, step.coupling, step.scale
-        n, m = len(step.points), len(step.coupled)
-        gram = step.gram()
-        self.n_objects = len(gram)
-        owner = step.owner[step.rows]
-        bounds = loss.weights / scale
-        parts: list[tuple] = []  # object, sign, gain, equation, tube, lower, upper
-        points = np.arange(n)
-        zeros, ones, most = np.zeros(n), np.ones(n), np.full(n, np.inf)
-        if isinstance(loss, Hinge):
-            parts.append((points, loss.signs, ones, loss.signs, zeros, zeros, bounds))
-        else:
-            crowded = np.zeros(n, dtype=bool)
-            if step.hard:
-                crowded[owner] = True
-            above = np.where(crowded, most, bounds)
-            parts.append((points, -ones, -loss.targets, -ones, ones, zeros, above))
-            parts.append((points, ones, loss.targets, ones, ones, zeros, bounds))
-        self.n_data = n * len(parts)
-        margin = coupling.margin
-        shared = np.unique(owner) if not step.hard else np.zeros(0, dtype=np.intp)
-        alone = ~np.isin(step.coupled, shared)
-        quadratic = coupling.loss == "l2"
-        limits = np.zeros(0) if step.hard else coupling.weights[step.coupled] / scale
-        gaps = n + np.arange(m)
-        free = np.full(m, np.inf) if quadratic else limits
-        joint = alone if margin == 0.0 else np.zeros(m, dtype=bool)
-        self.joint, self.apart = np.flatnonzero(joint), np.flatnonzero(~joint)
-        some, none = np.ones(m), np.zeros(m)
-        parts.append(tuple(a[self.joint] for a in (gaps, some, none, none, none, -free, free)))
-        single = np.where(alone & ~np.full(m, quadratic), limits, np.inf)
-        for sign in (some, -some):
-            part = (gaps, sign, none - margin, none, none, none, single)
-            parts.append(tuple(a[self.apart] for a in part))
-        k = len(step.rows)
-        extra = n + m + np.arange(k)
-        if step.hard:
-            assert isinstance(loss, Tube)
-            targets = loss.targets[owner]
-            parts.append(
-                (extra, -np.ones(k), -targets, -np.ones(k), np.ones(k), np.zeros(k), np.inf)
-            )
-        else:
-            parts.append(
-                (
-                    extra,
-                    np.ones(k),
-                    np.full(k, -margin),
-                    np.zeros(k),
-                    np.zeros(k),
-                    np.zeros(k),
-                    np.inf,
-                )
-            )
-        columns = [
-            np.concatenate([np.broadcast_to(part[i], part[0].shape) for part in parts])
-            for i in range(7)
-        ]
-        self.object = columns[0].astype(np.intp)
-        self.sign, gain, equation, tube, self.lower, self.upper = columns[1:]
-        size = len(gain)
-        matrix = gram[self.object[:, None], self.object]
-        matrix *= (self.sign * scale)[:, None] * self.sign
-        n_apart = len(self.apart)
-        first_joint = self.n_data
-        first_apart = first_joint + len(self.joint)
-        first_row = first_apart + 2 * n_apart
-        self.slices = (first_joint, first_apart, first_row)
-        # Groups of variables under one limit: e_i, m_i and the c_ij of a bag.
-        if step.hard:
-            group_bags = np.unique(owner)
-            member_of = np.full(size, -1)
-            position = np.full(n, -1)
-            position[group_bags] = np.arange(len(group_bags))
-            member_of[:n] = position
-            member_of[first_row:] = position[owner]
-            group_limits = bounds[group_bags]
-        else:
-            group_bags = shared
-            position = np.full(n, -1)
-            position[group_bags] = np.arange(len(group_bags))
-            member_of = np.full(size, -1)
-            mine = position[step.coupled[self.apart]]
-            member_of[first_apart : first_apart + n_apart] = mine
-            member_of[first_apart + n_apart : first_row] = mine
-            member_of[first_row:] = position[owner]
-            group_limits = coupling.weights[group_bags] / scale
-        self.group_bags = group_bags
-        inside = np.flatnonzero(member_of >= 0)
-        members = np.zeros((len(group_bags), size))
-        members[member_of[inside], inside] = 1.0
-        constraints, limits_of = [], []
-        if quadratic and not step.hard:
-            curvature = 0.5 * scale / coupling.weights
-            joint_bags = step.coupled[self.joint]
-            diagonal = np.arange(first_joint, first_apart)
-            matrix[diagonal, diagonal] += curvature[joint_bags]
-            matrix += (members.T * curvature[group_bags]) @ members
-            self.grouped = False
-        else:
-            constraints.append(members)
-            limits_of.append(group_limits)
-            self.grouped = len(group_bags) > 0
-        if isinstance(loss, Tube):
-            constraints.append(tube[None])
-            limits_of.append(np.array([loss.nu * bounds.sum()]))
-        self.qp = QPProblem(
-            matrix,
-            -gain,
-            G=np.concatenate(constraints) if constraints else None,
-            h=np.concatenate(limits_of) if constraints else None,
-            A=equation[None],
-            b=np.zeros(1),
-            lb=self.lower,
-            ub=self.upper,
-        )
 
-    def clipped(self, x: np.ndarray) -> np.ndarray:
-        """The variables inside their bounds."""
-        return np.clip(x, self.lower, self.upper)
-
-    def remember(self, result: QPResult) -> Memory:
-        """Where the variables stand."""
-        step = self.step
-        status = np.where(result.active.lower, _LOWER, np.where(result.active.upper, _UPPER, _FREE))
-        n = len(step.points)
-        first_joint, first_apart, first_row = self.slices
-        n_apart = len(self.apart)
-        single, exceeds, mixture = (np.full(n, _FREE) for _ in range(3))
-        joint_bags, apart_bags = step.coupled[self.joint], step.coupled[self.apart]
-        single[joint_bags] = status[first_joint:first_apart]
-        exceeds[apart_bags] = status[first_apart : first_apart + n_apart]
-        mixture[apart_bags] = status[first_apart + n_apart : first_row]
-        # As if the others had been split.
-        positive = result.x[first_joint:first_apart] > 0
-        exceeds[joint_bags] = np.where(positive, _FREE, _LOWER)
-        mixture[joint_bags] = np.where(positive, _LOWER, _FREE)
-        tight = np.zeros(n, dtype=bool)
-        tight[joint_bags] = single[joint_bags] != _FREE
-        if self.grouped:
-            tight[self.group_bags] = result.active.tight[: len(self.group_bags)]
-        extra = dict(zip(step.rows.tolist(), status[first_row:].tolist(), strict=True))
-        ended = result.active.tight[-1:] if isinstance(step.loss, Tube) else np.zeros(0, dtype=bool)
-        return Memory(
-            data=status[: self.n_data],
-            single=single,
-            exceeds=exceeds,
-            mixture=mixture,
-            rows=extra,
-            tight=np.r_[tight, ended],
-        )
-
-    def guess(self, memory: Memory) -> ActiveSet:
-        """The same constraints, as far as they are here too."""
-        step = self.step
-        joint_bags, apart_bags = step.coupled[self.joint], step.coupled[self.apart]
-        extra = [memory.rows.get(int(row), _FREE) for row in step.rows]
-        status = np.concatenate(
-            [
-                memory.data,
-                memory.single[joint_bags],
-                memory.exceeds[apart_bags],
-                memory.mixture[apart_bags],
-                np.array(extra, dtype=int),
-            ]
-        )
-        n = len(step.points)
-        # Rows of groups, where there are any, and of the tube.
-        tight = [memory.tight[:n][self.group_bags]] if self.grouped else []
-        if isinstance(step.loss, Tube):
-            tight.append(memory.tight[n:])
-        flags = np.concatenate(tight) if tight else np.zeros(0, dtype=bool)
-        upper = (status == _UPPER) & np.isfinite(self.upper)
-        lower = (status == _LOWER) & np.isfinite(self.lower)
-        return ActiveSet(lower=lower, upper=upper, tight=flags)
+def _violators(step: StepGeometry, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
+    """The highest instance of each bag that it exceeds by more than its cuts allow."""
+    scale = max(1.0, float(np.abs(solution.scores).max()))
+    candidates = step.cut_candidates
+    wrong = np.zeros(len(excess), dtype=bool)
+    wrong[candidates] = excess[candidates] > 1e-9 * scale
+    highest = segment_argmax(solution.scores, step.bags.offsets)[wrong]
+    return np.setdiff1d(highest, step.cuts)

@@ -1,4 +1,4 @@
-"""The support vector machine whose slacks belong to groups of patterns.
+"""The support vector svm whose slacks belong to groups of patterns.
 
     min_{w,b} 1/2 |w|^2 + sum_g c_g max_{t in g} [1 - s_g (w.z_t + b)]_+
 
@@ -13,20 +13,16 @@ violate their margin most are added until primal and dual of the *whole* problem
 that is returned holds for the problem as stated, not for the working set.
 
 The small dual problems go first to the active set iteration, started from the solution before;
-where that does not settle, to libsvm (groups of one) or to a QP backend. libsvm has a limit of
+where that does not converge, to libsvm (groups of one) or to a QP backend. libsvm has a limit of
 steps: on an ill-conditioned kernel (linear, large C) it takes minutes for what an interior point
 does in a tenth of a second.
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from ..._bags.segments import (
     gather_rows,
@@ -34,31 +30,28 @@ from ..._bags.segments import (
     segment_mean,
     segment_min,
 )
-from ..common.qp import (
-    ActiveSet,
-    QPProblem,
-    QPResult,
-    refine_qp,
-    sharpen_qp,
-    solve_qp,
-)
+from ...utils._sklearn import LimitedSVC
+from ..common.active_set import active_set_iterations, polish
+from ..common.gram import Gram
+from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp
+from .problem import rounding_scale
+from .working_set import INITIAL_TOL, WorkingSet
 
 __all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
 
-_LOOSEST = 1e-7
-_TIGHTEST = 1e-11
-_EXACT = 1e-10
-_MOST_ROUNDS = 500
-_FIRST = 100
-_FAR = 1.2
-_WORST = 2
-_PRUNED_ROUNDS = 10
-_NEAR = 0.05
+_MIN_TOL = 1e-11
+_EXACT_RESIDUAL = 1e-10
+_MAX_ROUNDS = 500
+_N_SEEDS = 100
+_DROP_MARGIN = 1.2
+_MAX_ADDED_PER_GROUP = 2
+_ROUNDS_WITH_PRUNING = 10
+_WARM_START_RATIO = 0.05
 
 
 @dataclass
 class Patterns:
-    """What is to be separated.
+    """Patterns that are to be separated, in groups.
 
     Attributes
     ----------
@@ -103,64 +96,6 @@ def _spread(values: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
         return values
     sizes = np.diff(starts)
     return np.repeat(values / sizes, sizes)
-
-
-@dataclass
-class WorkingSet:
-    """Where a solution stands, for a neighbouring problem to start from.
-
-    Attributes
-    ----------
-    status : ndarray of int8, shape (n_patterns,)
-        -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
-    tight : ndarray of bool, shape (n_groups,)
-        Whether a group of several patterns in the working set spends its whole weight.
-    sign, margins : ndarray of shape (n_patterns,)
-        Sign and margin of each pattern.
-    warm : bool
-        Whether all of it comes from a solution.
-    stiff : bool
-        Whether libsvm has run into its limit of steps.
-    changed : int
-        Patterns added or turned since that solution.
-    precision : float
-        At which dual problems were last found exact.
-    """
-
-    status: np.ndarray
-    tight: np.ndarray
-    sign: np.ndarray
-    margins: np.ndarray
-    warm: bool = False
-    stiff: bool = False
-    changed: int = 0
-    precision: float = _LOOSEST
-
-    @classmethod
-    def of_seeds(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
-        """The given patterns, nothing known of them."""
-        status = np.full(len(sign), -1, dtype=np.int8)
-        status[seeds] = 1
-        return cls(status, np.zeros(n_groups, dtype=bool), sign, np.zeros(len(sign)))
-
-    def under(self, sign: np.ndarray) -> WorkingSet:
-        """A start for the same patterns with other signs.
-
-        A pattern that changes sides either clears its margin there or, most likely, stands at
-        its bound.
-        """
-        turned = self.sign != sign
-        margins = np.where(turned, -self.margins, self.margins)
-        status = np.where(turned, np.where(margins > 1.0, 0, 2), self.status).astype(np.int8)
-        changed = int((turned & (self.status >= 0)).sum())
-        return replace(
-            self,
-            status=status,
-            tight=self.tight.copy(),
-            sign=sign,
-            margins=margins,
-            changed=changed,
-        )
 
 
 @dataclass
@@ -222,7 +157,7 @@ def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
 
 
 def solve_grouped_svm(
-    gram: Any,
+    gram: Gram,
     patterns: Patterns,
     *,
     tol: float,
@@ -233,7 +168,7 @@ def solve_grouped_svm(
 
     Parameters
     ----------
-    gram : LinearGram or KernelGram
+    gram : Gram
     patterns : Patterns
     tol : float
         Duality gap as a share of the objective.
@@ -250,16 +185,17 @@ def solve_grouped_svm(
     """
     group = segment_index(patterns.group_offsets)
     sign = patterns.signs[group]
-    working = None if start is None else start.under(sign)
+    working = None if start is None else start.with_signs(sign)
     # Signs may have turned so that the patterns of the start are all on one side: no problem then.
     if working is None or len(np.unique(sign[working.status >= 0])) < 2:
         seeds = _seeds(gram, patterns, sign)
-        working = WorkingSet.of_seeds(seeds, sign, len(patterns.signs))
+        working = WorkingSet.from_patterns(seeds, sign, len(patterns.signs))
     products = _InnerProducts(gram, patterns)
+    scale = rounding_scale(patterns.weights)
     n_solves, n_backend = 0, 0
-    precision = max(working.precision, _LOOSEST * 1e-2)
+    precision = max(working.precision, INITIAL_TOL * 1e-2)
     while True:
-        dual = _Dual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
+        dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
         values, result = dual.solve(working, precision, qp_solver)
         n_solves += 1
         n_backend += result.solver != "active-set"
@@ -270,30 +206,30 @@ def solve_grouped_svm(
         scores = patterns.scores(solution.scores)
         working.margins = sign * (scores - scores[dual.chosen].mean() + result.y[0])
         # The gap is of second order in w: an inexact solution is made as good as it gets.
-        exact = result.residual <= _EXACT or precision <= _TIGHTEST
-        closed = solution.gap <= tol * solution.objective
-        done = (closed and exact) or n_solves >= _MOST_ROUNDS
+        exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
+        closed = solution.gap <= tol * max(solution.objective, scale)
+        done = (closed and exact) or n_solves >= _MAX_ROUNDS
         added = np.zeros(0, dtype=np.intp)
         if not closed:
             added = _violators(patterns, group, working)
-        if done or len(added) == 0 or n_solves < _PRUNED_ROUNDS:
+        if done or len(added) == 0 or n_solves < _ROUNDS_WITH_PRUNING:
             # What is far beyond its margin would only make the next problem larger.
-            far = (working.status == 0) & (working.margins > _FAR)
+            far = (working.status == 0) & (working.margins > _DROP_MARGIN)
             working.status[far] = -1
-        if done or (len(added) == 0 and precision <= _TIGHTEST):
+        if done or (len(added) == 0 and precision <= _MIN_TOL):
             working.precision = precision
             return solution
         working.status[added] = 1
         working.changed = len(added)
         if len(added) == 0:
-            precision = max(precision * 1e-2, _TIGHTEST)
+            precision = max(precision * 1e-2, _MIN_TOL)
             working.warm = False
 
 
 class _InnerProducts:
     """Inner products among a working set; what it shares with the one before is kept."""
 
-    def __init__(self, gram: Any, patterns: Patterns) -> None:
+    def __init__(self, gram: Gram, patterns: Patterns) -> None:
         self.gram = gram
         self.patterns = patterns
         self.chosen = np.zeros(0, dtype=np.intp)
@@ -315,7 +251,7 @@ class _InnerProducts:
         return matrix
 
 
-class _Dual:
+class _GroupedDual:
     """The dual problem over the working set, in units of the largest weight."""
 
     def __init__(
@@ -369,14 +305,14 @@ class _Dual:
         Its multiplier of the equality is the intercept for scores counted from the mean of the
         working set. How the patterns stand is noted in ``working``.
         """
-        guess = self._guess(working)
+        guess = self._active_set(working)
         result = None
-        if len(self.shared) == 0 and qp_solver is None and not working.stiff:
-            # Where much has changed the warm start rarely settles and libsvm is quicker: on Musk2
+        if len(self.shared) == 0 and qp_solver is None and not working.libsvm_failed:
+            # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
             # with an RBF kernel, trying it always costs about a quarter more.
-            near = working.changed <= max(20, _NEAR * len(self.chosen))
+            near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
             result = self._solve_alone(guess if near else None, precision)
-            working.stiff = result is None
+            working.libsvm_failed = result is None
         if result is None:
             result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)
         working.status[self.chosen] = np.where(
@@ -386,7 +322,7 @@ class _Dual:
         working.warm = True
         return np.maximum(result.x, 0.0) * self.scale, result
 
-    def _guess(self, working: WorkingSet) -> ActiveSet | None:
+    def _active_set(self, working: WorkingSet) -> ActiveSet | None:
         if not working.warm:
             return None
         status = working.status[self.chosen]
@@ -398,10 +334,11 @@ class _Dual:
     def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
         """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
         if guess is not None:
-            warm = refine_qp(self.qp, guess, "active-set")
+            warm = active_set_iterations(self.qp, guess, "active-set")
             if warm is not None and warm.residual <= precision:
                 return warm
-        machine = SVC(
+        # The limit is part of the plan: beyond it a QP backend takes over.
+        svm = LimitedSVC(
             kernel="precomputed",
             C=1.0,
             tol=1e4 * precision,
@@ -410,21 +347,18 @@ class _Dual:
         )
         plain = self.qp.P * self.sign
         plain *= self.sign[:, None]
-        with warnings.catch_warnings():
-            # The limit is part of the plan; a QP backend takes over.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            machine.fit(plain, self.sign, sample_weight=self.upper)
-        if machine.fit_status_ != 0 or (machine.n_iter_ >= machine.max_iter).any():
+        svm.fit(plain, self.sign, sample_weight=self.upper)
+        if svm.reached_limit_ or (svm.n_iter_ >= svm.max_iter).any():
             return None
         values = np.zeros(len(self.sign))
-        values[machine.support_] = np.abs(machine.dual_coef_[0])
-        rough = self.qp.measured(
-            values, machine.intercept_, None, self._bound_multipliers(values, machine), "libsvm"
+        values[svm.support_] = np.abs(svm.dual_coef_[0])
+        rough = self.qp.with_residuals(
+            values, svm.intercept_, None, self._bound_multipliers(values, svm), "libsvm"
         )
-        return sharpen_qp(self.qp, rough)
+        return polish(self.qp, rough)
 
-    def _bound_multipliers(self, values: np.ndarray, machine: SVC) -> np.ndarray:
-        gradient = self.qp.P @ values + self.qp.q + self.sign * machine.intercept_[0]
+    def _bound_multipliers(self, values: np.ndarray, svm: LimitedSVC) -> np.ndarray:
+        gradient = self.qp.P @ values + self.qp.q + self.sign * svm.intercept_[0]
         at_upper = values >= self.upper * (1 - 1e-12)
         return np.where(values <= 0, -gradient, np.where(at_upper, -gradient, 0.0))
 
@@ -435,7 +369,7 @@ def _libsvm_steps(n: int) -> int:
 
 
 def _certify(
-    gram: Any, patterns: Patterns, dual: _Dual, values: np.ndarray, working: WorkingSet
+    gram: Gram, patterns: Patterns, dual: _GroupedDual, values: np.ndarray, working: WorkingSet
 ) -> SVMSolution:
     """Primal and dual value of the whole problem at the dual variables of the working set."""
     signed = dual.sign * values
@@ -460,7 +394,7 @@ def _certify(
     )
 
 
-def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
+def _seeds(gram: Gram, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
     """Patterns to begin with: the hardest for the mean of the positive ones, some of each group."""
     positive = np.flatnonzero(sign > 0)
     rows, starts = patterns.expand(positive)
@@ -469,7 +403,7 @@ def _seeds(gram: Any, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
     lowest = segment_min(margins, patterns.group_offsets)
     if len(lowest) == len(margins):
         hardest = [
-            mine[np.argsort(margins[mine], kind="stable")[:_FIRST]]
+            mine[np.argsort(margins[mine], kind="stable")[:_N_SEEDS]]
             for mine in (positive, np.flatnonzero(sign < 0))
         ]
         return np.concatenate(hardest)
@@ -488,8 +422,8 @@ def _violators(patterns: Patterns, group: np.ndarray, working: WorkingSet) -> np
     found = np.flatnonzero(short > 0)
     found = found[np.argsort(-short[found], kind="stable")]
     if len(held) == len(short):
-        return found[: max(_FIRST, int(inside.sum()))]
+        return found[: max(_N_SEEDS, int(inside.sum()))]
     found = found[np.argsort(group[found], kind="stable")]
     starts = np.flatnonzero(np.r_[True, np.diff(group[found]) != 0])
     rank = np.arange(len(found)) - np.repeat(starts, np.diff(np.r_[starts, len(found)]))
-    return found[rank < _WORST]
+    return found[rank < _MAX_ADDED_PER_GROUP]

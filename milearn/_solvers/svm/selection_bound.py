@@ -15,20 +15,18 @@ Finding that selection is a hard problem itself, so a local search generates and
 What proves is this: *any* feasible (g, a) gives a bound once |W(h)|^2 <= U is known for all h,
 and scaling it by t in [0, 1] gives max_t t S - t^2 U / 2 with S = sum g + sum a > 0, which is
 above zero. U is the maximum itself where all selections can be counted, else the bound of
-:func:`largest_norm`. Neither the machine nor the search need be exact for the bound to hold.
+:func:`largest_norm`. Neither the SVM nor the search need be exact for the bound to hold.
 """
 
 from __future__ import annotations
 
 import itertools
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from ..._bags.segments import segment_index, segment_max, segment_mean
+from ...utils._sklearn import LimitedSVC
 from .guo_relaxation import RelaxationProblem
 
 __all__ = ["SelectionBound", "bound_selection", "largest_norm"]
@@ -41,16 +39,16 @@ _PATIENCE = 5
 
 @dataclass
 class SelectionBound:
-    """What the mixture of selections says.
+    """Lower bound and mixture of selections.
 
     Attributes
     ----------
     lower_bound : float
-        No selection and no machine has a lower objective.
+        No selection and no SVM has a lower objective.
     selections : ndarray of shape (n_selections, n_positive_bags)
         Rows of the instances, in the order of the relaxation (positive bags first).
-    shares : ndarray of shape (n_positive_instances,)
-        How much of the mixture selects each instance.
+    eta : ndarray of shape (n_positive_instances,)
+        Part of the mixture that selects each instance.
     exact : bool
         Whether U was the maximum itself where the bound was found.
     n_rounds : int
@@ -58,7 +56,7 @@ class SelectionBound:
 
     lower_bound: float
     selections: np.ndarray
-    shares: np.ndarray
+    eta: np.ndarray
     exact: bool
     n_rounds: int
 
@@ -80,23 +78,23 @@ def bound_selection(
         The first selection.
     max_rounds : int, default=30
     countable : int, default=20000
-        Most selections that are all looked at.
+        Maximum number of selections that are all looked at.
     """
     p = problem.n_positive
     Z, offsets = problem.features[:p], problem.bag_offsets
-    machine = _Machine(problem)
+    svm = _MixtureSVM(problem)
     pool, mixture = start[None], np.ones(1)
     best, exact, waited, rounds = 0.0, False, 0, 0
     for rounds in range(1, max_rounds + 1):  # noqa: B007
-        mixture, g, base, largest = machine.mix(pool, mixture)
+        mixture, g, base, largest = svm.mix(pool, mixture)
         step = g[segment_index(offsets)][:, None] * Z
         counted = _count(offsets, g, countable)
         if counted:
             top, found = _largest_of_all(step, base, offsets, g, start)
         else:
             top = largest_norm(step, base, offsets, mixture_of(pool, mixture, p))
-            found = _local_search(step, base, offsets, pool[np.argmax(machine.norms)])
-        total = machine.total
+            found = _local_search(step, base, offsets, pool[np.argmax(svm.norms)])
+        total = svm.total
         share = min(1.0, total / top) if top > 0 else 1.0
         bound = share * total - 0.5 * share**2 * top
         waited = 0 if bound > best * (1 + _NEAR) else waited + 1
@@ -112,18 +110,18 @@ def bound_selection(
     return SelectionBound(
         lower_bound=best,
         selections=pool,
-        shares=mixture_of(pool, mixture[: len(pool)], p),
+        eta=mixture_of(pool, mixture[: len(pool)], p),
         exact=exact,
         n_rounds=rounds,
     )
 
 
 def mixture_of(pool: np.ndarray, mixture: np.ndarray, n: int) -> np.ndarray:
-    """Share of each of n instances in a mixture of selections."""
+    """Part of a mixture of selections that selects each of n instances."""
     return np.bincount(pool.ravel(), np.repeat(mixture, pool.shape[1]), minlength=n)
 
 
-class _Machine:
+class _MixtureSVM:
     """Support vector machines under mixtures of selections."""
 
     def __init__(self, problem: RelaxationProblem) -> None:
@@ -141,7 +139,7 @@ class _Machine:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """Weights of the mixture, g, the sum over negative instances and the largest |W|^2.
 
-        Each machine is followed by the weights that are best for its w, |w_k| over their sum.
+        Each SVM is followed by the weights that are best for its w, |w_k| over their sum.
         """
         for _ in range(_MIXTURES):
             g, base = self._solve(pool, mixture)
@@ -164,13 +162,12 @@ class _Machine:
         )
         kernel[:n, n:] = np.tensordot(mixture, blocks, axes=1) @ self.N.T
         kernel[n:, :n] = kernel[:n, n:].T
-        machine = SVC(kernel="precomputed", C=1.0, tol=1e-4, max_iter=20 * len(self.signs) ** 2)
-        with warnings.catch_warnings():
-            # Multipliers of an unfinished machine are feasible too; the bound tells their worth.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            machine.fit(kernel, self.signs, sample_weight=self.costs)
+        # Multipliers of an unfinished SVM are feasible too; the bound tells their worth.
+        limit = 20 * len(self.signs) ** 2
+        svm = LimitedSVC(kernel="precomputed", C=1.0, tol=1e-4, max_iter=limit)
+        svm.fit(kernel, self.signs, sample_weight=self.costs)
         dual = np.zeros(len(self.signs))
-        dual[machine.support_] = np.abs(machine.dual_coef_[0])
+        dual[svm.support_] = np.abs(svm.dual_coef_[0])
         dual = np.minimum(dual, self.costs)
         g, a = dual[:n], dual[n:]
         # Feasible to the last digit: the larger side is scaled down to the other.
@@ -180,19 +177,17 @@ class _Machine:
         return g, a @ self.N
 
 
-def largest_norm(
-    step: np.ndarray, base: np.ndarray, offsets: np.ndarray, shares: np.ndarray
-) -> float:
-    """An upper bound of |sum_i step[h(i)] - base|^2 over all choices h of one row a bag.
+def largest_norm(step: np.ndarray, base: np.ndarray, offsets: np.ndarray, eta: np.ndarray) -> float:
+    """An upper bound of |sum_i step[h(i)] - base|^2 over all choices h of one row per bag.
 
     Rows are counted from a centre of their bag, s = m + d. The square is then
     |M|^2 + sum_i (2 M.d_i + |d_i|^2 + sum_{k != i} d_i.d_k) with M = sum_i m_i - base, and each bag
     may take the best row on the assumption that every other bag meets it as well as it can. Of
-    two centres, the mean and that of ``shares``, the better one counts.
+    two centres, the mean and that of ``eta``, the better one counts.
     """
     bag = segment_index(offsets)
     found = []
-    for weights in (None, shares):
+    for weights in (None, eta):
         if weights is None:
             centres = segment_mean(step, offsets)
         else:

@@ -12,6 +12,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.coerce import is_missing
+from ..._bags.segments import group_by_id
+from ..._bags.stack import first_conflict
 from .._errors import BagFileError
 
 # The optional contents of a data set, by the name under which the Bunch shows them.
@@ -93,15 +96,9 @@ def group_rows(
     name_bags : bool, default=True
         Whether the identifiers are names worth keeping.
     """
-    positions: dict[Any, int] = {}
-    codes = np.fromiter(
-        (positions.setdefault(key, len(positions)) for key in bag_ids), np.intp, len(bag_ids)
-    )
-    names = list(positions)
+    names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
         raise BagFileError(f"{path}: there is not a single instance in it; check the file.")
-    order = np.argsort(codes, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes, minlength=len(names)))])
     in_order = bool((order[1:] > order[:-1]).all())
     target = None
     fields: dict[str, Any] = {}
@@ -135,16 +132,17 @@ def _check_labels(
     names: list[Any],
     lines: Sequence[int] | None,
 ) -> None:
-    for row, code in enumerate(codes):
-        start = first[code]
-        if labels[row] != labels[start]:
-            place = [lines[i] if lines is not None else i + 1 for i in (start, row)]
-            kind = "line" if lines is not None else "instance"
-            raise BagFileError(
-                f"{path}: bag {str(names[code])!r} carries two labels, {str(labels[start])!r} "
-                f"({kind} {place[0]}) and {str(labels[row])!r} ({kind} {place[1]}); give every "
-                "instance of a bag the label of the bag."
-            )
+    conflict = first_conflict(labels, codes, first)
+    if conflict is None:
+        return
+    place = [lines[row] if lines is not None else row + 1 for row in conflict]
+    kind = "line" if lines is not None else "instance"
+    start, row = conflict
+    raise BagFileError(
+        f"{path}: bag {str(names[codes[row]])!r} carries two labels, {str(labels[start])!r} "
+        f"({kind} {place[0]}) and {str(labels[row])!r} ({kind} {place[1]}); give every "
+        "instance of a bag the label of the bag."
+    )
 
 
 def encode_labels(
@@ -154,9 +152,9 @@ def encode_labels(
 
     Whole numbers become int64 and other numbers float64, both without names. Anything else is a
     class name: the codes 0, 1, ... follow ``declared``, else the sorted names. A missing label
-    (None, an empty cell or ``?``) becomes NaN, which makes the labels float64.
+    (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
     """
-    missing = np.array([label is None or str(label).strip() in _MISSING for label in labels])
+    missing = np.array([is_missing(label) or str(label).strip() in _MISSING for label in labels])
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]
     numbers = _numbers(known)
     if numbers is not None and declared is not None and _numbers(declared) is None:

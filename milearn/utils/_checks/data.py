@@ -28,7 +28,7 @@ class Problem:
 
 
 def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
-    """Two dozen bags in which one instance tells the label, far from any boundary."""
+    """Two dozen bags whose label one instance, the witness, decides, far from any boundary."""
     rng = np.random.default_rng(7)
     n_bags = 24
     sizes = rng.integers(1, 5, size=n_bags) if size is None else np.full(n_bags, size)
@@ -37,12 +37,12 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
     # Entries that are zero make the sparse matrix sparse.
     instances[rng.random(instances.shape) < 0.2] = 0.0
     y = rng.permutation(np.arange(n_bags) % (3 if task == "multiclass" else 2))
-    told = offsets[:-1] + rng.integers(0, sizes)
+    witnesses = offsets[:-1] + rng.integers(0, sizes)
     if task == "multiclass":
         # Every class has its own sign: one that is all noise has no unique solution.
-        instances[told, y] += 3.0
+        instances[witnesses, y] += 3.0
     else:
-        instances[told[y == 1], 0] += 3.0
+        instances[witnesses[y == 1], 0] += 3.0
     bags = Bags(instances, offsets)
     if task == "regression":
         return bags, segment_max(instances @ np.array([1.0, 0.5, -0.5]), offsets)

@@ -10,7 +10,7 @@ import pytest
 
 from milearn._solvers.common import cutting_plane as _cutting_plane
 from milearn._solvers.common.cutting_plane import _Model, cutting_plane
-from milearn._solvers.common.qp import rough_qp, solve_qp
+from milearn._solvers.common.qp import solve_qp, solve_qp_fast
 
 
 class Risks:
@@ -157,9 +157,9 @@ def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypa
 
     def counted(*args, **named):
         calls.append(args)
-        return rough_qp(*args, **named)
+        return solve_qp_fast(*args, **named)
 
-    monkeypatch.setattr(_cutting_plane, "rough_qp", counted)
+    monkeypatch.setattr(_cutting_plane, "solve_qp_fast", counted)
     for seed in range(4):
         risks = Risks(seed, n_terms=50, dim=8, n_free=0)
         costs = np.array([1.0, 20.0])

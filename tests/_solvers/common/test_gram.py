@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,6 +13,11 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel, sigmoid_kernel
 
 from milearn._solvers.common.gram import KernelGram, LinearGram, clipped_gram
+from milearn._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
+
+
+def indefinite_kernel(left, right):
+    return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
 
 
 @pytest.fixture
@@ -90,14 +98,11 @@ def test_a_semidefinite_matrix_is_left_as_it_is(instances):
 
 
 def test_an_indefinite_matrix_loses_its_negative_part(instances):
-    def kernel(left, right):
-        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
-
-    matrix = kernel(instances, instances)
+    matrix = indefinite_kernel(instances, instances)
     values, vectors = np.linalg.eigh(matrix)
     assert values[0] < -1e-3
     nearest = (vectors * np.maximum(values, 0)) @ vectors.T
-    gram, share = clipped_gram(KernelGram(instances, kernel, 10**6))
+    gram, share = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
     assert share == pytest.approx(values[0] / np.abs(values).max())
     everything = (np.arange(40), None)
     assert gram.inner(everything, everything) == pytest.approx(nearest, abs=1e-9)
@@ -111,3 +116,95 @@ def test_an_indefinite_matrix_too_large_for_the_cache_says_so(instances):
     gram = KernelGram(instances, sigmoid_kernel, 8 * 40 * 10)
     with pytest.raises(MemoryError, match=r"needs its whole matrix of 40 x 40 numbers .* raise"):
         clipped_gram(gram)
+
+
+def test_threads_share_a_cache():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(400, 6))
+    matrix = rbf_kernel(X)
+    n_threads = 8
+
+    def slow_kernel(left, right):
+        # Long enough for another thread to come in between.
+        time.sleep(1e-3)
+        return rbf_kernel(left, right)
+
+    gram = KernelGram(X, slow_kernel, 10**8)
+    barrier = threading.Barrier(n_threads)
+
+    def ask(seed):
+        mine = np.random.default_rng(seed)
+        barrier.wait()
+        worst = 0.0
+        for _ in range(30):
+            rows = mine.integers(0, 400, size=7)
+            coef = mine.normal(size=7)
+            block = gram.inner((rows, None), (rows, None))
+            worst = max(worst, np.abs(block - matrix[np.ix_(rows, rows)]).max())
+            worst = max(worst, np.abs(gram.scores(rows, coef) - coef @ matrix[rows]).max())
+        return worst
+
+    with ThreadPoolExecutor(n_threads) as pool:
+        assert max(pool.map(ask, range(n_threads))) < 1e-12
+
+
+def test_a_share_has_a_cache_of_its_own(instances):
+    gram = KernelGram(instances, rbf_kernel, 8 * 40 * 40)
+    everything = (np.arange(40), None)
+    gram.inner(everything, everything)
+    share = gram.share_of(4)
+    assert share.capacity == 10
+    some = (np.array([0, 5]), None)
+    assert share.inner(some, some) == pytest.approx(gram.inner(some, some))
+    assert share._rows.nbytes == 10 * 8 * 40
+
+
+def test_what_has_no_cache_is_its_own_share(instances):
+    linear = LinearGram(instances)
+    assert linear.share_of(3) is linear
+    clipped, _ = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
+    assert clipped.share_of(3) is clipped
+
+
+def test_a_clipped_matrix_survives_a_pickle(instances):
+    gram, _ = clipped_gram(KernelGram(instances, indefinite_kernel, 10**6))
+    copy = pickle.loads(pickle.dumps(gram))
+    everything = (np.arange(40), None)
+    assert np.array_equal(copy.inner(everything, everything), gram.inner(everything, everything))
+
+
+def test_scores_do_not_depend_on_what_else_the_cache_holds(instances):
+    rows, coef = np.array([3, 8, 30]), np.array([0.3, -1.7, 2.9])
+    alone = KernelGram(instances, rbf_kernel, 10**6)
+    full = KernelGram(instances, rbf_kernel, 10**6)
+    first = alone.scores(rows, coef)
+    assert np.array_equal(full.scores(rows, coef), first)
+    everything = (np.arange(40), None)
+    full.inner(everything, everything)
+    assert np.array_equal(full.scores(rows, coef), first)
+
+
+@pytest.mark.parametrize("kind", ["linear", "rbf", "features", "linear_features"])
+def test_expansion_and_weights_reproduce_the_scores(instances, kind):
+    rows, coef = np.array([3, 8, 30]), np.array([0.3, -1.7, 2.9])
+    matrix = instances @ instances.T
+    if kind == "linear":
+        gram, vectors = LinearGram(instances), instances
+    elif kind == "linear_features":
+        gram, vectors = FeatureGram(instances, FeatureMap(5)), instances
+    else:
+        matrix = rbf_kernel(instances)
+        gram, vectors = KernelGram(instances, rbf_kernel, 10**6), None
+    if kind == "features":
+        chosen = choose_landmarks(instances, 12, np.random.RandomState(0))
+        landmarks = instances[chosen]
+        factor, _ = whitening(rbf_kernel(landmarks))
+        features = FeatureMap(factor.shape[1], rbf_kernel, landmarks, factor, chosen)
+        gram, vectors = FeatureGram(instances, features), features.transform(instances)
+    scores = gram.scores(rows, coef)
+    index, expansion = gram.expansion(rows, coef)
+    assert matrix[:, index] @ expansion == pytest.approx(scores, abs=1e-8)
+    if vectors is None:
+        assert gram.weights(rows, coef) is None
+    else:
+        assert vectors @ gram.weights(rows, coef) == pytest.approx(scores, abs=1e-8)

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import qpsolvers
 
+from milearn._solvers.common.active_set import active_set_iterations
 from milearn._solvers.common.qp import (
     ActiveSet,
     QPProblem,
     check_qp_solver,
-    refine_qp,
-    rough_qp,
     solve_qp,
+    solve_qp_fast,
 )
 from milearn.exceptions import SolverError
 
@@ -84,7 +84,7 @@ def test_residuals_are_those_of_the_optimality_conditions():
     gradient = gradient + problem.G.T @ result.z + problem.A.T @ result.y + result.z_box
     assert np.abs(gradient).max() == pytest.approx(result.dual_residual, abs=1e-12)
     # A point that is no solution shows in them.
-    wrong = problem.measured(x + 0.1, result.y, result.z, result.z_box, "none")
+    wrong = problem.with_residuals(x + 0.1, result.y, result.z, result.z_box, "none")
     assert wrong.primal_residual > 0.01
     assert wrong.dual_residual > 0.01
 
@@ -93,7 +93,7 @@ def test_a_wandering_active_set_gives_up():
     problem = random_problem(2)
     n, m = len(problem.q), len(problem.h)
     everything = ActiveSet(np.ones(n, bool), np.zeros(n, bool), np.ones(m, bool))
-    assert refine_qp(problem, everything, "none") is None
+    assert active_set_iterations(problem, everything, "none") is None
 
 
 def test_infeasible_problem_raises():
@@ -115,18 +115,18 @@ def test_a_problem_without_curvature_is_solved_without_a_warning():
     assert result.x[0] == pytest.approx(1.0)
     assert result.objective == pytest.approx(-1.0)
     free = ActiveSet(np.zeros(2, bool), np.zeros(2, bool), np.zeros(0, bool))
-    stepped = refine_qp(problem, free, "active-set")
+    stepped = active_set_iterations(problem, free, "active-set")
     assert stepped is None or np.isfinite(stepped.x).all()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rough_solution_is_near(seed):
     problem = random_problem(seed)
-    x = rough_qp(problem, tol=1e-8)
+    x = solve_qp_fast(problem, tol=1e-8)
     assert x == pytest.approx(solve_qp(problem).x, abs=1e-5)
 
 
 def test_a_rough_solution_of_a_problem_without_one_is_refused():
     box = QPProblem(np.eye(1), np.zeros(1), G=np.array([[1.0]]), h=np.array([-1.0]), lb=np.zeros(1))
     with pytest.raises(SolverError):
-        rough_qp(box)
+        solve_qp_fast(box)

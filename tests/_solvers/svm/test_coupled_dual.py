@@ -1,4 +1,4 @@
-"""One convex step of the coupled machine against a conic solver that sees the primal problem."""
+"""One convex step of the coupled SVM against a conic solver that sees the primal problem."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from milearn._kernels.bag import (
 )
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.svm.bag_gram import RowObjects, SetObjects
-from milearn._solvers.svm.coupled_dual import Coupling, solve_step
-from milearn._solvers.svm.losses import Hinge, Tube
+from milearn._solvers.svm.bag_gram import PrecomputedGram, SetKernelGram
+from milearn._solvers.svm.coupled_dual import solve_step
+from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
 
@@ -32,11 +32,11 @@ def problem(seed, n_bags=8, d=3, name="normalized_set"):
     if name == "minmax":
         own = minmax_vectors(X, np.arange(len(X) + 1))
         rows = np.concatenate([own, minmax_vectors(X, offsets)])
-        return RowObjects(LinearGram(rows), offsets), rows[len(X) :], own
+        return PrecomputedGram(LinearGram(rows), offsets), rows[len(X) :], own
     kernel, _ = instance_kernel("linear", gamma=1.0, degree=3, coef0=0.0)
     scales = bag_scales(name, X, offsets, kernel), instance_scales(name, X, kernel)
     bags = scales[0][:, None] * np.add.reduceat(X, offsets[:-1], axis=0)
-    return SetObjects(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
+    return SetKernelGram(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
 
 
 def losses(seed, n_bags, task):
@@ -47,25 +47,25 @@ def losses(seed, n_bags, task):
     return Tube(rng.normal(size=n_bags), weights, nu=float(rng.uniform(0.2, 0.9)))
 
 
-def random_shares(seed, offsets, kind):
+def random_subgradient(seed, offsets, kind):
     rng = np.random.default_rng(seed + 200)
-    shares = np.zeros(offsets[-1])
+    subgradient = np.zeros(offsets[-1])
     for a, b in itertools.pairwise(offsets):
         if kind == "mean":
-            shares[a:b] = 1.0 / (b - a)
+            subgradient[a:b] = 1.0 / (b - a)
         elif kind == "one":
-            shares[rng.integers(a, b)] = 1.0
+            subgradient[rng.integers(a, b)] = 1.0
         else:
-            shares[a:b] = rng.dirichlet(np.ones(b - a))
-    return shares
+            subgradient[a:b] = rng.dirichlet(np.ones(b - a))
+    return subgradient
 
 
-def oracle(bags, instances, offsets, shares, loss, coupling):
-    """The convex problem as it is written in the module, all rows in it."""
+def oracle(bags, instances, offsets, subgradient, loss, coupling):
+    """The convex problem as it is written in the module, all cuts in it."""
     f, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
     cost = 0.5 * cp.sum_squares(f)
     blocks = [slice(*pair) for pair in itertools.pairwise(offsets)]
-    mixed = [shares[part] @ instances[part] @ f for part in blocks]
+    mixed = [subgradient[part] @ instances[part] @ f for part in blocks]
     highest = [cp.max(instances[part] @ f) for part in blocks]
     if isinstance(loss, Tube):
         cost += loss.nu * loss.weights.sum() * width
@@ -89,18 +89,18 @@ def oracle(bags, instances, offsets, shares, loss, coupling):
     )
 
 
-@pytest.mark.parametrize("rows", ["lazy", "all"])
+@pytest.mark.parametrize("cuts", ["lazy", "all"])
 @pytest.mark.parametrize("kind", ["mean", "one", "mixed"])
 @pytest.mark.parametrize("loss_name", LOSSES)
 @pytest.mark.parametrize("task", ["hinge", "tube"])
 @pytest.mark.parametrize("seed", range(3))
-def test_equals_the_conic_solver(seed, task, loss_name, kind, rows):
+def test_equals_the_conic_solver(seed, task, loss_name, kind, cuts):
     objects, bags, instances = problem(seed)
     loss = losses(seed, len(bags), task)
     coupling = Coupling(loss_name, loss.weights * [0.1, 1.0, 10.0][seed], epsilon=0.05)
-    shares = random_shares(seed, objects.offsets, kind)
-    found = solve_step(objects, loss, coupling, shares, tol=1e-9, rows=rows)
-    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    subgradient = random_subgradient(seed, objects.offsets, kind)
+    found = solve_step(objects, loss, coupling, subgradient, tol=1e-9, cuts=cuts)
+    expected = oracle(bags, instances, objects.offsets, subgradient, loss, coupling)
     assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert abs(found.gap) <= 1e-8 * max(1.0, found.objective)
     f = found.of_bags @ bags + found.of_instances @ instances
@@ -109,16 +109,16 @@ def test_equals_the_conic_solver(seed, task, loss_name, kind, rows):
     assert found.norm2 == pytest.approx(f @ f, abs=1e-9)
 
 
-@pytest.mark.parametrize("rows", ["lazy", "all"])
+@pytest.mark.parametrize("cuts", ["lazy", "all"])
 @pytest.mark.parametrize("kind", ["mean", "one", "mixed"])
 @pytest.mark.parametrize("seed", range(4))
-def test_hard_maximum_in_regression(seed, kind, rows):
+def test_hard_maximum_in_regression(seed, kind, cuts):
     objects, bags, instances = problem(seed)
     loss = losses(seed, len(bags), "tube")
     coupling = Coupling("max", np.zeros(len(bags)))
-    shares = random_shares(seed, objects.offsets, kind)
-    found = solve_step(objects, loss, coupling, shares, tol=1e-9, rows=rows)
-    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    subgradient = random_subgradient(seed, objects.offsets, kind)
+    found = solve_step(objects, loss, coupling, subgradient, tol=1e-9, cuts=cuts)
+    expected = oracle(bags, instances, objects.offsets, subgradient, loss, coupling)
     assert found.objective == pytest.approx(expected, rel=1e-6, abs=1e-8)
     assert abs(found.gap) <= 1e-8 * max(1.0, found.objective)
 
@@ -129,9 +129,9 @@ def test_every_bag_kernel(name, task):
     objects, bags, instances = problem(5, name=name)
     loss = losses(5, len(bags), task)
     coupling = Coupling("l1", 0.5 * loss.weights)
-    shares = random_shares(5, objects.offsets, "mixed")
-    found = solve_step(objects, loss, coupling, shares, tol=1e-9)
-    expected = oracle(bags, instances, objects.offsets, shares, loss, coupling)
+    subgradient = random_subgradient(5, objects.offsets, "mixed")
+    found = solve_step(objects, loss, coupling, subgradient, tol=1e-9)
+    expected = oracle(bags, instances, objects.offsets, subgradient, loss, coupling)
     assert found.objective == pytest.approx(expected, rel=1e-6)
 
 
@@ -146,16 +146,16 @@ def test_larger_problems_close_their_gap(task, loss_name):
     X = rng.normal(size=(offsets[-1], 5))
     kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
     scales = bag_scales("normalized_set", X, offsets, kernel), np.ones(len(X))
-    objects = SetObjects(KernelGram(X, kernel, 2**27), offsets, *scales)
+    objects = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, *scales)
     loss = losses(0, 60, task)
     for strength in (0.01, 0.3, 10.0):
         coupling = Coupling(loss_name, strength * loss.weights, epsilon=0.02)
-        shares = random_shares(0, offsets, "one")
-        lazy = solve_step(objects, loss, coupling, shares, tol=1e-9)
-        every = solve_step(objects, loss, coupling, shares, tol=1e-9, rows="all")
+        subgradient = random_subgradient(0, offsets, "one")
+        lazy = solve_step(objects, loss, coupling, subgradient, tol=1e-9)
+        every = solve_step(objects, loss, coupling, subgradient, tol=1e-9, cuts="all")
         assert lazy.objective == pytest.approx(every.objective, rel=1e-8)
         assert 0 <= lazy.gap + 1e-9 <= 1e-8 * lazy.objective + 1e-9
-        assert lazy.n_rows < every.n_rows
+        assert lazy.n_cuts < every.n_cuts
 
 
 def test_losses_by_brute_force():

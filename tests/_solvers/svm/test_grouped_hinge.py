@@ -11,10 +11,10 @@ from sklearn.svm import SVC
 from milearn._solvers.common.gram import KernelGram, LinearGram
 from milearn._solvers.svm.grouped_hinge import (
     Patterns,
-    WorkingSet,
     optimal_intercept,
     solve_grouped_svm,
 )
+from milearn._solvers.svm.working_set import WorkingSet
 
 
 def random_patterns(seed, *, single, means, n_groups=14, d=4):
@@ -98,7 +98,7 @@ def test_a_start_whose_patterns_have_come_to_one_side():
     signs = np.where(np.arange(12) < 6, 1.0, -1.0)
     gram = LinearGram(X)
     patterns = Patterns(np.arange(12), None, groups, signs, costs)
-    start = WorkingSet.of_seeds(np.arange(3), signs, 12)
+    start = WorkingSet.from_patterns(np.arange(3), signs, 12)
     solution = solve_grouped_svm(gram, patterns, tol=1e-9, start=start)
     fresh = solve_grouped_svm(gram, patterns, tol=1e-9)
     assert solution.objective == pytest.approx(fresh.objective, rel=1e-8)
@@ -115,7 +115,7 @@ def test_an_ill_conditioned_problem_is_solved_without_libsvm(monkeypatch):
     instances, patterns, vectors = random_patterns(9, single=True, means=False, n_groups=60)
     monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
     solution = solve_grouped_svm(LinearGram(instances), patterns, tol=1e-9)
-    assert solution.working.stiff
+    assert solution.working.libsvm_failed
     assert solution.objective == pytest.approx(by_cvxpy(vectors, patterns, 1.0), rel=1e-6)
 
 

@@ -306,7 +306,7 @@ def test_components_do_not_depend_on_order_or_repetition():
 def test_too_large_a_kernel_matrix_is_refused_with_a_remedy():
     gram = KernelGram(np.zeros((100, 2)), rbf_kernel, 0)
     with pytest.raises(MemoryError, match=r"100 x 100 instances .* set n_components"):
-        kernel_features(gram, most_bytes=1000)
+        kernel_features(gram, max_bytes=1000)
 
 
 def test_a_constant_kernel_has_no_features():

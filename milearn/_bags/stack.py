@@ -1,0 +1,178 @@
+"""Stacking of blocks, tables and data frames into the flat matrix of a container."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .coerce import (
+    block_diagonal,
+    canonical_block,
+    frame_column,
+    frame_names,
+    is_missing,
+    same_label,
+    same_names,
+)
+from .segments import group_by_id
+
+__all__ = [
+    "first_conflict",
+    "frame_features",
+    "frame_labels",
+    "joined_parts",
+    "rows_by_bag",
+    "stack_blocks",
+    "stack_features",
+    "stack_matrices",
+]
+
+
+def stack_matrices(matrices: Sequence[Any]) -> Any:
+    """Rows of several matrices in one; CSR as soon as one of them is sparse."""
+    if any(sparse.issparse(matrix) for matrix in matrices):
+        return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
+    return np.concatenate(matrices, axis=0)
+
+
+def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | None]:
+    """The matrix of all blocks, the offsets of the bags, and the columns of data frames.
+
+    Raises
+    ------
+    ValueError
+        As :meth:`milearn.Bags.from_list` says.
+    """
+    arrays = []
+    columns: list[str] | None = None
+    for position, block in enumerate(blocks):
+        arrays.append(canonical_block(block, position))
+        names = frame_names(block)
+        if position == 0:
+            columns = names
+        elif names is not None and names != columns:
+            raise ValueError(
+                f"Bag {position} has other columns than bag 0: give all bags the same "
+                "columns in the same order."
+            )
+    if not arrays:
+        raise ValueError(
+            "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, "
+            "n_features)), [0]) for a container without bags."
+        )
+    widths = [array.shape[1] for array in arrays]
+    for position, width in enumerate(widths):
+        if width != widths[0]:
+            raise ValueError(
+                f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
+                "must have the same features."
+            )
+    offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
+    return stack_matrices(arrays), offsets, columns
+
+
+def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
+    """The arguments of a container that holds the bags of several ones in order."""
+    widths = [part.shape[1] for part in parts]
+    if len(set(widths)) > 1:
+        raise ValueError(
+            f"The parts have {widths} features: every part must have the same features."
+        )
+    names = parts[0].feature_names
+    return {
+        "instances": stack_matrices([part.instances for part in parts]),
+        "offsets": np.concatenate([[0], np.cumsum(np.concatenate([p.sizes for p in parts]))]),
+        "bag_graph": block_diagonal([p.bag_graph for p in parts], [len(p) for p in parts]),
+        "instance_graph": block_diagonal(
+            [part.instance_graph for part in parts], [part.n_instances for part in parts]
+        ),
+        "feature_names": names
+        if all(same_names(names, part.feature_names) for part in parts)
+        else None,
+    }
+
+
+def stack_features(matrices: Sequence[Any]) -> Any:
+    """Columns of several matrices in one; CSR as soon as one of them is sparse."""
+    if any(sparse.issparse(matrix) for matrix in matrices):
+        return sparse.hstack(matrices, format="csr")
+    return np.hstack(matrices)
+
+
+def rows_by_bag(matrix: Any, bag_ids: Iterable[Hashable]) -> tuple[Any, np.ndarray, list[Any]]:
+    """The matrix with the rows of each bag together, the offsets, and the identifiers."""
+    names, codes, order, offsets = group_by_id(bag_ids)
+    for position, key in enumerate(names):
+        if is_missing(key):
+            raise ValueError(
+                f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
+                "instance the identifier of its bag."
+            )
+    if len(codes) != matrix.shape[0]:
+        raise ValueError(
+            f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+            "identifier per instance."
+        )
+    in_order = np.array_equal(order, np.arange(len(order)))
+    return matrix if in_order else matrix[order], offsets, names
+
+
+def frame_features(
+    df: Any, bag: Any, label: Any, features: Sequence[Any] | None
+) -> tuple[np.ndarray, list[Any] | None]:
+    """The feature columns of a long data frame as a matrix, and their names if all are strings."""
+    columns = list(df.columns)
+    chosen = (
+        [name for name in columns if name != bag and name != label]
+        if features is None
+        else list(features)
+    )
+    for name in [bag] + ([] if label is None else [label]) + chosen:
+        if columns.count(name) != 1:
+            raise ValueError(
+                f"The frame has {columns.count(name) or 'no'} column"
+                f"{'s' if name in columns else ''} {name!r}: its columns are {columns}."
+            )
+    if not chosen:
+        raise ValueError("The frame has no feature columns: bags need at least one.")
+    values = np.column_stack([frame_column(df, name) for name in chosen])
+    return values, chosen if all(isinstance(name, str) for name in chosen) else None
+
+
+def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
+    """The label of each bag, which must be constant over the rows of the bag."""
+    labels = df[label].to_numpy()
+    names, codes, order, offsets = group_by_id(keys)
+    first = order[offsets[:-1]]
+    conflict = first_conflict(labels, codes, first)
+    if conflict is not None:
+        start, row = conflict
+        raise ValueError(
+            f"Bag {names[codes[row]]!r} has two labels ({labels[start]!s} and {labels[row]!s}): a "
+            "bag has one label."
+        )
+    return labels[first]
+
+
+def first_conflict(labels: Any, codes: np.ndarray, first: np.ndarray) -> tuple[int, int] | None:
+    """The first row whose label differs from that of its bag's first row; missing equals missing.
+
+    Parameters
+    ----------
+    labels : sequence of n_rows labels
+    codes : ndarray of shape (n_rows,)
+        Bag of each row.
+    first : ndarray of shape (n_bags,)
+        First row of each bag.
+
+    Returns
+    -------
+    (first row of the bag, row), or None without a conflict
+    """
+    for row, start in enumerate(first[codes].tolist()):
+        if not same_label(labels[row], labels[start]):
+            return start, row
+    return None

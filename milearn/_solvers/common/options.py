@@ -1,0 +1,34 @@
+"""Options that every iterative solver of the package understands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+__all__ = ["SolverOptions"]
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """When an outer iteration stops, who solves its programs, and who is told of its steps.
+
+    Attributes
+    ----------
+    tol : float
+        Relative decrease of the objective at which to stop.
+    max_iter : int
+        Maximum number of outer iterations.
+    qp_solver : str or None
+        Backend of qpsolvers; None stands for the default of the solver.
+    on_iteration : callable or None
+        Called with the number of the iteration and the objective; True asks to stop.
+    """
+
+    tol: float
+    max_iter: int
+    qp_solver: str | None = None
+    on_iteration: Callable[[int, float], bool] | None = None
+
+    def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
+        """The same options with another function that is told of the steps."""
+        return replace(self, on_iteration=on_iteration)

@@ -1,0 +1,88 @@
+"""mi-SVM: maximum-margin classification of instances whose labels are variables.
+
+mi-SVM (Andrews et al. 2003) gives every instance of a positive bag a label u_ij, at least one of
+them positive:
+
+    J(w, b) = min_u 1/2 |w|^2 + sum_{y_i>0} c_i sum_j [1 - u_ij f(x_ij)]_+
+              + sum_{y_i<0} c_i sum_j [1 + f(x_ij)]_+
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..._bags.segments import segment_index, segment_max
+from ..common.cccp import cccp
+from ..common.options import SolverOptions
+from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
+from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, WitnessRule, result_of_run
+from .problem import BinaryProblem, rounding_scale
+
+__all__ = ["best_labels", "solve_instance_labels"]
+
+
+def solve_instance_labels(
+    problem: BinaryProblem, start: np.ndarray | None, options: SolverOptions
+) -> MISVMResult:
+    """Minimise J.
+
+    Parameters
+    ----------
+    problem : BinaryProblem
+    start : ndarray of shape (n_instances,) or None
+        First labels of all instances, +1.0 or -1.0. None takes those that the SVM between the
+        means of the positive bags and the negative instances gives: with all instances of positive
+        bags positive, w = 0 can be a fixed point.
+    options : SolverOptions
+    """
+    offsets, signs = problem.offsets, problem.signs
+    n, costs = problem.n_instances, problem.instance_weights
+    rule = WitnessRule(problem)
+    n_solves = n_backend = 0
+
+    def step(labels: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
+        nonlocal n_solves, n_backend
+        solution = solve_grouped_svm(
+            problem.gram,
+            Patterns(np.arange(n), None, np.arange(n + 1), labels, costs),
+            tol=inner_tol,
+            qp_solver=options.qp_solver,
+            start=None if previous is None else previous.solution.working,
+        )
+        n_solves += solution.n_solves
+        n_backend += solution.n_backend
+        witnesses = rule.witnesses(solution.scores)
+        relabelled = best_labels(solution.scores + solution.intercept, offsets, signs, witnesses)
+        intercept = optimal_intercept(solution.scores, relabelled, costs)
+        hinge = np.maximum(0.0, 1.0 - relabelled * (solution.scores + intercept))
+        return MISVMPoint(
+            objective=0.5 * solution.norm2 + float(costs @ hinge),
+            dual_gap=solution.gap,
+            linearisation=best_labels(solution.scores + intercept, offsets, signs, witnesses),
+            intercept=intercept,
+            solution=solution,
+        )
+
+    first = start
+    if first is None:
+        means = WitnessLayout(problem, "instance").means()
+        svm = solve_grouped_svm(
+            problem.gram, means, tol=0.1 * options.tol, qp_solver=options.qp_solver
+        )
+        first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.witnesses(svm.scores))
+    run = cccp(step, first, options, 0.1 * options.tol)
+    return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
+
+
+def best_labels(
+    scores: np.ndarray, offsets: np.ndarray, signs: np.ndarray, witnesses: np.ndarray
+) -> np.ndarray:
+    """The labels of least loss: the sign of the score, at least one positive per positive bag.
+
+    ``witnesses`` are the rows of the highest instances of the positive bags.
+    """
+    positive = signs > 0
+    labels = np.where(positive[segment_index(offsets)] & (scores > 0), 1.0, -1.0)
+    without = segment_max(labels, offsets)[positive] < 0
+    labels[witnesses[without]] = 1.0
+    return labels

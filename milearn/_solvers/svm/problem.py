@@ -1,0 +1,65 @@
+"""Binary classification problem over bags, and the scale of its objective."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..._bags.segments import segment_index
+from ..common.gram import Gram
+
+__all__ = ["BinaryProblem", "rounding_scale"]
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be the rounding of a sum of losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)
+
+
+@dataclass(frozen=True)
+class BinaryProblem:
+    """Bags of two classes.
+
+    Attributes
+    ----------
+    gram : Gram
+        Inner products of the instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Bag i owns the instances ``offsets[i]:offsets[i + 1]``.
+    signs : ndarray of shape (n_bags,), +1.0 or -1.0
+    weights : ndarray of shape (n_bags,), above zero
+        What a unit of loss of each bag costs.
+    """
+
+    gram: Gram
+    offsets: np.ndarray
+    signs: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances in all bags."""
+        return int(self.offsets[-1])
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Numbers of the positive bags."""
+        return np.flatnonzero(self.signs > 0)
+
+    @property
+    def negative(self) -> np.ndarray:
+        """Numbers of the negative bags."""
+        return np.flatnonzero(self.signs < 0)
+
+    @property
+    def instance_weights(self) -> np.ndarray:
+        """Weight of each instance's bag, shape (n_instances,)."""
+        return np.asarray(self.weights[segment_index(self.offsets)])

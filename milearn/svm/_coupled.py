@@ -1,0 +1,295 @@
+"""Formulations in which bags and instances are points of one space (Cheung & Kwok 2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._kernels.bag import bag_scales, instance_scales
+from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.options import SolverOptions
+from .._solvers.svm.bag_features import BagFeatures, feature_bytes
+from .._solvers.svm.bag_gram import BagGram, PrecomputedGram, SetKernelGram, exact_bytes
+from .._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled
+from .._solvers.svm.coupled_primal import solve_coupled_primal
+from .._solvers.svm.losses import Coupling, Hinge, Tube
+from ._formulations import (
+    Formulation,
+    Report,
+    Stored,
+    TrainingBags,
+    kernel_features,
+    stored_features,
+    stored_support,
+)
+from ._functions import (
+    BagFunction,
+    InstanceFunction,
+    MinMaxFunction,
+    SetKernelFunction,
+    object_rows,
+)
+from ._kernel import Kernel, training_gram
+
+__all__ = ["CoupledSettings", "couple"]
+
+# Relative gap of a convex step over explicit features: a cutting plane method has few digits.
+_PRIMAL_TOL = 1e-6
+
+
+@dataclass(frozen=True)
+class CoupledSettings:
+    """Parameters of an estimator that name the formulation.
+
+    Attributes
+    ----------
+    bag_kernel, loss : str
+    coupling, epsilon : float
+    n_components : int or None
+    cache_bytes : float
+        Memory for kernel values of a fit.
+    init : str or array-like
+    n_init : int
+    """
+
+    bag_kernel: str
+    loss: str
+    coupling: float
+    epsilon: float
+    n_components: int | None
+    cache_bytes: float
+    init: Any
+    n_init: int
+
+    @classmethod
+    def of(cls, estimator: Any) -> CoupledSettings:
+        """The settings of an estimator with the parameters of these names."""
+        return cls(
+            bag_kernel=estimator.bag_kernel,
+            loss=estimator.loss,
+            coupling=estimator.coupling,
+            epsilon=estimator.epsilon,
+            n_components=estimator.n_components,
+            cache_bytes=estimator.cache_size * 2**20,
+            init=estimator.init,
+            n_init=estimator.n_init,
+        )
+
+    @property
+    def hard(self) -> bool:
+        """Whether a bag's score is its highest instance's, so that there are no bag objects."""
+        return self.loss == "max"
+
+    @property
+    def minmax(self) -> bool:
+        """Whether bags and instances are rows of minima and maxima."""
+        return self.bag_kernel == "minmax" and not self.hard
+
+
+def couple(
+    training: TrainingBags,
+    kernel: Kernel,
+    settings: CoupledSettings,
+    options: SolverOptions,
+    rng: np.random.RandomState,
+    n_workers: int = 1,
+) -> Formulation:
+    """The formulation for the bags of a fit, after a look at the memory that it needs.
+
+    Raises
+    ------
+    MemoryError
+        Where kernel values or explicit features do not fit into ``cache_size``.
+    """
+    n_bags, n_instances = len(training.used), int(training.offsets[-1])
+    needed, room = exact_bytes(n_bags, n_instances), settings.cache_bytes
+    if settings.n_components is not None or (kernel.linear and needed > room):
+        features = _bag_features(training, kernel, settings, rng)
+        return CoupledPrimal(training, kernel, settings, options, features)
+    if needed > room:
+        raise MemoryError(
+            f"The kernel values of {n_bags} bags with {n_instances} instances take "
+            f"{needed / 2**20:.0f} MiB and cache_size={room / 2**20:g} MiB: raise "
+            "cache_size, or give n_components= (300, say) for an approximation that needs no "
+            "kernel matrix."
+        )
+    gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
+    return CoupledDual(training, kernel, settings, options, gram)
+
+
+def _bag_gram(
+    training: TrainingBags,
+    kernel: Kernel,
+    settings: CoupledSettings,
+    cache_bytes: float,
+    n_workers: int,
+) -> BagGram:
+    instances, offsets = training.instances, training.offsets
+    if settings.minmax:
+        rows = np.concatenate(object_rows(instances, offsets))
+        # Rows of instances are asked for one by one; those of bags are made here.
+        gram = training_gram(rows, kernel, settings.cache_bytes)
+        return PrecomputedGram(gram.share_of(n_workers), offsets)
+    gram = training_gram(instances, kernel, cache_bytes).share_of(n_workers)
+    return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
+
+
+def _scales(
+    training: TrainingBags, kernel: Kernel, settings: CoupledSettings
+) -> tuple[np.ndarray, np.ndarray]:
+    """Scales of bags and of instances in the feature space."""
+    instances, offsets = training.instances, training.offsets
+    if settings.hard or settings.minmax:
+        return np.ones(len(offsets) - 1), np.ones(int(offsets[-1]))
+    return (
+        bag_scales(settings.bag_kernel, instances, offsets, kernel.values),
+        instance_scales(settings.bag_kernel, instances, kernel.values),
+    )
+
+
+def _bag_features(
+    training: TrainingBags,
+    kernel: Kernel,
+    settings: CoupledSettings,
+    rng: np.random.RandomState,
+) -> BagFeatures:
+    whole, rows = None, training.instances
+    if settings.minmax:
+        rows, whole = object_rows(training.instances, training.offsets)
+    candidates = rows if whole is None else np.concatenate([rows, whole])
+    n_bags, dim = len(training.used), rows.shape[1]
+    if not kernel.linear and settings.n_components is not None:
+        dim = min(settings.n_components, candidates.shape[0])
+    needed = feature_bytes(rows, n_bags, dim)
+    if needed > settings.cache_bytes:
+        remedy = "" if kernel.linear else ", or lower n_components"
+        raise MemoryError(
+            f"The explicit features of {n_bags} bags, {dim} each, take up to "
+            f"{needed / 2**20:.0f} MiB and cache_size={settings.cache_bytes / 2**20:g} MiB: raise "
+            f"cache_size{remedy}."
+        )
+    features = kernel_features(candidates, kernel, settings.n_components, rng)
+    scales = _scales(training, kernel, settings)
+    return BagFeatures(features, rows, training.offsets, *scales, whole)
+
+
+@dataclass(frozen=True)
+class _Coupled:
+    """Base of the two formulations: starts, and the function of an expansion."""
+
+    training: TrainingBags
+    kernel: Kernel
+    settings: CoupledSettings
+    options: SolverOptions
+
+    @property
+    def bag_score_is_max(self) -> bool:
+        """Whether the estimator takes the highest score of the instances."""
+        return self.settings.hard
+
+    def coupling(self, loss: Hinge | Tube) -> Coupling:
+        """How the score of a bag is tied to its highest instance score."""
+        settings = self.settings
+        return Coupling(settings.loss, settings.coupling * loss.weights, settings.epsilon)
+
+    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        offsets, init = self.training.offsets, self.settings.init
+
+        def of_rows(rows: np.ndarray) -> np.ndarray:
+            subgradient = np.zeros(offsets[-1])
+            subgradient[rows] = 1.0
+            return subgradient
+
+        def drawn() -> np.ndarray:
+            return of_rows(offsets[:-1] + rng.randint(0, np.diff(offsets)))
+
+        if not isinstance(init, str):
+            starts: list[np.ndarray | None] = [of_rows(self.training.given_witnesses(init))]
+        elif init == "random":
+            starts = [drawn()]
+        else:
+            mean = init == "mean" or self.settings.hard
+            starts = [equal_subgradient(offsets) if mean else None]
+        return starts + [drawn() for _ in range(self.settings.n_init - 1)]
+
+    def numbers(self) -> np.ndarray:
+        """Rows of the objects as the user knows them: bags follow all instances."""
+        training = self.training
+        if not self.settings.minmax:
+            return training.rows
+        return np.concatenate([training.rows, training.bags.n_instances + training.used])
+
+    def with_scales(
+        self, stored: Stored, results: Sequence[Any], sign: int
+    ) -> tuple[BagFunction, dict[str, Any]]:
+        """The function on two levels, with the intercepts of the results."""
+        expansion, attributes = stored
+        intercept = sign * np.array([result.intercept for result in results])
+        function: BagFunction
+        if self.settings.hard:
+            function = InstanceFunction(expansion, intercept)
+        elif self.settings.minmax:
+            function = MinMaxFunction(expansion, intercept)
+        else:
+            function = SetKernelFunction(
+                expansion, intercept, self.kernel.values, self.settings.bag_kernel
+            )
+        return function, {**attributes, "intercept_": intercept}
+
+
+@dataclass(frozen=True)
+class CoupledDual(_Coupled):
+    """Over kernel values, in the dual."""
+
+    gram: BagGram
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return self.options.tol
+
+    def solve(
+        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
+    ) -> CCCPSolution:
+        options = self.options.watched_by(on_iteration)
+        return solve_coupled(self.gram, loss, self.coupling(loss), start, options)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        coef = np.stack(
+            [sign * self.gram.expansion(result.of_bags, result.of_instances) for result in results]
+        )
+        training = self.training
+        vectors = training.instances
+        if self.settings.minmax:
+            vectors = np.concatenate(object_rows(training.instances, training.offsets))
+        stored = stored_support(coef, vectors, self.numbers(), self.kernel)
+        return self.with_scales(stored, results, sign)
+
+
+@dataclass(frozen=True)
+class CoupledPrimal(_Coupled):
+    """Over explicit features, in the primal by cutting planes."""
+
+    features: BagFeatures
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.options.tol, _PRIMAL_TOL)
+
+    def solve(
+        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
+    ) -> CCCPSolution:
+        options = self.options.watched_by(on_iteration)
+        inner_tol = max(0.1 * options.tol, _PRIMAL_TOL)
+        return solve_coupled_primal(
+            self.features, loss, self.coupling(loss), start, options, inner_tol
+        )
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        weights = sign * np.stack([result.w for result in results])
+        stored = stored_features(weights, self.features.features, self.numbers())
+        return self.with_scales(stored, results, sign)

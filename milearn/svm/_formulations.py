@@ -1,0 +1,292 @@
+"""Formulations whose bag score is the highest instance score, between estimators and solvers.
+
+A formulation is made for the bags of one fit. It names the starts of a problem, solves it, and
+turns what solvers found into a function and its fitted attributes. Those whose bags have scores of
+their own are in :mod:`._coupled`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .._bags import Bags
+from .._bags.segments import gather_rows
+from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.gram import Gram
+from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
+from .._solvers.common.options import SolverOptions
+from .._solvers.svm.losses import Hinge
+from .._solvers.svm.mi_svm import solve_mi_svm
+from .._solvers.svm.mi_svm_labels import solve_instance_labels
+from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.selection import SelectionSettings, solve_selection
+from ._functions import (
+    BagFunction,
+    Expansion,
+    InstanceFunction,
+    KernelExpansion,
+    LinearExpansion,
+)
+from ._kernel import Kernel, warn_of_indefinite
+
+__all__ = [
+    "Formulation",
+    "HardMaximum",
+    "HardMaximumOfFeatures",
+    "InstanceLabels",
+    "Selection",
+    "TrainingBags",
+    "kernel_features",
+    "stored_features",
+]
+
+Report = Callable[[int, float], bool]
+
+
+@dataclass(frozen=True)
+class TrainingBags:
+    """The bags that take part in a fit.
+
+    Attributes
+    ----------
+    bags : Bags
+        All that were given.
+    used : ndarray of int, positions of those that take part: their weight is above zero
+    rows : ndarray of int, their instances
+    instances : ndarray or CSR, those instances
+    offsets : ndarray, of the used bags in ``instances``
+    """
+
+    bags: Bags
+    used: np.ndarray
+    rows: np.ndarray
+    instances: Any
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
+        """Select the bags at the positions ``used``."""
+        rows, offsets = gather_rows(bags.offsets, used)
+        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
+        return cls(bags, used, rows, instances, offsets)
+
+    def given_witnesses(self, init: Any) -> np.ndarray:
+        """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
+        rows = np.asarray(init)
+        offsets = self.bags.offsets
+        if rows.shape != (len(self.bags),) or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"init has shape {rows.shape} and type {rows.dtype}: give {len(self.bags)} "
+                "integers, one row of X.instances per bag."
+            )
+        outside = (rows < offsets[:-1]) | (rows >= offsets[1:])
+        if outside.any():
+            bag = int(np.argmax(outside))
+            raise ValueError(
+                f"init[{bag}] = {rows[bag]} is not a row of bag {bag}: its rows are "
+                f"{offsets[bag]} to {offsets[bag + 1] - 1}."
+            )
+        return self.offsets[:-1] + rows[self.used] - offsets[self.used]
+
+
+class Formulation(Protocol):
+    """One fit's problem: starts, solution, function."""
+
+    bag_score_is_max: bool
+    gap_tol: float
+
+    def starts(self, loss: Any, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        """First linearisations, one per start; None leaves the first to the solver."""
+        ...
+
+    def solve(self, loss: Any, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        """A local minimum of the problem with this loss, from this start."""
+        ...
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        """The function of the results times ``sign``, and its fitted attributes."""
+        ...
+
+
+@dataclass(frozen=True)
+class HardMaximum:
+    """MI-SVM over the Gram matrix of the instances.
+
+    Attributes
+    ----------
+    training : TrainingBags
+    kernel : Kernel
+    gram : Gram, of the training instances
+    options : SolverOptions
+    slack : {"bag", "instance"}
+    init : str or array-like
+    n_init : int
+    """
+
+    training: TrainingBags
+    kernel: Kernel
+    gram: Gram
+    options: SolverOptions
+    slack: str = "bag"
+    init: Any = "auto"
+    n_init: int = 1
+
+    bag_score_is_max = True
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return self.options.tol
+
+    def problem(self, loss: Hinge) -> BinaryProblem:
+        return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
+
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        offsets, positive = self.training.offsets, loss.signs > 0
+        first, sizes = offsets[:-1][positive], np.diff(offsets)[positive]
+
+        def drawn() -> np.ndarray:
+            return first + rng.randint(0, sizes)
+
+        if not isinstance(self.init, str):
+            starts: list[np.ndarray | None] = [self.training.given_witnesses(self.init)[positive]]
+        else:
+            starts = [drawn() if self.init == "random" else None]
+        return starts + [drawn() for _ in range(self.n_init - 1)]
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        options = self.options.watched_by(on_iteration)
+        return solve_mi_svm(self.problem(loss), self.slack, start, options)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
+        dense = np.stack(
+            [np.bincount(index, weights=coef, minlength=self.gram.n) for index, coef in expansions]
+        )
+        stored = stored_support(
+            sign * dense, self.training.instances, self.training.rows, self.kernel
+        )
+        return with_intercepts(stored, results, sign)
+
+
+@dataclass(frozen=True)
+class HardMaximumOfFeatures(HardMaximum):
+    """MI-SVM over explicit features of a kernel; ``gram`` is a :class:`FeatureGram`."""
+
+    gram: FeatureGram
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        weights = np.stack([self.gram.weights(result.rows, result.coef) for result in results])
+        stored = stored_features(sign * weights, self.gram.features, self.training.rows)
+        return with_intercepts(stored, results, sign)
+
+
+@dataclass(frozen=True)
+class InstanceLabels(HardMaximum):
+    """mi-SVM: latent labels of the instances of positive bags."""
+
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        offsets = self.training.offsets
+        sizes = np.diff(offsets)
+
+        def drawn() -> np.ndarray:
+            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+            # At least one positive in a positive bag, none in a negative one.
+            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+            labels[np.repeat(loss.signs < 0, sizes)] = -1.0
+            return labels
+
+        if self.init == "random":
+            starts: list[np.ndarray | None] = [drawn()]
+        else:
+            starts = [None if self.init == "mean" else np.repeat(loss.signs, sizes)]
+        return starts + [drawn() for _ in range(self.n_init - 1)]
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        return solve_instance_labels(
+            self.problem(loss), start, self.options.watched_by(on_iteration)
+        )
+
+
+@dataclass(frozen=True)
+class Selection(HardMaximum):
+    """Guo's selection of one instance of each positive bag."""
+
+    settings: SelectionSettings | None = None
+
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        return [None]
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        assert self.settings is not None
+        return solve_selection(
+            self.problem(loss), self.settings, self.options.watched_by(on_iteration)
+        )
+
+
+# -- explicit features and stored attributes -------------------------------------------------------
+
+
+def kernel_features(
+    rows: Any, kernel: Kernel, n_components: int | None, rng: np.random.RandomState
+) -> FeatureMap:
+    """Explicit features of a kernel by landmarks; those of the linear kernel are the rows."""
+    if kernel.linear:
+        return FeatureMap(rows.shape[1])
+    assert n_components is not None
+    chosen = choose_landmarks(rows, n_components, rng)
+    landmarks = rows[chosen]
+    matrix = np.asarray(kernel.values(landmarks, landmarks), dtype=np.float64)
+    factor, smallest = whitening(matrix)
+    if smallest < -1e-10:
+        warn_of_indefinite(smallest, "landmarks")
+    return FeatureMap(factor.shape[1], kernel.values, landmarks, factor, chosen)
+
+
+Stored = tuple[Expansion, dict[str, Any]]
+
+
+def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
+    """A function over kernel values of ``vectors``, (k, n_vectors), and what is stored of it.
+
+    ``numbers`` are the rows of the vectors as the user knows them.
+    """
+    support = np.flatnonzero(coef.any(axis=0))
+    attributes: dict[str, Any] = {
+        "dual_coef_": coef[:, support],
+        "support_": numbers[support],
+        "support_vectors_": vectors[support],
+    }
+    if kernel.linear:
+        weights = np.asarray((attributes["support_vectors_"].T @ attributes["dual_coef_"].T).T)
+        return LinearExpansion(weights), {**attributes, "coef_": weights}
+    expansion = KernelExpansion(
+        kernel.values, attributes["support_vectors_"], attributes["dual_coef_"]
+    )
+    return expansion, attributes
+
+
+def stored_features(weights: np.ndarray, features: FeatureMap, numbers: np.ndarray) -> Stored:
+    """A function given by weights of explicit features, (k, dim), and what is stored of it."""
+    if features.kernel is None:
+        return LinearExpansion(weights), {"coef_": weights}
+    coef = weights @ features.factor.T
+    attributes = {
+        "dual_coef_": coef,
+        "support_": numbers[features.chosen],
+        "support_vectors_": features.landmarks,
+    }
+    return KernelExpansion(features.kernel, features.landmarks, coef), attributes
+
+
+def with_intercepts(
+    stored: Stored, results: Sequence[Any], sign: int
+) -> tuple[BagFunction, dict[str, Any]]:
+    """A function of instances with the intercepts of the results."""
+    expansion, attributes = stored
+    intercept = sign * np.array([result.intercept for result in results])
+    return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}

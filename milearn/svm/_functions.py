@@ -1,0 +1,135 @@
+"""Fitted functions: scores of instances and bags.
+
+A function holds everything that prediction needs, so that parameters of the estimator that are
+changed after the fit change nothing. With k problems (one, or one per class) scores have k columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from .._bags import Bags
+from .._bags.segments import segment_sum
+from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
+from .._solvers.common.gram import BLOCK_BYTES
+
+__all__ = [
+    "BagFunction",
+    "Expansion",
+    "InstanceFunction",
+    "KernelExpansion",
+    "LinearExpansion",
+    "MinMaxFunction",
+    "SetKernelFunction",
+    "object_rows",
+]
+
+
+class Expansion(Protocol):
+    """Values of k functions without intercepts, at rows as the kernel takes them."""
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        """Values of shape (n_rows, k)."""
+        ...
+
+
+class BagFunction(Protocol):
+    """Scores, with the intercepts."""
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_instances, k)."""
+        ...
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_bags, k) where they are not the highest of the instances."""
+        ...
+
+
+@dataclass(frozen=True)
+class LinearExpansion:
+    """Inner products with weight vectors, the rows of ``coef`` of shape (k, n_columns)."""
+
+    coef: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        product = rows @ self.coef.T
+        return product.toarray() if sparse.issparse(product) else np.asarray(product)
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """Sums over support vectors: ``coef`` has shape (k, n_support)."""
+
+    kernel: Callable[[Any, Any], np.ndarray]
+    vectors: Any
+    coef: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        n_support = self.vectors.shape[0]
+        if n_support == 0:
+            return np.zeros((rows.shape[0], len(self.coef)))
+        step = max(1, BLOCK_BYTES // (8 * n_support))
+        blocks = [
+            self.kernel(rows[first : first + step], self.vectors) @ self.coef.T
+            for first in range(0, rows.shape[0], step)
+        ]
+        return np.concatenate(blocks)
+
+
+@dataclass(frozen=True)
+class InstanceFunction:
+    """A function of instances; a bag scores as its highest instance does."""
+
+    expansion: Expansion
+    intercept: np.ndarray
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        return self.expansion(bags.instances) + self.intercept
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        raise AssertionError("the estimator takes the highest score of the instances")
+
+
+@dataclass(frozen=True)
+class SetKernelFunction:
+    """A function in the space of a set kernel: a bag is the scaled sum of its instances."""
+
+    expansion: Expansion
+    intercept: np.ndarray
+    kernel: Callable[[Any, Any], np.ndarray]
+    bag_kernel: str
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        scale = instance_scales(self.bag_kernel, bags.instances, self.kernel)
+        return self.expansion(bags.instances) * scale[:, None] + self.intercept
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        scale = bag_scales(self.bag_kernel, bags.instances, bags.offsets, self.kernel)
+        sums = segment_sum(self.expansion(bags.instances), bags.offsets)
+        return sums * scale[:, None] + self.intercept
+
+
+@dataclass(frozen=True)
+class MinMaxFunction:
+    """A function of rows of minima and maxima, for bags and instances alike."""
+
+    expansion: Expansion
+    intercept: np.ndarray
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        own = minmax_vectors(bags.instances, np.arange(bags.n_instances + 1))
+        return self.expansion(own) + self.intercept
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        return self.expansion(minmax_vectors(bags.instances, bags.offsets)) + self.intercept
+
+
+def object_rows(instances: Any, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minima and maxima of each instance (which are itself, twice) and of each bag."""
+    own = minmax_vectors(instances, np.arange(instances.shape[0] + 1))
+    return own, minmax_vectors(instances, offsets)

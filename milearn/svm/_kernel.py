@@ -1,0 +1,71 @@
+"""The kernel of a fit, and kernel values between its training instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._kernels.instance import instance_kernel, resolve_gamma
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
+from ..utils._warn import warn_user
+
+__all__ = ["Kernel", "training_gram", "warn_of_indefinite"]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel between instances with all its parameters resolved.
+
+    Attributes
+    ----------
+    name : str or callable
+    gamma : float
+    values : callable
+        Takes two matrices and returns the matrix of shape (n_left, n_right).
+    semidefinite : bool
+        Whether the kernel is known to be positive semidefinite.
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float
+    values: Callable[[Any, Any], np.ndarray]
+    semidefinite: bool
+
+    @classmethod
+    def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
+        """The kernel that an estimator's parameters name, for instances with their weights."""
+        gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
+        values, semidefinite = instance_kernel(
+            estimator.kernel, gamma=gamma, degree=estimator.degree, coef0=estimator.coef0
+        )
+        return cls(estimator.kernel, gamma, values, semidefinite)
+
+    @property
+    def linear(self) -> bool:
+        """Whether values are plain inner products of instances."""
+        return bool(self.name == "linear")
+
+
+def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
+    """Inner products of training rows; an indefinite kernel loses its negative part and warns."""
+    if kernel.linear:
+        return LinearGram(rows)
+    gram = KernelGram(rows, kernel.values, int(cache_bytes))
+    if kernel.semidefinite:
+        return gram
+    clipped, smallest = clipped_gram(gram)
+    if smallest < 0:
+        warn_of_indefinite(smallest, "training instances")
+    return clipped
+
+
+def warn_of_indefinite(smallest: float, rows: str) -> None:
+    """Warn that a kernel matrix has a negative eigenvalue, given as a share of the largest."""
+    warn_user(
+        f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
+        f"{smallest:.1e} of the largest): its negative part was dropped.",
+        UserWarning,
+    )

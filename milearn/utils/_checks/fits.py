@@ -1,0 +1,206 @@
+"""Checks of the life of an estimator: clone, fit, fit again, refused fit, changed parameters."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_clusterer
+from sklearn.utils import get_tags
+
+from ..._bags import Bags
+from .data import PROBLEMS, Problem
+from .registry import always, bag_check, both, predicts
+from .tools import (
+    SAME,
+    accepts,
+    assert_close,
+    duplicate,
+    ensure,
+    fit_outputs,
+    fitted_on,
+    fresh,
+    outputs_of,
+    reference,
+    refuses,
+)
+
+__all__ = [
+    "SWITCHES",
+    "check_clone",
+    "check_fit_again",
+    "check_parameters_after_fit",
+    "check_refit_with_other_settings",
+    "check_refused_refit",
+]
+
+# Pairs of settings of which one fits what the other does not: a refit has to remove it. The small
+# numbers keep the fits small.
+SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
+    ({"kernel": "linear"}, {"kernel": "rbf"}),
+    ({"n_components": None}, {"n_components": 20}),
+    ({"loss": "l1"}, {"loss": "max"}),
+    ({"bag_kernel": "set"}, {"bag_kernel": "minmax"}),
+    ({"relaxation": "guo"}, {"relaxation": "tight"}),
+    ({"polish": False}, {"polish": True}),
+    ({"graph": "auto"}, {"graph": "knn"}),
+    ({"learner": "stump"}, {"learner": "rbf", "n_centers": 10, "max_learners": 20}),
+    ({"metric": "min"}, {"metric": "max"}),
+    ({"pooling": "max"}, {"pooling": "mean"}),
+    ({"n_clusters": 2}, {"n_clusters": 3}),
+    ({"balance": None}, {"balance": 1.0}),
+    ({"statistics": ("min",)}, {"statistics": ("mean", "count")}),
+)
+
+# Values for parameters that a prediction might read: the fit has settled what they mean.
+CHANGES: dict[str, tuple[Any, ...]] = {
+    "kernel": ("linear", "rbf"),
+    "gamma": (0.01, 0.5),
+    "degree": (2, 3),
+    "coef0": (0.0, 1.0),
+    "C": (0.01, 1.0),
+    "loss": ("l1", "max"),
+    "bag_kernel": ("set", "minmax"),
+    "coupling": (0.0, 0.5),
+    "n_components": (None, 5),
+    "relaxation": ("guo", "tight"),
+    "graph": ("auto", "knn"),
+    "learner": ("stump", "rbf"),
+    "metric": ("min", "max"),
+    "pooling": ("max", "mean"),
+    "n_clusters": (2, 3),
+    "statistics": (("min",), ("mean", "count")),
+    "fit_intercept": (True, False),
+    "pos_label": (0,),
+    "class_weight": (None, "balanced"),
+    "sparse_output": (True, False),
+}
+
+
+def _attributes(estimator: Any) -> set[str]:
+    return set(vars(estimator))
+
+
+def _fit(estimator: Any, X: Any, y: Any) -> Any:
+    return estimator.fit(X) if y is None else estimator.fit(X, y)
+
+
+def _assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
+    """A second fit must leave the attributes and the outputs of a first one."""
+    left, right = _attributes(once), _attributes(refitted)
+    ensure(
+        left == right,
+        f"{what}: the attributes {sorted(right - left)} are left over and {sorted(left - right)} "
+        "are missing",
+    )
+    assert_close(fit_outputs(once, X), fit_outputs(refitted, X), SAME, what)
+
+
+@bag_check("dense", applies=always)
+def check_clone(estimator: Any, problem: Problem) -> None:
+    """A clone of a fitted estimator has its parameters and is not fitted."""
+    fitted, _ = reference(estimator, problem)
+    again = clone(fitted)
+    ensure(repr(again) == repr(fitted), f"the clone is {again!r} instead of {fitted!r}")
+    learned = [name for name in vars(again) if name.endswith("_") and not name.startswith("_")]
+    ensure(not learned, f"the clone has fitted attributes {learned}")
+
+
+@bag_check("dense", "sparse", applies=always)
+def check_fit_again(estimator: Any, problem: Problem) -> None:
+    """A second fit starts afresh, whatever was fitted before: other bags, features and classes."""
+    X, y = problem.X, problem.y
+    first = problem
+    if is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class:
+        other_task = "multiclass" if problem.task == "binary" else "binary"
+        first = PROBLEMS[problem.kind, other_task]
+    part = np.arange(0, len(X), 2) if y is None else np.arange(18)
+    other = Bags(
+        first.X[part].instances[:, [0, 1]], first.X[part].offsets, feature_names=["a", "b"]
+    )
+    used = fitted_on(estimator, other, None if y is None else first.y[part])
+    once, _ = reference(estimator, problem)
+    _assert_as_fresh(_fit(used, X, y), once, X, "fitted a second time")
+
+
+def _switches(estimator: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    return [pair for pair in SWITCHES if all(accepts(estimator, **each) for each in pair)]
+
+
+def _can_switch(estimator: Any, problem: Problem) -> bool:
+    return bool(_switches(estimator))
+
+
+@bag_check("dense", applies=_can_switch, once=True)
+def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
+    """A refit with other settings leaves what a first fit with them does, and nothing else."""
+    X, y = problem.X, problem.y
+    for before, after in _switches(estimator):
+        first = fitted_on(estimator, X, y, **before)
+        second = fitted_on(estimator, X, y, **after)
+        moved = _fit(fitted_on(estimator, X, y, **before).set_params(**after), X, y)
+        _assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
+        moved = _fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
+        _assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
+
+
+def _changes(estimator: Any) -> list[tuple[str, Any]]:
+    held = estimator.get_params()
+    return [
+        (name, value)
+        for name, values in CHANGES.items()
+        for value in values
+        if name in held and held[name] != value and accepts(estimator, **{name: value})
+    ]
+
+
+def _can_change(estimator: Any, problem: Problem) -> bool:
+    return bool(_changes(estimator))
+
+
+@bag_check("dense", applies=both(predicts, _can_change))
+def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
+    """Parameters that are changed after the fit take effect in the next fit, not in prediction."""
+    fitted, expected = reference(estimator, problem)
+    for name, value in _changes(estimator):
+        changed = duplicate(fitted).set_params(**{name: value})
+        what = f"{name}={value!r} set after the fit"
+        assert_close(expected, outputs_of(changed, problem.X), 0.0, what)
+
+
+@bag_check("dense", "sparse", applies=always)
+def check_refused_refit(estimator: Any, problem: Problem) -> None:
+    """A fit that is refused leaves what was fitted before as it was."""
+    X, y = problem.X, problem.y
+    fitted = fitted_on(estimator, X, y)
+    names, expected = _attributes(fitted), outputs_of(fitted, X)
+    for what, bags, labels, params in _refusals(estimator, problem):
+        args = (bags,) if y is None else (bags, labels)
+        refuses(partial(fitted.fit, *args, **params), ValueError, "", what)
+        ensure(
+            fitted.n_features_in_ == X.shape[1],
+            f"a fit refused for {what} set n_features_in_ to {fitted.n_features_in_}",
+        )
+        changed = _attributes(fitted) ^ names
+        ensure(not changed, f"a fit refused for {what} changed the attributes {sorted(changed)}")
+        after = outputs_of(fitted, X)
+        assert_close(expected, after, 0.0, f"after a fit refused for {what}")
+
+
+def _refusals(estimator: Any, problem: Problem) -> list[tuple[str, Any, Any, dict[str, Any]]]:
+    """What a fit refuses, on fewer features than before: reason, bags, labels, other arguments."""
+    narrow, y = problem.X[:, [0, 1]], problem.y
+    instances = problem.X.instances[:, [0, 1]].astype(np.float64)
+    values = instances if isinstance(instances, np.ndarray) else instances.data
+    values.flat[0] = np.inf
+    found: list[tuple[str, Any, Any, dict[str, Any]]] = [
+        ("infinity", narrow.with_instances(instances), y, {})
+    ]
+    if y is not None:
+        found.append(("one label too few", narrow, y[:-1], {}))
+    if is_classifier(estimator):
+        found.append(("one class", narrow, np.full(len(narrow), y[0]), {}))
+    if is_clusterer(estimator) and "n_clusters" in estimator.get_params():
+        found.append(("fewer bags than clusters", narrow[[0]], None, {}))
+    return found

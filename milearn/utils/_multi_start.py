@@ -1,0 +1,186 @@
+"""Runs of a solver over several problems (one-vs-rest) and several starts of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.exceptions import ConvergenceWarning
+
+from ._sklearn import FitTask
+from ._warn import warn_user
+
+__all__ = ["MultiStart", "relative_gap", "values_of", "warn_of_gaps", "warn_of_stops"]
+
+
+class MultiStart:
+    """The one loop over problems and starts: jobs, progress, reports, and the best of each.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Its callbacks are told. Its parameters ``n_jobs`` (None means what :func:`joblib.parallel_config` says) and
+        ``verbose`` are read, and its name stands in reports.
+    max_iter : int or None
+        Maximum number of steps of a run, for progress bars; None when unknown.
+    tie : float, default=1e-9
+        Relative difference up to which two objectives are the same minimum; the first start that
+        reached it is then kept, so that rounding does not choose.
+    """
+
+    def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
+        self.estimator = estimator
+        self.name = type(estimator).__name__
+        self.n_jobs = estimator.n_jobs
+        self.verbose = bool(estimator.verbose)
+        self.max_iter = max_iter
+        self.tie = tie
+
+    def n_workers(self, n_runs: int) -> int:
+        """Number of runs that go on at the same time."""
+        return max(1, min(n_runs, effective_n_jobs(self.n_jobs)))
+
+    def best(
+        self,
+        solve: Callable[..., Any],
+        problems: Sequence[Sequence[tuple[Any, ...]]],
+        **data: Any,
+    ) -> tuple[list[Any], FitTask]:
+        """Solve every problem from each of its starts and keep the lowest objective of each.
+
+        Parameters
+        ----------
+        solve : callable
+            ``solve(*arguments, on_iteration)`` returns a result with ``objective``;
+            ``on_iteration(iteration, objective, **facts)`` reports a step and returns True when a
+            callback asks to stop.
+        problems : sequence of sequences of tuples
+            The arguments of each start of each problem.
+        **data
+            ``X``, ``y`` and ``sample_weight``, for callbacks that score.
+
+        Returns
+        -------
+        results : list
+            The best result of each problem.
+        task : FitTask
+            The task of ``fit``, to be ended when the estimator is fitted.
+        """
+        runs = [start for starts in problems for start in starts]
+        workers = self.n_workers(len(runs))
+        task = self.estimator._start_task(len(runs), parallel=workers > 1, **data)
+        parts = [
+            _Part(task, self.name, number, len(runs), self.verbose, self.max_iter)
+            for number in range(len(runs))
+        ]
+        if workers > 1:
+            for number, part in enumerate(parts):
+                part.open(number)
+            results = Parallel(n_jobs=self.n_jobs)(
+                delayed(_run)(solve, run, part) for run, part in zip(runs, parts, strict=True)
+            )
+        else:
+            results = []
+            for run, part in zip(runs, parts, strict=True):
+                part.open(None)
+                results.append(_run(solve, run, part))
+        ends = np.cumsum([len(starts) for starts in problems])
+        groups = [
+            results[end - len(starts) : end] for starts, end in zip(problems, ends, strict=True)
+        ]
+        return [self._lowest(group) for group in groups], task
+
+    def _lowest(self, results: list[Any]) -> Any:
+        lowest = min(result.objective for result in results)
+        near = lowest + self.tie * abs(lowest)
+        return next(result for result in results if result.objective <= near)
+
+
+class _Part:
+    """One run as the user sees it: lines of ``verbose`` and a part of the callbacks' task."""
+
+    def __init__(
+        self,
+        task: FitTask,
+        name: str,
+        number: int,
+        n_runs: int,
+        verbose: bool,
+        max_iter: int | None,
+    ) -> None:
+        self.task, self.name, self.max_iter = task, name, max_iter
+        self.number, self.n_runs, self.verbose = number, n_runs, verbose
+
+    def open(self, task_id: int | None) -> None:
+        self.task = self.task.part("run", max_steps=self.max_iter, task_id=task_id)
+
+    def __call__(self, iteration: int, objective: float, **facts: float) -> bool:
+        if self.verbose:
+            more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
+            print(
+                f"[{self.name}] run {self.number + 1}/{self.n_runs}, iteration {iteration}: "
+                f"objective {objective:.6g}{more}",
+                flush=True,
+            )
+        return self.task.step()
+
+
+def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part) -> Any:
+    result = solve(*arguments, part)
+    part.task.end()
+    return result
+
+
+def values_of(results: Sequence[Any], name: str) -> Any:
+    """Attribute ``name`` of the results: a plain value for one problem, an array for several.
+
+    Sequences (histories) become an array for one problem and a list of arrays for several.
+    """
+    found = [getattr(result, name) for result in results]
+    if isinstance(found[0], list):
+        arrays = [np.array(each) for each in found]
+        return arrays[0] if len(arrays) == 1 else arrays
+    return found[0] if len(found) == 1 else np.array(found)
+
+
+def relative_gap(result: Any) -> float:
+    """Duality gap as a share of the objective, or of ``objective_scale`` where that is larger.
+
+    An objective may be zero to rounding; what is lost there is measured against the size of the
+    terms that were summed.
+    """
+    scale = max(abs(result.objective), getattr(result, "objective_scale", 0.0), 1e-300)
+    return float(result.dual_gap / scale)
+
+
+def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
+    """Warn where a run ended before convergence, with the reason why it did."""
+    stopped = [result.stopped for result in results if not result.converged]
+    where = f"in {{}} of {len(results)} problem(s)"
+    limited = stopped.count("max_iter")
+    if limited:
+        warn_user(
+            f"{name} stopped at max_iter={max_iter} before convergence {where.format(limited)}: "
+            f"{remedy or 'raise max_iter or tol'}.",
+            ConvergenceWarning,
+        )
+    asked = stopped.count("callback")
+    if asked:
+        warn_user(
+            f"{name} stopped before convergence {where.format(asked)} because a callback asked "
+            "for it.",
+            ConvergenceWarning,
+        )
+
+
+def warn_of_gaps(name: str, results: Sequence[Any], tol: float) -> None:
+    """Warn where a convex step missed its precision."""
+    worst = max(relative_gap(result) for result in results)
+    if worst > tol:
+        warn_user(
+            f"A convex step of {name} was solved to a relative duality gap of {worst:.1e} only "
+            f"(tol={tol:.1e}): scale the features, lower C, or raise tol.",
+            ConvergenceWarning,
+        )

@@ -1,0 +1,417 @@
+"""Canonical form, pickles, hashes and memory maps of the container, and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import joblib
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.preprocessing import MaxAbsScaler
+
+from milearn import Bags
+from tests._bags.kinds import (
+    KINDS,
+    SIZES,
+    assert_canonical,
+    assert_same,
+    dense,
+    graphs_of_bags,
+    matrix_of_bags,
+    offsets_of_bags,
+    refuses,
+)
+
+# -- canonical form, pickle, hash ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (np.float64, np.float64),
+        (np.float32, np.float32),
+        (np.float16, np.float64),
+        (np.int64, np.float64),
+        (np.uint8, np.float64),
+        (bool, np.float64),
+        (object, np.float64),
+        (">f8", np.float64),
+    ],
+)
+def test_dtype(given, kept):
+    matrix = np.array([[0, 1], [1, 0], [1, 1]]).astype(given)
+    bags = Bags(matrix, [0, 2, 3])
+    assert bags.dtype == kept
+    np.testing.assert_array_equal(bags.instances, [[0, 1], [1, 0], [1, 1]])
+    assert_canonical(bags)
+    if given in (object, np.float16, ">f8"):  # SciPy has no such matrices
+        return
+    assert_canonical(Bags(sparse.csr_array(matrix.astype(kept)).astype(given), [0, 2, 3]))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_layout(order):
+    assert_canonical(Bags(np.asarray(matrix_of_bags(), order=order), offsets_of_bags()))
+    assert_canonical(Bags(np.repeat(matrix_of_bags(), 2, axis=1)[:, ::2], offsets_of_bags()))
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        sparse.csr_array,
+        sparse.csr_matrix,
+        sparse.coo_array,
+        sparse.coo_matrix,
+        sparse.csc_array,
+        sparse.lil_matrix,
+        sparse.bsr_array,
+    ],
+)
+def test_sparse_formats(convert):
+    bags = Bags(convert(matrix_of_bags()), offsets_of_bags())
+    assert_same(bags, KINDS["sparse"]())
+    assert_canonical(bags)
+
+
+def test_unsorted_and_repeated_entries_are_put_in_order():
+    unsorted = sparse.csr_array(
+        (np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2)
+    )
+    bags = Bags(unsorted, [0, 1])
+    assert_canonical(bags)
+    np.testing.assert_array_equal(bags.instances.toarray(), [[2.0, 4.0]])
+    # The caller's matrix is as it was.
+    assert unsorted.nnz == 3
+
+
+def test_long_indices_of_csr_become_short():
+    csr = sparse.csr_array(matrix_of_bags())
+    long = csr.indices.astype(np.int64), csr.indptr.astype(np.int64)
+    bags = Bags(sparse.csr_array((csr.data, *long), shape=csr.shape), offsets_of_bags())
+    assert joblib.hash(bags) == joblib.hash(KINDS["sparse"]())
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint16])
+def test_hash_does_not_depend_on_the_type_of_offsets(dtype):
+    bags = Bags(matrix_of_bags(), offsets_of_bags().astype(dtype))
+    assert joblib.hash(bags) == joblib.hash(KINDS["dense"]())
+
+
+def test_hash_does_not_depend_on_layout():
+    assert joblib.hash(Bags(np.asfortranarray(matrix_of_bags()), offsets_of_bags())) == joblib.hash(
+        KINDS["dense"]()
+    )
+
+
+def test_hash_is_that_of_content(bags):
+    assert joblib.hash(bags) == joblib.hash(copy.deepcopy(bags))
+    assert joblib.hash(bags) != joblib.hash(bags[:3])
+    changed = bags.with_instances(bags.instances * 2, feature_names=bags.feature_names)
+    assert joblib.hash(bags) != joblib.hash(changed)
+
+
+def test_hash_after_use(bags):
+    before = joblib.hash(bags)
+    _ = bags.bag_index, bags[[1, 0]], bags[1:], list(bags), bags.sizes, repr(bags), bags.nbytes
+    if sparse.issparse(bags.instances):
+        # Flags that SciPy sets when it is asked.
+        assert bags.instances.has_sorted_indices
+        assert bags.instances.has_canonical_format
+        bags.instances.max()
+    assert joblib.hash(bags) == before
+
+
+def test_hash_of_a_slice_is_that_of_a_copy(bags):
+    assert joblib.hash(bags[1:3]) == joblib.hash(bags[[1, 2]])
+    assert joblib.hash(bags[1:3]) == joblib.hash(copy.deepcopy(bags[1:3]))
+
+
+@pytest.mark.parametrize("names", [["a", "b", "c"], ("a", "b", "c"), np.array(["a", "b", "c"])])
+def test_hash_does_not_depend_on_the_kind_of_names(names):
+    bags = Bags(matrix_of_bags(), offsets_of_bags(), feature_names=names)
+    assert joblib.hash(bags) == joblib.hash(KINDS["named"]())
+    assert all(type(name) is str for name in bags.feature_names)
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_pickle(bags, protocol):
+    _ = bags.bag_index
+    state = bags.__getstate__()
+    assert "_bag_index" not in state
+    assert not any(sparse.issparse(part) for part in state.values())
+    again = pickle.loads(pickle.dumps(bags, protocol=protocol))
+    assert_same(again, bags)
+    assert_canonical(again)
+    np.testing.assert_array_equal(again.bag_index, bags.bag_index)
+    assert joblib.hash(again) == joblib.hash(bags)
+
+
+def test_copies(bags):
+    assert_same(copy.copy(bags), bags)
+    assert_same(copy.deepcopy(bags), bags)
+
+
+def test_clone_returns_the_bags_themselves(bags):
+    assert clone(bags) is bags
+
+
+def test_memory_map_is_read_only_and_works(bags, tmp_path):
+    joblib.dump(bags, tmp_path / "bags")
+    mapped = joblib.load(tmp_path / "bags", mmap_mode="r")
+    values = mapped.instances.data if sparse.issparse(mapped.instances) else mapped.instances
+    assert not values.flags.writeable
+    assert joblib.hash(mapped) == joblib.hash(bags)
+    assert_same(mapped, bags)
+    assert_same(mapped[[2, 0]], bags[[2, 0]])
+    assert_same(mapped[1:3], bags[1:3])
+    assert_same(mapped[:, [0]], bags[:, [0]])
+    assert_same(mapped[[True, False, True, False]], bags[[0, 2]])
+    assert_same(np.hstack([mapped, mapped]), np.hstack([bags, bags]))
+    assert_same(Bags.concatenate([mapped, mapped]), Bags.concatenate([bags, bags]))
+    assert_same(pickle.loads(pickle.dumps(mapped)), bags)
+    again = mapped.with_instances(mapped.instances * 1, feature_names=mapped.feature_names)
+    assert_same(again, bags)
+
+
+def _in_worker(bags):
+    values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
+    base = values
+    while base is not None and not isinstance(base, np.memmap):
+        base = getattr(base, "base", None)
+    return base is not None, values.flags.writeable, joblib.hash(bags), bags[[1, 0]].sizes.tolist()
+
+
+def test_workers_get_read_only_memory_maps(tmp_path):
+    # One call for all kinds, mapped before or not: a pool of processes takes seconds to start.
+    kinds = [make() for make in KINDS.values()]
+    mapped = []
+    for number, bags in enumerate(kinds):
+        joblib.dump(bags, tmp_path / str(number))
+        mapped.append(joblib.load(tmp_path / str(number), mmap_mode="r"))
+    results = Parallel(n_jobs=2, max_nbytes=1)(
+        delayed(_in_worker)(bags) for bags in [*kinds, *mapped]
+    )
+    expected = [(True, False, joblib.hash(bags), [1, 2]) for bags in kinds]
+    assert results == expected * 2
+
+
+def test_input_is_left_as_it_is():
+    matrix, offsets = matrix_of_bags(), offsets_of_bags()
+    graphs = graphs_of_bags()
+    before = joblib.hash([matrix, offsets, graphs])
+    bags = Bags(matrix, offsets, **graphs)
+    _ = bags[[3, 0]], bags[1:], bags[:, [0]], Bags.concatenate([bags, bags])
+    assert joblib.hash([matrix, offsets, graphs]) == before
+
+
+def test_no_copy_of_what_fits():
+    matrix = matrix_of_bags()
+    assert np.shares_memory(Bags(matrix, offsets_of_bags()).instances, matrix)
+
+
+# -- immutability --------------------------------------------------------------------------------
+
+
+def _arrays(bags):
+    """Every array that a container shows, by name."""
+    found = {"offsets": bags.offsets, "bag_index": bags.bag_index}
+    for name in ("instances", "bag_graph", "instance_graph"):
+        matrix = getattr(bags, name)
+        if sparse.issparse(matrix):
+            parts = ("data", "indices", "indptr")
+            found |= {f"{name}.{part}": getattr(matrix, part) for part in parts}
+        elif matrix is not None:
+            found[name] = matrix
+    if bags.feature_names is not None:
+        found["feature_names"] = bags.feature_names
+    return found
+
+
+@pytest.mark.parametrize(
+    "derive",
+    [
+        lambda bags: bags,
+        lambda bags: bags[1:3],
+        lambda bags: bags[[2, 0]],
+        lambda bags: bags[:, [0]],
+        lambda bags: np.hstack([bags, bags]),
+        lambda bags: Bags.concatenate([bags, bags]),
+        lambda bags: bags.with_instances(bags.instances * 1),
+        lambda bags: pickle.loads(pickle.dumps(bags)),
+        copy.copy,
+        copy.deepcopy,
+    ],
+)
+def test_every_array_is_read_only(bags, derive):
+    for name, array in _arrays(derive(bags)).items():
+        assert not array.flags.writeable, name
+        with pytest.raises(ValueError, match="read-only"):
+            array[:1] = array[:1]
+
+
+@pytest.mark.parametrize(
+    "name", ["instances", "offsets", "bag_graph", "instance_graph", "feature_names", "bag_index"]
+)
+def test_no_attribute_is_replaced(bags, name):
+    with pytest.raises(AttributeError):
+        setattr(bags, name, None)
+
+
+def test_no_change_of_a_block_changes_the_bags(bags):
+    before = joblib.hash(bags)
+    for block in bags:
+        # SciPy copies a short slice of a sparse matrix, and a copy may be written into.
+        values = block.data if sparse.issparse(block) else block
+        if values.flags.writeable:
+            values[...] = 7.0
+        else:
+            with pytest.raises(ValueError, match="read-only"):
+                values[...] = 7.0
+    assert joblib.hash(bags) == before
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_arrays_of_the_caller_stay_writable(kind):
+    matrix, offsets, graph = (
+        kind(matrix_of_bags()),
+        offsets_of_bags(),
+        sparse.csr_array(np.eye(len(SIZES))),
+    )
+    bags = Bags(matrix, offsets, bag_graph=graph)
+    values = matrix.data if sparse.issparse(matrix) else matrix
+    values[...] = 1.0
+    graph.data[:] = 2.0
+    offsets[1] += 1
+    # What the number of the bag of each row is computed from is the container's own.
+    assert bags.offsets.tolist() == offsets_of_bags().tolist()
+    np.testing.assert_array_equal(bags.bag_index, np.repeat(np.arange(len(SIZES)), SIZES))
+
+
+def test_numpy_and_scikit_learn_compute_with_read_only_instances(bags):
+    matrix = bags.instances
+    before = joblib.hash(bags)
+    scaled = MaxAbsScaler(copy=False).fit_transform(matrix)
+    assert abs(scaled).max() == 1.0
+    np.testing.assert_array_equal(dense(matrix).sum(axis=0), np.asarray(matrix.sum(axis=0)))
+    ordered = np.sort(bags.offsets)[::-1]
+    ordered[0] = 0
+    own = matrix.copy()
+    own *= 2
+    np.testing.assert_array_equal(dense(own), 2 * dense(matrix))
+    assert joblib.hash(bags) == before
+
+
+# -- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("offsets", "message"),
+    [
+        ([0, 2, 2, 8], "Bag 1 is empty: every bag needs at least one instance; remove it."),
+        ([0, 8, 8], "Bag 1 is empty: every bag needs at least one instance; remove it."),
+        ([0, 0, 8], "Bag 0 is empty: every bag needs at least one instance; remove it."),
+        ([0, 5, 3, 8], "offsets decrease at bag 1 (5 to 3): they must increase."),
+        ([0, 9, 8], "offsets decrease at bag 1 (9 to 8): they must increase."),
+        (
+            [0, 2, 7],
+            "offsets run from 0 to 7 but there are 8 instances: they must run from 0 to 8.",
+        ),
+        (
+            [2, 8],
+            "offsets run from 2 to 8 but there are 8 instances: they must run from 0 to 8.",
+        ),
+        (
+            [-1, 8],
+            "offsets run from -1 to 8 but there are 8 instances: they must run from 0 to 8.",
+        ),
+        ([0.0, 8.0], None),
+        ([], None),
+        ([[0, 8]], None),
+        (["0", "8"], None),
+        ([False, True], None),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_wrong_offsets(offsets, message, kind):
+    default = (
+        "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and the "
+        "number of instances."
+    )
+    refuses(lambda: Bags(kind(matrix_of_bags()), offsets), message or default)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, sparse.coo_matrix])
+def test_graph_of_wrong_shape(kind):
+    graph = kind(np.ones((3, 4)))
+    refuses(
+        lambda: Bags(matrix_of_bags(), offsets_of_bags(), bag_graph=graph),
+        "bag_graph has shape (3, 4) but there are 4 bags: it must be (4, 4).",
+    )
+    refuses(
+        lambda: Bags(matrix_of_bags(), offsets_of_bags(), instance_graph=graph),
+        "instance_graph has shape (3, 4) but there are 8 instances: it must be (8, 8).",
+    )
+
+
+@pytest.mark.parametrize(
+    ("matrix", "kind", "message"),
+    [
+        (
+            [1.0, 2.0],
+            ValueError,
+            "instances has 1 dimension(s): pass a matrix with one row per instance.",
+        ),
+        (
+            np.ones((1, 2, 2)),
+            ValueError,
+            "instances has 3 dimension(s): pass a matrix with one row per instance.",
+        ),
+        ("text", TypeError, "instances is a string: pass a 2-D array of numbers."),
+        (
+            [["1", "2"]],
+            ValueError,
+            "instances holds <U1 values: encode them as numbers first.",
+        ),
+        (
+            np.array([["a", 1]], dtype=object),
+            ValueError,
+            "instances holds a value that is no number (could not convert string to float: 'a'): "
+            "encode it first.",
+        ),
+        (
+            np.array([["2020-01-01"]], dtype="datetime64[D]"),
+            ValueError,
+            "instances holds datetime64[D] values: encode them as numbers first.",
+        ),
+        ([[1j]], ValueError, "Complex data not supported: instances must be real numbers."),
+        (
+            sparse.csr_array([[1j]]),
+            ValueError,
+            "Complex data not supported: instances must be real numbers.",
+        ),
+    ],
+    ids=str,
+)
+def test_wrong_instances(matrix, kind, message):
+    refuses(lambda: Bags(matrix, [0, 1]), message, kind)
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], "abc", [("a", "b"), ("c", "d"), ("e", "f")]])
+def test_names_must_be_strings(names):
+    refuses(
+        lambda: Bags(matrix_of_bags(), offsets_of_bags(), feature_names=names),
+        "feature_names must be a sequence of strings.",
+        TypeError,
+    )
+
+
+def test_wrong_number_of_names():
+    refuses(
+        lambda: Bags(matrix_of_bags(), offsets_of_bags(), feature_names=["a"]),
+        "feature_names has 1 names for 3 features: give one name per feature.",
+    )

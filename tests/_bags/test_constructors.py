@@ -1,0 +1,416 @@
+"""Constructors of the container."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from tests._bags.kinds import (
+    KINDS,
+    assert_same,
+    blocks_of,
+    dense,
+    graphs_of_bags,
+    matrix_of_bags,
+    refuses,
+)
+
+# -- from_list -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [
+        lambda blocks: blocks,
+        tuple,
+        iter,
+        lambda blocks: [block.tolist() for block in blocks],
+        lambda blocks: [list(block) for block in blocks],
+        lambda blocks: [np.asfortranarray(block) for block in blocks],
+    ],
+)
+def test_from_list(convert):
+    blocks = [np.array(block) for block in blocks_of(KINDS["dense"]())]
+    assert_same(Bags.from_list(convert(blocks)), KINDS["dense"]())
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+def test_from_list_of_sparse_blocks(kind):
+    blocks = [kind(block) for block in blocks_of(KINDS["sparse"]())]
+    assert_same(Bags.from_list(blocks), KINDS["sparse"]())
+    mixed = [blocks[0].toarray(), *blocks[1:]]
+    assert_same(Bags.from_list(mixed), KINDS["sparse"]())
+
+
+def test_from_list_keeps_float32():
+    blocks = blocks_of(KINDS["float32"]())
+    assert Bags.from_list(blocks).dtype == np.float32
+    assert Bags.from_list([blocks[0], blocks[1].astype(float)]).dtype == np.float64
+
+
+def test_from_list_takes_graphs_and_names():
+    bags = KINDS["graphs"]()
+    again = Bags.from_list(blocks_of(bags), **graphs_of_bags())
+    assert_same(again, bags)
+    assert_same(Bags.from_list(bags, feature_names=["a", "b", "c"]), KINDS["named"]())
+
+
+def test_equal_sized_blocks_stay_bags():
+    bags = Bags.from_list([np.zeros((2, 3)), np.ones((2, 3))])
+    assert bags.shape == (2, 3)
+    assert bags.n_instances == 4
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_from_list_of_frames(library):
+    module = pytest.importorskip(library)
+    frames = [
+        module.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]}),
+        module.DataFrame({"a": [5.0], "b": [6.0]}),
+    ]
+    bags = Bags.from_list(frames)
+    assert bags.feature_names.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(bags.instances, [[1, 3], [2, 4], [5, 6]])
+    assert Bags.from_list(frames, feature_names=["u", "v"]).feature_names.tolist() == ["u", "v"]
+    other = module.DataFrame({"b": [5.0], "a": [6.0]})
+    refuses(
+        lambda: Bags.from_list([frames[0], other]),
+        "Bag 1 has other columns than bag 0: give all bags the same columns in the same order.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kind", "message"),
+    [
+        (
+            [np.ones((2, 3)), np.empty((0, 3))],
+            ValueError,
+            "Bag 1 is empty: every bag needs at least one instance; remove it.",
+        ),
+        (
+            [[], [[1.0]]],
+            ValueError,
+            "Bag 0 is empty: every bag needs at least one instance; remove it.",
+        ),
+        (
+            [np.ones((1, 2)), sparse.csr_array((0, 2))],
+            ValueError,
+            "Bag 1 is empty: every bag needs at least one instance; remove it.",
+        ),
+        (
+            [np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 4))],
+            ValueError,
+            "Bag 2 has 4 features but bag 0 has 3: every bag must have the same features.",
+        ),
+        (
+            [np.ones((2, 3)), np.ones(3)],
+            ValueError,
+            "Bag 1 has 1 dimension(s): pass a block with one row per instance.",
+        ),
+        (
+            [[[1.0, 2.0], [3.0]]],
+            ValueError,
+            "Bag 0 has rows of different lengths: every instance needs the same features.",
+        ),
+        (
+            [np.ones((2, 3)), "text"],
+            TypeError,
+            "Bag 1 is a string: pass 2-D blocks of numbers.",
+        ),
+        (
+            [np.ones((1, 2)), [["a", "b"]]],
+            ValueError,
+            "Bag 1 holds <U1 values: encode them as numbers first.",
+        ),
+        (
+            [Bags.singletons(np.eye(2))],
+            TypeError,
+            "Bag 0 is itself Bags: join containers by Bags.concatenate.",
+        ),
+        (
+            [],
+            ValueError,
+            "No bags were given: pass at least one 2-D block, or Bags(np.empty((0, n_features)), "
+            "[0]) for a container without bags.",
+        ),
+    ],
+)
+def test_from_list_refuses(blocks, kind, message):
+    refuses(lambda: Bags.from_list(blocks), message, kind)
+
+
+# -- from_ids ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["b", "a", "b", "c", "a", "b", "c", "c"],
+        [2, 1, 2, 3, 1, 2, 3, 3],
+        [("x", 1), ("x", 2), ("x", 1), (), ("x", 2), ("x", 1), (), ()],
+        [b"b", b"a", b"b", b"c", b"a", b"b", b"c", b"c"],
+        [frozenset({1}), 7, frozenset({1}), "c", 7, frozenset({1}), "c", "c"],
+        np.array(["b", "a", "b", "c", "a", "b", "c", "c"]),
+        pd.Series([1.5, 0.5, 1.5, 9.0, 0.5, 1.5, 9.0, 9.0], index=range(10, 18)),
+        [range(2), range(1, 3), range(2), range(3), range(1, 3), range(2), range(3), range(3)],
+    ],
+    ids=lambda ids: type(ids).__name__ + " " + str(next(iter(ids))),
+)
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_from_ids(ids, kind):
+    matrix = matrix_of_bags()
+    bags, names = Bags.from_ids(kind(matrix), ids, return_ids=True)
+    listed = list(ids)
+    expected = list(dict.fromkeys(listed))
+    assert names.shape == (3,)
+    assert names.tolist() == expected
+    for block, name in zip(blocks_of(bags), expected, strict=True):
+        rows = [row for row, key in enumerate(listed) if key == name]
+        np.testing.assert_array_equal(block, matrix[rows])
+    assert_same(Bags.from_ids(kind(matrix), ids), bags)
+
+
+def test_from_ids_at_random():
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        ids = rng.integers(0, 6, size=rng.integers(1, 40)).tolist()
+        matrix = rng.normal(size=(len(ids), 2))
+        bags, names = Bags.from_ids(matrix, ids, return_ids=True)
+        for block, name in zip(blocks_of(bags), names, strict=True):
+            np.testing.assert_array_equal(block, matrix[np.array(ids) == name])
+
+
+def test_from_ids_takes_names():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    assert Bags.from_ids(frame, [0, 0]).feature_names.tolist() == ["a", "b"]
+    assert Bags.from_ids(frame, [0, 0], feature_names=["u", "v"]).feature_names[0] == "u"
+
+
+def test_from_ids_refuses():
+    refuses(
+        lambda: Bags.from_ids(matrix_of_bags(), [0, 1]),
+        "bag_ids has 2 entries for 8 instances: give one bag identifier per instance.",
+    )
+    for missing in (None, np.nan):
+        refuses(
+            lambda missing=missing: Bags.from_ids(np.eye(3), [1.0, missing, 1.0]),
+            f"bag_ids is missing ({missing}) at row 1: give every instance the identifier of its "
+            "bag.",
+        )
+
+
+# -- from_frame ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["pandas", "polars"])
+def frames(request):
+    return pytest.importorskip(request.param)
+
+
+def _table():
+    return {
+        "molecule": ["m2", "m1", "m2", "m1"],
+        "x": [1.0, 2.0, 3.0, 4.0],
+        "label": ["musk", "non-musk", "musk", "non-musk"],
+        "n": [5, 6, 7, 8],
+    }
+
+
+def test_from_frame(frames):
+    bags, y, ids = Bags.from_frame(
+        frames.DataFrame(_table()), bag="molecule", label="label", return_ids=True
+    )
+    np.testing.assert_array_equal(bags.instances, [[1, 5], [3, 7], [2, 6], [4, 8]])
+    assert bags.sizes.tolist() == [2, 2]
+    assert bags.feature_names.tolist() == ["x", "n"]
+    assert list(y) == ["musk", "non-musk"]
+    assert ids.tolist() == ["m2", "m1"]
+
+
+def test_from_frame_takes_the_bag_column_by_position(frames):
+    df = frames.DataFrame({"molecule": ["a", "b", "a"], "x": [1.0, 2.0, 3.0], "y": [1, 0, 1]})
+    bags, y = Bags.from_frame(df, "molecule", label="y")
+    np.testing.assert_array_equal(bags.instances, [[1.0], [3.0], [2.0]])
+    assert bags.sizes.tolist() == [2, 1]
+    assert y.tolist() == [1, 0]
+
+
+def test_from_frame_returns_what_is_asked(frames):
+    df = frames.DataFrame(_table())
+    assert type(Bags.from_frame(df, bag="molecule", features=["x", "n"])) is Bags
+    bags, ids = Bags.from_frame(df, bag="molecule", features=("n",), return_ids=True)
+    assert bags.shape == (2, 1)
+    assert ids.tolist() == ["m2", "m1"]
+    bags, y = Bags.from_frame(df, bag="molecule", label="label", features=np.array(["n"]))
+    assert bags.feature_names.tolist() == ["n"]
+    assert len(y) == 2
+
+
+def test_from_frame_keeps_missing_values_and_labels(frames):
+    table = {"bag": [1, 2, 1], "x": [1.0, None, 3.0], "label": [1.0, None, 1.0], "n": [1, None, 3]}
+    bags, y = Bags.from_frame(frames.DataFrame(table), bag="bag", label="label")
+    np.testing.assert_array_equal(bags.instances, [[1, 1], [3, 3], [np.nan, np.nan]])
+    np.testing.assert_array_equal(y, [1.0, np.nan])
+
+
+def test_from_frame_keeps_float32(frames):
+    df = frames.DataFrame({"bag": [1, 1], "x": np.array([1, 2], dtype=np.float32)})
+    assert Bags.from_frame(df, bag="bag").dtype == np.float32
+
+
+def test_from_frame_of_pandas_missing_values():
+    df = pd.DataFrame({"bag": [1, 1], "x": pd.array([1, None], dtype="Int64")})
+    np.testing.assert_array_equal(Bags.from_frame(df, bag="bag").instances, [[1], [np.nan]])
+
+
+def test_from_frame_keeps_dates_of_bags():
+    days = pd.to_datetime(["2020-01-02", "2020-01-01", "2020-01-02"])
+    df = pd.DataFrame({"day": days, "x": [1.0, 2.0, 3.0]})
+    _, ids = Bags.from_frame(df, bag="day", return_ids=True)
+    assert list(pd.to_datetime(ids)) == [days[0], days[1]]
+
+
+def test_from_frame_with_columns_that_are_no_strings():
+    df = pd.DataFrame([[0, 1.0, 2.0], [0, 3.0, 4.0]])
+    bags = Bags.from_frame(df, bag=0)
+    assert bags.feature_names is None
+    np.testing.assert_array_equal(bags.instances, [[1, 2], [3, 4]])
+
+
+def test_from_frame_refuses(frames):
+    df = frames.DataFrame(_table())
+    columns = "its columns are ['molecule', 'x', 'label', 'n']."
+    refuses(lambda: Bags.from_frame(df, bag="z"), f"The frame has no column 'z': {columns}")
+    refuses(
+        lambda: Bags.from_frame(df, bag="molecule", label="z"),
+        f"The frame has no column 'z': {columns}",
+    )
+    refuses(
+        lambda: Bags.from_frame(df, bag="molecule", features=["z"]),
+        f"The frame has no column 'z': {columns}",
+    )
+    refuses(
+        lambda: Bags.from_frame(df, bag="molecule", features=[]),
+        "The frame has no feature columns: bags need at least one.",
+    )
+    with pytest.raises(ValueError, match=r"^Column 'label' holds .* encode"):
+        Bags.from_frame(df, bag="molecule")
+    refuses(
+        lambda: Bags.from_frame(df, bag="label", label="n", features=["x"]),
+        "Bag 'musk' has two labels (5 and 7): a bag has one label.",
+    )
+    missing = frames.DataFrame({"bag": ["a", None], "x": [1.0, 2.0]})
+    with pytest.raises(ValueError, match=r"^bag_ids is missing \((None|nan)\) at row 1: give"):
+        Bags.from_frame(missing, bag="bag")
+
+
+def test_from_frame_refuses_repeated_columns_and_other_things():
+    df = pd.DataFrame([[1, 2.0, 3.0]], columns=["bag", "x", "x"])
+    refuses(
+        lambda: Bags.from_frame(df, bag="bag"),
+        "The frame has 2 columns 'x': its columns are ['bag', 'x', 'x'].",
+    )
+    refuses(
+        lambda: Bags.from_frame(np.eye(2), bag=0),
+        "A data frame is needed, not ndarray: use Bags.from_ids.",
+        TypeError,
+    )
+
+
+# -- singletons, concatenate, with_instances -----------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_singletons(kind):
+    bags = Bags.singletons(kind(matrix_of_bags()))
+    assert bags.shape == (8, 3)
+    assert bags.sizes.tolist() == [1] * 8
+    np.testing.assert_array_equal(dense(bags.instances), matrix_of_bags())
+    assert bags.feature_names is None
+
+
+def test_singletons_take_names():
+    frame = pd.DataFrame({"a": [1.0], "b": [2.0]})
+    assert Bags.singletons(frame).feature_names.tolist() == ["a", "b"]
+    assert Bags.singletons(np.eye(1), feature_names=["z"]).feature_names.tolist() == ["z"]
+
+
+def test_concatenate_undoes_slices(bags):
+    joined = Bags.concatenate([bags[:1], bags[1:3], bags[3:]])
+    np.testing.assert_array_equal(dense(joined.instances), dense(bags.instances))
+    np.testing.assert_array_equal(joined.offsets, bags.offsets)
+    assert joined.dtype == bags.dtype
+    assert (joined.feature_names is None) == (bags.feature_names is None)
+
+
+def test_concatenate_puts_graphs_on_the_diagonal():
+    bags, plain = KINDS["graphs"](), KINDS["dense"]()
+    joined = Bags.concatenate(part for part in (bags[:0], plain, bags))
+    graph = joined.bag_graph.toarray()
+    np.testing.assert_array_equal(graph[4:, 4:], bags.bag_graph.toarray())
+    assert graph[:4].sum() == graph[:, :4].sum() == 0
+    links = joined.instance_graph.toarray()
+    np.testing.assert_array_equal(links[8:, 8:], bags.instance_graph.toarray())
+    assert links[:8].sum() == links[:, :8].sum() == 0
+    assert Bags.concatenate([plain, plain]).bag_graph is None
+
+
+def test_concatenate_mixes_kinds():
+    joined = Bags.concatenate([KINDS["dense"](), KINDS["sparse"]()])
+    assert sparse.issparse(joined.instances)
+    assert Bags.concatenate([KINDS["named"](), KINDS["dense"]()]).feature_names is None
+
+
+def test_concatenate_refuses():
+    bags = KINDS["dense"]()
+    refuses(
+        lambda: Bags.concatenate([]),
+        "No bags were given: pass at least one Bags to concatenate.",
+    )
+    refuses(
+        lambda: Bags.concatenate([bags, bags[:, [0]]]),
+        "The parts have [3, 1] features: every part must have the same features.",
+    )
+    refuses(
+        lambda: Bags.concatenate([bags, np.eye(3)]),
+        "Part 1 is ndarray: only Bags can be concatenated.",
+        TypeError,
+    )
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, list, pd.DataFrame])
+def test_with_instances(kind):
+    bags = KINDS["graphs"]()
+    changed = bags.with_instances(kind(matrix_of_bags()[:, :2]))
+    assert changed.shape == (4, 2)
+    np.testing.assert_array_equal(dense(changed.instances), matrix_of_bags()[:, :2])
+    np.testing.assert_array_equal(changed.offsets, bags.offsets)
+    np.testing.assert_array_equal(changed.bag_graph.toarray(), bags.bag_graph.toarray())
+    np.testing.assert_array_equal(changed.instance_graph.toarray(), bags.instance_graph.toarray())
+    assert changed.feature_names is None
+
+
+def test_with_instances_takes_names():
+    bags = KINDS["dense"]()
+    assert bags.with_instances(matrix_of_bags(), feature_names=list("xyz")).feature_names[2] == "z"
+    frame = pd.DataFrame(matrix_of_bags(), columns=list("uvw"))
+    assert bags.with_instances(frame).feature_names.tolist() == ["u", "v", "w"]
+
+
+def test_with_instances_refuses():
+    refuses(
+        lambda: KINDS["dense"]().with_instances(np.eye(3)),
+        "The new matrix has 3 rows for 8 instances: an instance matrix can only be replaced row "
+        "for row.",
+    )
+
+
+def test_no_bags_at_all():
+    bags = Bags(np.empty((0, 3)), [0])
+    assert bags.shape == (0, 3)
+    assert list(bags) == []
+    assert bags[:0] is bags
+    assert bags[[]].shape == (0, 3)

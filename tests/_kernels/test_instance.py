@@ -1,0 +1,117 @@
+"""Kernels between instances by scikit-learn's names."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from joblib.parallel import ThreadingBackend
+from scipy import sparse
+from sklearn.metrics.pairwise import (
+    additive_chi2_kernel,
+    chi2_kernel,
+    cosine_similarity,
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+    sigmoid_kernel,
+)
+
+from milearn._kernels.instance import KERNELS, instance_kernel, takes_sparse
+
+OPTIONS = {"gamma": 0.3, "degree": 2, "coef0": 0.5}
+# The functions themselves with the parameters that each one has, and whether it is semidefinite.
+EXPECTED = {
+    "additive_chi2": (additive_chi2_kernel, (), False),
+    "chi2": (chi2_kernel, ("gamma",), True),
+    "cosine": (cosine_similarity, (), True),
+    "laplacian": (laplacian_kernel, ("gamma",), True),
+    "linear": (linear_kernel, (), True),
+    "poly": (polynomial_kernel, ("gamma", "degree", "coef0"), True),
+    "polynomial": (polynomial_kernel, ("gamma", "degree", "coef0"), True),
+    "rbf": (rbf_kernel, ("gamma",), True),
+    "sigmoid": (sigmoid_kernel, ("gamma", "coef0"), False),
+}
+
+
+def first_two(left, right):
+    """A kernel of a user, one that a pickle finds by its name."""
+    return left[:, :2] @ right[:, :2].T
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.random((7, 4)), rng.random((5, 4))
+
+
+def test_the_names_are_those_of_scikit_learn():
+    assert set(KERNELS) == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_values_are_those_of_the_function(name, rows):
+    function, names, semidefinite = EXPECTED[name]
+    kernel, known = instance_kernel(name, **OPTIONS)
+    expected = function(*rows, **{each: OPTIONS[each] for each in names})
+    np.testing.assert_array_equal(kernel(*rows), expected)
+    assert known == semidefinite
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_can_be_pickled(name, rows):
+    kernel, _ = instance_kernel(name, **OPTIONS)
+    again = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(again(*rows), kernel(*rows))
+
+
+def test_a_users_kernel_can_be_pickled(rows):
+    kernel, known = instance_kernel(first_two, **OPTIONS)
+    again = pickle.loads(pickle.dumps(kernel))
+    np.testing.assert_array_equal(again(*rows), first_two(*rows))
+    assert not known
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_sparse_rows(name, rows):
+    kernel, _ = instance_kernel(name, **OPTIONS)
+    left, right = (sparse.csr_array(each) for each in rows)
+    if takes_sparse(name):
+        np.testing.assert_allclose(kernel(left, right), kernel(*rows), rtol=1e-12)
+        return
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        kernel(left, right)
+
+
+@pytest.mark.parametrize(
+    ("degree", "coef0", "expected"), [(2, 0.0, True), (2.5, 1.0, False), (2, -1.0, False)]
+)
+def test_a_polynomial_is_semidefinite_for_some_parameters_only(degree, coef0, expected):
+    assert instance_kernel("poly", gamma=1.0, degree=degree, coef0=coef0)[1] is expected
+
+
+def test_a_users_kernel_must_return_a_matrix_of_the_pairs(rows):
+    kernel, _ = instance_kernel(lambda left, right: left @ left.T, **OPTIONS)
+    with pytest.raises(ValueError, match=r"returned shape \(7, 7\) for 7 and 5 instances"):
+        kernel(*rows)
+    kernel, _ = instance_kernel(
+        lambda left, right: sparse.csr_array(left) @ sparse.csr_array(right).T, **OPTIONS
+    )
+    np.testing.assert_allclose(kernel(*rows), rows[0] @ rows[1].T)
+
+
+def test_a_block_of_kernel_values_takes_no_job(rows):
+    class Counting(ThreadingBackend):
+        asked = 0
+
+        def configure(self, *args, **params):
+            type(self).asked += 1
+            return super().configure(*args, **params)
+
+    kernel, _ = instance_kernel("rbf", **OPTIONS)
+    with parallel_config(backend=Counting(), n_jobs=2):
+        kernel(*rows)
+    assert Counting.asked == 0

@@ -1,0 +1,172 @@
+"""Reasons why runs stop, and gaps where the objective vanishes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import qpsolvers
+
+from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.nystroem import FeatureMap
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
+from milearn._solvers.svm.bag_features import BagFeatures
+from milearn._solvers.svm.bag_gram import SetKernelGram
+from milearn._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled, top_subgradient
+from milearn._solvers.svm.coupled_primal import solve_coupled_primal
+from milearn._solvers.svm.grouped_hinge import Patterns, solve_grouped_svm
+from milearn._solvers.svm.losses import Coupling, Hinge, Tube
+from milearn._solvers.svm.mi_svm import solve_mi_svm
+from milearn._solvers.svm.mi_svm_labels import solve_instance_labels
+from milearn._solvers.svm.problem import BinaryProblem
+from milearn._solvers.svm.selection import SelectionSettings, solve_selection
+from milearn.exceptions import SolverError
+
+SETTINGS = SelectionSettings(
+    slack_bound=2.0,
+    exactly_one=True,
+    conic=False,
+    tight=False,
+    polish=True,
+    n_components=None,
+    max_bytes=1e9,
+)
+
+
+def bags(seed=0, n_bags=30, d=3):
+    """Bags of noise: each run takes several steps."""
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 8, size=n_bags))]
+    X = rng.normal(size=(offsets[-1], d))
+    signs = np.where(np.arange(n_bags) % 2, 1.0, -1.0)
+    return X, offsets, signs, np.ones(n_bags)
+
+
+def problem(weights=1.0):
+    X, offsets, signs, ones = bags()
+    return BinaryProblem(LinearGram(X), offsets, signs, weights * ones)
+
+
+def coupled_bags(X, offsets):
+    ones = np.ones(len(offsets) - 1), np.ones(len(X))
+    return SetKernelGram(LinearGram(X), offsets, *ones)
+
+
+def run(name, options, targets=None):
+    X, offsets, signs, ones = bags()
+    loss = Hinge(signs, ones) if targets is None else Tube(targets, ones, nu=0.5)
+    coupling = Coupling("l1", 0.3 * ones)
+    if name == "mi_svm":
+        return solve_mi_svm(problem(), "bag", None, options)
+    if name == "mi_svm_labels":
+        return solve_instance_labels(problem(), None, options)
+    if name == "selection":
+        return solve_selection(problem(), SETTINGS, options)
+    if name == "coupled":
+        return solve_coupled(coupled_bags(X, offsets), loss, coupling, None, options)
+    features = BagFeatures(FeatureMap(X.shape[1]), X, offsets, ones, np.ones(len(X)))
+    return solve_coupled_primal(features, loss, coupling, None, options, 1e-6)
+
+
+SOLVERS = ["mi_svm", "mi_svm_labels", "selection", "coupled", "coupled_primal"]
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_run_that_ends_by_itself_says_so(name):
+    result = run(name, SolverOptions(1e-6, 100))
+    assert result.stopped == ""
+    assert result.converged
+    assert result.n_iter == len(result.history) > 1
+    assert result.dual_gap <= 1e-6 * max(result.objective, result.objective_scale)
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_a_callback_that_stops_a_run_is_its_reason(name):
+    result = run(name, SolverOptions(0.0, 100, on_iteration=lambda number, objective: True))
+    assert result.stopped == "callback"
+    assert not result.converged
+    assert result.n_iter == 1
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+def test_the_limit_of_steps_is_a_reason_of_its_own(name):
+    assert run(name, SolverOptions(0.0, 1)).stopped == "max_iter"
+
+
+@pytest.mark.parametrize("constant", [0.0, 1.0, -250.0])
+@pytest.mark.parametrize("name", ["coupled", "coupled_primal"])
+def test_a_gap_of_an_objective_of_zero_is_measured_by_the_terms_of_the_loss(name, constant):
+    result = run(name, SolverOptions(1e-6, 100), targets=np.full(30, constant))
+    assert abs(result.objective) < 1e-9 * max(1.0, abs(constant))
+    assert result.intercept == pytest.approx(constant)
+    assert result.dual_gap <= 1e-6 * max(abs(result.objective), result.objective_scale)
+    assert result.objective_scale == pytest.approx(1e-8 * 30 * max(1.0, abs(constant)))
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3])
+def test_the_scale_of_an_objective_grows_with_its_weights(factor):
+    result = solve_mi_svm(problem(factor), "bag", None, SolverOptions(1e-6, 100))
+    assert result.objective_scale == pytest.approx(1e-8 * 30 * factor)
+    assert result.dual_gap <= 1e-6 * result.objective
+
+
+def test_subgradients_of_the_maximum():
+    offsets = np.array([0, 2, 5])
+    assert equal_subgradient(offsets) == pytest.approx([1 / 2, 1 / 2, 1 / 3, 1 / 3, 1 / 3])
+    scores = np.array([1.0, 2.0, 3.0, 0.0, 3.0 + 1e-12])
+    assert top_subgradient(scores, offsets) == pytest.approx([0, 1, 1 / 2, 0, 1 / 2])
+
+
+def test_the_hard_maximum_of_a_classifier_is_refused():
+    X, offsets, signs, ones = bags()
+    with pytest.raises(NotImplementedError, match="use solve_mi_svm"):
+        solve_coupled(
+            coupled_bags(X, offsets),
+            Hinge(signs, ones),
+            Coupling("max", ones),
+            equal_subgradient(offsets),
+            SolverOptions(1e-6, 100),
+        )
+
+
+# -- warnings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", qpsolvers.available_solvers)
+def test_backends_are_given_matrices_that_they_take(solver):
+    box = QPProblem(np.eye(3), np.array([-2.0, 0.5, -1.0]), lb=np.zeros(3), ub=np.ones(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = solve_qp(box, tol=1e-6, solver=solver)
+    assert found.x == pytest.approx([1.0, 0.0, 1.0], abs=1e-4)
+
+
+def test_libsvm_at_its_limit_is_no_warning_of_the_process(monkeypatch):
+    X, _, _, _ = bags()
+    signs = np.where(np.arange(len(X)) % 2, 1.0, -1.0)
+    patterns = Patterns(np.arange(len(X)), None, np.arange(len(X) + 1), signs, np.ones(len(X)))
+    monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("a filter of warnings would hold for all threads")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warnings, "catch_warnings", forbidden)
+        found = solve_grouped_svm(LinearGram(X), patterns, tol=1e-9)
+    assert found.working.libsvm_failed
+    assert found.gap <= 1e-9 * found.objective
+
+
+def test_matrices_beyond_the_indices_of_backends_are_refused():
+    class Huge:
+        nnz = 2**31
+        shape = (10, 10)
+
+    matrix = sparse_columns(np.eye(3))
+    assert matrix.indices.dtype == matrix.indptr.dtype == np.int32
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("milearn._solvers.common.qp.sparse.csc_matrix", lambda matrix: Huge())
+        with pytest.raises(SolverError, match="2147483648 entries is too large"):
+            sparse_columns(None)

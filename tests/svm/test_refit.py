@@ -1,0 +1,154 @@
+"""What a fit leaves behind: after another fit, after a failed one, in threads, in workers."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from milearn.datasets import make_affinity, make_bags
+from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+
+BAGS, Y = make_bags(n_bags=24, random_state=0)
+THREE = np.arange(24) % 3
+
+
+def public(model):
+    return {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"kernel": "linear"}, {"kernel": "rbf"}),
+        ({"kernel": "rbf"}, {"kernel": "linear", "n_components": 5, "loss": "l1"}),
+        ({"loss": "l1", "n_components": 5}, {"loss": "max", "n_components": None}),
+        ({"loss": "l1", "bag_kernel": "minmax"}, {"loss": "max"}),
+    ],
+)
+def test_nothing_of_an_earlier_fit_outlives_a_later_one(first, second):
+    model = MISVC(random_state=0, **first).fit(BAGS, Y)
+    before = public(model)
+    model.set_params(**second).fit(BAGS, Y)
+    fresh = clone(model).fit(BAGS, Y)
+    assert public(model) == public(fresh)
+    assert public(model) != before or first.get("loss") == "l1"
+    np.testing.assert_allclose(model.decision_function(BAGS), fresh.decision_function(BAGS))
+
+
+@pytest.mark.parametrize("model", [MISVC(), MISVC(loss="l1"), InstanceMISVC(), SDPMIL()], ids=repr)
+def test_a_refused_refit_leaves_the_model_as_it_was(model):
+    model = clone(model).fit(BAGS, Y)
+    expected = model.decision_function(BAGS)
+    narrow = BAGS[:, :2]
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(narrow, np.ones(24))
+    assert model.n_features_in_ == BAGS.shape[1]
+    np.testing.assert_array_equal(model.decision_function(BAGS), expected)
+
+
+@pytest.mark.parametrize(
+    "start", [{"kernel": "linear"}, {"loss": "l1"}, {"loss": "l2", "n_components": 9}]
+)
+def test_prediction_reads_what_was_fitted(start):
+    model = MISVC(random_state=0, **start).fit(BAGS, Y)
+    expected = model.decision_function(BAGS), model.instance_decision_function(BAGS)
+    model.set_params(kernel="sigmoid", loss="epsilon_insensitive", bag_kernel="minmax", gamma=7.0)
+    np.testing.assert_array_equal(model.decision_function(BAGS), expected[0])
+    np.testing.assert_array_equal(model.instance_decision_function(BAGS), expected[1])
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
+@pytest.mark.parametrize(
+    "model", [MISVC(n_init=4, random_state=0), InstanceMISVC(), SDPMIL()], ids=repr
+)
+def test_every_backend_gives_what_one_job_gives(model, backend):
+    serial = clone(model).fit(BAGS, THREE)
+    with parallel_config(backend=backend, n_jobs=2):
+        parallel = clone(model).fit(BAGS, THREE)
+    np.testing.assert_allclose(parallel.objective_, serial.objective_, rtol=1e-9)
+    np.testing.assert_allclose(
+        parallel.decision_function(BAGS), serial.decision_function(BAGS), atol=1e-7
+    )
+
+
+def test_jobs_of_the_context_are_used_and_report(capsys):
+    with parallel_config(backend="threading", n_jobs=2):
+        MISVC(n_init=2, random_state=0, verbose=True).fit(BAGS, Y)
+    printed = capsys.readouterr().out
+    assert "run 1/2, iteration 1" in printed
+    assert "run 2/2, iteration 1" in printed
+
+
+@pytest.mark.parametrize(
+    "model",
+    [MISVC(max_iter=1), MISVC(loss="l1", max_iter=1), InstanceMISVC(max_iter=1, init="bag")],
+    ids=repr,
+)
+def test_warnings_point_at_the_line_of_the_user(model):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(BAGS, THREE)
+    found = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
+    assert found
+    assert {each.filename for each in found} == {__file__}
+
+
+def test_a_warning_in_a_search_does_not_point_into_scikit_learn():
+    from sklearn.model_selection import cross_val_score
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cross_val_score(MISVC(max_iter=1), BAGS, Y, cv=2)
+    found = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
+    assert found
+    assert {each.filename for each in found} == {__file__}
+
+
+def test_constant_targets_are_no_problem():
+    X, _ = make_affinity(n_bags=20, random_state=0)
+    for target in (0.0, 1.0, -1e6):
+        model = MISVR().fit(X, np.full(20, target))
+        np.testing.assert_allclose(model.predict(X), target, atol=1e-9 * max(1.0, abs(target)))
+
+
+def test_fitted_models_pickle_with_their_functions():
+    for model in (
+        MISVC(),
+        MISVC(loss="l1"),
+        MISVC(loss="l1", bag_kernel="minmax", kernel="laplacian"),
+    ):
+        fitted = clone(model).fit(BAGS, Y)
+        again = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(again.decision_function(BAGS), fitted.decision_function(BAGS))
+
+
+def test_the_callback_that_asked_is_the_reason():
+    callback = pytest.importorskip(
+        "sklearn.callback", reason="callbacks came with scikit-learn 1.9"
+    )
+
+    class Stop:
+        def setup(self, estimator, context):
+            pass
+
+        def teardown(self, estimator, context):
+            pass
+
+        def on_fit_task_begin(self, estimator, context):
+            pass
+
+        def on_fit_task_end(self, estimator, context):
+            return True
+
+    model = MISVC(loss="l1").set_callbacks(Stop())
+    assert callback is not None
+    with pytest.warns(ConvergenceWarning, match="because a callback asked for it"):
+        model.fit(BAGS, Y)
+    assert model.n_iter_ == 1
+    assert not model.converged_
