@@ -12,10 +12,10 @@ from sklearn.preprocessing import StandardScaler
 from milearn._kernels.bag import bag_scales
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram
-from milearn._solvers.svm.bag_gram import SetObjects
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.svm.bag_gram import SetKernelGram
 from milearn._solvers.svm.coupled_cccp import solve_coupled
-from milearn._solvers.svm.coupled_dual import Coupling
-from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.losses import Coupling, Hinge
 
 from ..common.data import load
 from ..common.fresh import in_fresh_process
@@ -160,16 +160,16 @@ def lazy_against_all(task: ScaleTask) -> dict[str, Any]:
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), TOTAL_COST / len(y)))
     coupling = Coupling("l1", COUPLING * loss.weights)
     found: dict[str, Any] = {"n_bags": len(y), "n_instances": len(X)}
-    for rows in ("lazy", "all"):
+    for cuts in ("lazy", "all"):
         watch = Stopwatch()
         gram = KernelGram(X, kernel, 2**28)
-        objects = SetObjects(gram, bags.offsets, scales, np.ones(len(X)))
-        result = solve_coupled(objects, loss, coupling, tol=1e-6, max_iter=100, rows=rows)
-        found[rows] = {
+        bag_gram = SetKernelGram(gram, bags.offsets, scales, np.ones(len(X)))
+        result = solve_coupled(bag_gram, loss, coupling, None, SolverOptions(1e-6, 100), cuts)
+        found[cuts] = {
             **watch.seconds(),
             "objective": result.objective,
-            "gap": result.gap,
-            "n_rows": result.n_rows,
+            "gap": result.dual_gap,
+            "n_cuts": result.n_cuts,
             "n_iter": result.n_iter,
             "n_solves": result.n_solves,
         }
@@ -185,20 +185,20 @@ def run_rows(args: argparse.Namespace) -> int:
     found = [records[task.key]["result"] for task in tasks if "result" in records.get(task.key, {})]
     if found:
         best = {
-            rows: min((result[rows] for result in found), key=lambda item: item["cpu_seconds"])
-            for rows in ("lazy", "all")
+            cuts: min((result[cuts] for result in found), key=lambda item: item["cpu_seconds"])
+            for cuts in ("lazy", "all")
         }
         table = [
             [
-                "as violated" if rows == "lazy" else "all",
-                str(best[rows]["n_rows"]),
-                duration(best[rows]["cpu_seconds"]),
-                str(best[rows]["n_iter"]),
-                str(best[rows]["n_solves"]),
-                f"{best[rows]['objective']:.6f}",
-                f"{best[rows]['gap'] / best[rows]['objective']:.0e}",
+                "as violated" if cuts == "lazy" else "all",
+                str(best[cuts]["n_cuts"]),
+                duration(best[cuts]["cpu_seconds"]),
+                str(best[cuts]["n_iter"]),
+                str(best[cuts]["n_solves"]),
+                f"{best[cuts]['objective']:.6f}",
+                f"{best[cuts]['gap'] / best[cuts]['objective']:.0e}",
             ]
-            for rows in ("lazy", "all")
+            for cuts in ("lazy", "all")
         ]
         header = [
             "constraints",
