@@ -18,7 +18,7 @@ from ..common import peers
 from ..common import weka as _weka
 from ..common.data import describe, load
 from ..common.fresh import in_fresh_process
-from ..common.output import add_common_options, short_path
+from ..common.output import add_common_options
 from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, source_digest
@@ -157,7 +157,7 @@ def main(args: argparse.Namespace) -> int:
     reason = None if args.no_peers else _weka.missing()
     if reason is not None:
         say(reason)
-    say(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)} rounds)")
+    say(f"records: {file.path.name} ({len(records)} of {len(tasks)} rounds)")
     if not complete:
         return 130
     return 1 if failed else 0

@@ -14,7 +14,7 @@ from typing import Any
 
 from joblib import cpu_count
 
-from .output import add_common_options, recorded_page, short_path
+from .output import add_common_options, recorded_page
 from .page import SUFFIX, say
 from .records import RecordFile
 
@@ -80,7 +80,7 @@ def finish(records: dict[str, Any], complete: bool, file: RecordFile, wanted: in
     """Say where the records are; the exit status of a report."""
     failed = sum("error" in record for record in records.values())
     remark = f", {failed} FAILED" if failed else ""
-    say(f"records: {short_path(file.path)} ({len(records)} of {wanted}{remark})")
+    say(f"records: {file.path.name} ({len(records)} of {wanted}{remark})")
     if not complete:
         return 130
     return 1 if failed else 0
