@@ -16,7 +16,6 @@ from milearn.model_selection import StratifiedBagKFold
 
 from ..common.data import load
 from ..common.memory import PeakMemory, Stopwatch
-from ..common.methods import gap_of
 from ..common.output import short_path
 from ..common.page import say, show
 from ..common.protocol import run
