@@ -192,13 +192,16 @@ def run(
     made from it.
     """
     wanted = {task.key: task for task in tasks}
-    known = {key: record for key, record in file.read().items() if key in wanted}
-    # A task that failed is worth another try: the cause may have been mended.
-    records = {
-        key: record
-        for key, record in known.items()
-        if "error" not in record and record.get("schema") == SCHEMA
-    }
+
+    def finished() -> dict[str, dict[str, Any]]:
+        # A task that failed is worth another try: the cause may have been mended.
+        return {
+            key: record
+            for key, record in file.read().items()
+            if key in wanted and "error" not in record and record.get("schema") == SCHEMA
+        }
+
+    records = finished()
     todo = [task for key, task in wanted.items() if key not in records]
     with progress_bar(len(wanted), done=len(records), label=label) as bar:
 
@@ -223,6 +226,8 @@ def run(
             complete = True
         except KeyboardInterrupt:
             complete = False
+            # It may have come between the writing of a record and the next line.
+            records.update(finished())
             write(
                 f"Stopped with {len(records)} of {len(wanted)} records written: the same command "
                 "goes on from here."

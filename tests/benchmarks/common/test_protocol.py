@@ -132,6 +132,22 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tasks, file, cap
     assert len(records) == 8
 
 
+def test_ctrl_c_right_after_a_record_is_written_does_not_forget_it(
+    tasks, file, monkeypatch, capsys
+):
+    append = file.append
+
+    def interrupted(record):
+        append(record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(file, "append", interrupted)
+    records, complete = run(tasks, file, jobs=1, label="", function=made_up)
+    assert not complete
+    assert list(records) == [tasks[0].key]
+    assert "Stopped with 1 of 8 records written" in capsys.readouterr().err
+
+
 def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypatch, capsys):
     def broken(task):
         raise RuntimeError("no luck")
