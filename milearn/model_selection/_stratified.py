@@ -34,7 +34,7 @@ class StratifiedBagKFold(BagSplitter):
       bag of the class.
 
     With groups, whole groups are placed, those with the rarest class first and large ones before
-    small ones, each into the fold with the smallest shares of bags and instances of its classes,
+    small ones, each into the fold with the smallest proportions of bags and instances of its classes,
     folds that lack the class before others. When a fold lacks a class at the end, a group that
     can be spared is moved there.
 
@@ -270,17 +270,17 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     weights = np.hstack([bags / bags.sum(axis=0), instances / instances.sum(axis=0)])
     holds = bags > 0
     folds = np.full(len(bags), -1, dtype=np.intp)
-    shares = np.zeros((k, weights.shape[1]))
+    proportions = np.zeros((k, weights.shape[1]))
     covered = np.zeros((k, holds.shape[1]), dtype=bool)
     for code in np.argsort(holds.sum(axis=0), kind="stable"):
         members = np.flatnonzero(holds[:, code] & (folds < 0))
         covered[folds[holds[:, code] & (folds >= 0)], code] = True
         for unit in members[_assignment_order(instances[members].sum(axis=1), rng)]:
-            # The sum of squared shares grows least where this product is smallest.
-            growth = shares @ weights[unit]
-            fold = _ascending(rng, covered[:, code], growth, shares.sum(axis=1))[0]
+            # The sum of squared proportions grows least where this product is smallest.
+            growth = proportions @ weights[unit]
+            fold = _ascending(rng, covered[:, code], growth, proportions.sum(axis=1))[0]
             folds[unit] = fold
-            shares[fold] += weights[unit]
+            proportions[fold] += weights[unit]
             covered[fold] |= holds[unit]
     _repair(problem, folds, holds, weights, k)
     return folds

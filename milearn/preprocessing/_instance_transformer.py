@@ -97,7 +97,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     Notes
     -----
     What comes out is of the kind that went in: bags of any kind become :class:`~milearn.Bags`
-    with their graphs, a plain matrix (each row a bag of one instance) stays a matrix. Sparse
+    with their graphs, a plain matrix (its rows are bags of one instance) stays a matrix. Sparse
     instances reach the inner transformer as CSR. ``set_output`` concerns matrices only; a
     ``FeatureUnion`` or ``ColumnTransformer`` that puts Bags side by side would wrap them itself,
     so set the output of the steps behind it instead of the whole pipeline.
@@ -136,7 +136,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
         **params : dict
-            Further arguments for the ``fit`` of the inner transformer, those with one entry a
+            Further arguments for the ``fit`` of the inner transformer, those with one entry per
             bag repeated for its instances.
 
         Returns

@@ -71,7 +71,7 @@ class SDPMIL(BaseMISVC):
         ``conic``), for small data: to see that both agree.
     polish : bool, default=False
         Whether to go on from the selection by the concave-convex procedure, which can only lower
-        the objective: the result is then a local minimum of MI-SVM with one slack an instance.
+        the objective: the result is then a local minimum of MI-SVM with one slack per instance.
     kernel : str or callable, default="rbf"
         Kernel between instances, as for :class:`MISVC`.
     degree : float, default=3

@@ -263,8 +263,8 @@ class LinearisedProblem:
     def _second_scores(self, rows: np.ndarray) -> np.ndarray:
         problem = self.problem
         if self._difference is None:
-            shares = mean_difference(problem.offsets, problem.signs, problem.weights)
-            self._difference = np.asarray(problem.X.T @ shares)
+            coefs = mean_difference(problem.offsets, problem.signs, problem.weights)
+            self._difference = np.asarray(problem.X.T @ coefs)
         scores: np.ndarray = np.asarray(problem.X[rows] @ self._difference)
         return scores
 

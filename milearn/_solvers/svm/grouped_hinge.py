@@ -227,7 +227,7 @@ def solve_grouped_svm(
 
 
 class _InnerProducts:
-    """Inner products among a working set; what it shares with the one before is kept."""
+    """Inner products among a working set; those of patterns in the set before it are kept."""
 
     def __init__(self, gram: Gram, patterns: Patterns) -> None:
         self.gram = gram
@@ -305,16 +305,16 @@ class _GroupedDual:
         Its multiplier of the equality is the intercept for scores counted from the mean of the
         working set. How the patterns stand is noted in ``working``.
         """
-        guess = self._active_set(working)
+        start = self._active_set(working)
         result = None
         if len(self.shared) == 0 and qp_solver is None and not working.libsvm_failed:
             # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
             # with an RBF kernel, trying it always costs about a quarter more.
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
-            result = self._solve_alone(guess if near else None, precision)
+            result = self._solve_alone(start if near else None, precision)
             working.libsvm_failed = result is None
         if result is None:
-            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)
+            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=start)
         working.status[self.chosen] = np.where(
             result.active.lower, 0, np.where(result.active.upper, 2, 1)
         )
@@ -331,10 +331,10 @@ class _GroupedDual:
         tight = working.tight[self.shared] | (self.members @ at_bound > 0)
         return ActiveSet(lower=status == 0, upper=at_bound & self.alone, tight=tight)
 
-    def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
+    def _solve_alone(self, start: ActiveSet | None, precision: float) -> QPResult | None:
         """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
-        if guess is not None:
-            warm = active_set_iterations(self.qp, guess, "active-set")
+        if start is not None:
+            warm = active_set_iterations(self.qp, start, "active-set")
             if warm is not None and warm.residual <= precision:
                 return warm
         # The limit is part of the plan: beyond it a QP backend takes over.
