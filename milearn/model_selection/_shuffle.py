@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ class BagShuffleSplit(BagSplitter):
 
     It is the protocol of papers that train on, say, a third of the positive and a third of the
     negative bags and repeat that with other draws [1]_ [2]_. Every split holds the same number of
-    bags of each class, as near to the proportions of the classes as whole bags allow, and at least one
-    bag of each class on both sides.
+    bags of each class, as near to the proportions of the classes as whole bags allow, and at least
+    one bag of each class on both sides.
 
     With groups, whole groups are drawn in random order and taken while that brings the numbers of
     bags of each class nearer to the wanted ones, which are then met about, not exactly.

@@ -34,9 +34,9 @@ class StratifiedBagKFold(BagSplitter):
       bag of the class.
 
     With groups, whole groups are placed, those with the rarest class first and large ones before
-    small ones, each into the fold with the smallest proportions of bags and instances of its classes,
-    folds that lack the class before others. When a fold lacks a class at the end, a group that
-    can be spared is moved there.
+    small ones, each into the fold with the smallest proportions of bags and instances of its
+    classes, folds that lack the class before others. When a fold lacks a class at the end, a group
+    that can be spared is moved there.
 
     Parameters
     ----------

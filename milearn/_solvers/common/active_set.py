@@ -2,8 +2,8 @@
 
 The constraints that hold with equality are estimated, the problem with those equalities is one
 linear system, and its solution says where the estimate was wrong (Hintermueller, Ito & Kunisch,
-SIAM J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into twelve;
-started from the solution of a neighbouring problem it often makes the call of a backend
+SIAM J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into
+twelve; started from the solution of a neighbouring problem it often makes the call of a backend
 unnecessary. It has no guarantee of its own, so its answer counts only when its residuals are the
 smaller ones.
 """

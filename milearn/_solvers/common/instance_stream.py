@@ -138,7 +138,7 @@ class InstanceStream:
                 if not sparse.issparse(block):
                     block = np.asarray(block, dtype=np.float64)
                 total += weight @ block
-                size += share @ abs(block)
+                size += weight @ abs(block)
         return np.where(np.abs(total) > _ROUNDING * size, total, 0.0)
 
     def gather(self, rows: np.ndarray) -> Any:
