@@ -101,7 +101,22 @@ class BagShuffleSplit(BagSplitter):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of splits; the arguments are ignored."""
+        """Number of splits.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
         return self.n_splits
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:

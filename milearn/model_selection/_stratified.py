@@ -60,6 +60,11 @@ class StratifiedBagKFold(BagSplitter):
         and where some fold would lack a class: fewer bags (or groups) of it than folds, or groups
         that cannot be spread.
 
+    See Also
+    --------
+    RepeatedStratifiedBagKFold : Several times with other folds.
+    BagShuffleSplit : Random splits with a given share of training bags.
+
     Notes
     -----
     Unlabelled bags are never tested and always among the training bags, with one exception: when
@@ -69,11 +74,6 @@ class StratifiedBagKFold(BagSplitter):
 
     Every class occurs in each test fold, and therefore among each set of training bags. Where
     that cannot be, ``split`` raises an error, and never yields a fold without a positive bag.
-
-    See Also
-    --------
-    RepeatedStratifiedBagKFold : Several times with other folds.
-    BagShuffleSplit : Random splits with a given share of training bags.
 
     References
     ----------
@@ -116,7 +116,22 @@ class StratifiedBagKFold(BagSplitter):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds; the arguments are ignored."""
+        """Number of folds.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
         return self.n_splits
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -181,13 +196,43 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds times number of repeats; the arguments are ignored."""
+        """Number of folds times number of repeats.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits * n_repeats``.
+        """
         return self.n_splits * self.n_repeats
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``."""
+        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to split; their sizes count.
+        y : array-like of shape (n_bags,)
+            Class of each bag. Bags without one are in every training set.
+        groups : array-like of shape (n_bags,), default=None
+            Group of each bag; no group is on both sides of a split.
+
+        Yields
+        ------
+        train, test : ndarray
+            Positions of the training bags and of the test bags of a fold.
+        """
         rng = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
             yield from StratifiedBagKFold(

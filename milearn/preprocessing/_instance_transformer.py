@@ -48,6 +48,20 @@ class _ByKind:
 
         It equals ``fit(X, y).transform(X)``, also for an inner transformer whose own
         ``fit_transform`` does something else.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on and to transform.
+        y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
+            Labels of the bags, for supervised transformers.
+        **params : dict
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        Bags or matrix
+            As ``transform`` returns it.
         """
         bags = as_bags(X)
         kind = X if bags is None else bags
@@ -59,6 +73,7 @@ class _ByKind:
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to transform; the rows of a matrix are bags of one instance.
 
         Returns
         -------
@@ -133,6 +148,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
         **params : dict
@@ -142,6 +158,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -164,7 +181,18 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
-        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix."""
+        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            What ``transform`` returned, or bags with as many features.
+
+        Returns
+        -------
+        Bags or matrix
+            Of the kind of ``X``, with the original features.
+        """
         check_is_fitted(self)
         bags = as_bags(X)
         if bags is None:
@@ -185,6 +213,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Returns
         -------
         ndarray of str
+            One name per feature.
         """
         check_is_fitted(self)
         # The inner transformer was fitted on a bare matrix, so the names are checked here.
@@ -192,7 +221,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return self.transformer_.get_feature_names_out(names)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Router that hands arguments of ``fit`` to the inner transformer."""
+        """Router that hands arguments of ``fit`` to the inner transformer.
+
+        Returns
+        -------
+        MetadataRouter
+            The requests of the inner transformer.
+        """
         mapping = MethodMapping()
         mapping.add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
         return MetadataRouter(owner=type(self).__name__).add(

@@ -42,10 +42,12 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     n : int, default=None
         Number of nodes; needed unless ``links`` is a matrix.
     kind : {"direct", "cocitation", "coupling"}, default="direct"
+        Which of the three readings.
 
     Returns
     -------
     csr_array of shape (n, n)
+        Weights of the links, without diagonal.
 
     Raises
     ------

@@ -157,12 +157,6 @@ class SDPMIL(BaseMISVC):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
-        after ``max_iter`` steps.
-
     Raises
     ------
     milearn.exceptions.SolverError
@@ -174,6 +168,12 @@ class SDPMIL(BaseMISVC):
         For ``formulation="sdp"`` on more instances than the conic solver can take.
     ImportError
         For ``formulation="sdp"`` without Clarabel.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
+        after ``max_iter`` steps.
 
     See Also
     --------
@@ -267,12 +267,14 @@ class SDPMIL(BaseMISVC):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         if self.formulation == "sdp":
             require_clarabel()
