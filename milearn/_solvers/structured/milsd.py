@@ -32,9 +32,9 @@ from ..common.cutting_plane import (
     cutting_plane,
 )
 from ..common.options import SolverOptions
+from ..common.piecewise import lowest_point
+from ..common.rounding import rounding_scale
 from ..common.witnesses import Witnesses, mean_difference
-from ..svm.grouped_hinge import lowest_point
-from ..svm.problem import rounding_scale
 from .edges import Edges
 
 __all__ = [

@@ -33,11 +33,12 @@ from ..._bags.segments import (
 from ...utils._sklearn import LimitedSVC
 from ..common.active_set import active_set_iterations, polish
 from ..common.gram import Gram
+from ..common.piecewise import lowest_point
 from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp
-from .problem import rounding_scale
+from ..common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
-__all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
+__all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
 
 _MIN_TOL = 1e-11
 _EXACT_RESIDUAL = 1e-10
@@ -138,22 +139,6 @@ def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray
     """
     # Left of all breaks the slope is minus the positive weight; each break adds its weight.
     return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
-
-
-def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
-    """Where a convex, piecewise linear function of one variable is lowest.
-
-    Left of all ``breaks`` its slope is ``-fall``; at each break it grows by ``changes``, above
-    zero. The middle is returned where an interval minimises it.
-    """
-    order = np.argsort(breaks, kind="stable")
-    breaks, slope = breaks[order], np.cumsum(changes[order])
-    rounding = 1e-12 * slope[-1]
-    first = int(np.searchsorted(slope, fall - rounding))
-    first = min(first, len(breaks) - 1)
-    if abs(slope[first] - fall) <= rounding and first + 1 < len(breaks):
-        return float(0.5 * (breaks[first] + breaks[first + 1]))
-    return float(breaks[first])
 
 
 def solve_grouped_svm(
