@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,17 @@ from .coerce import (
     canonical_names,
     canonical_offsets,
     frame_names,
-    id_array,
     nbytes,
     pack,
     read_only,
     row_range,
     unpack,
 )
+from .constructors import BagConstructors
 from .index import bag_positions, column_key, is_full
+from .instance_data import canonical_data, taken_rows
 from .segments import gather_rows, segment_index
-from .stack import (
-    frame_features,
-    frame_labels,
-    joined_parts,
-    rows_by_bag,
-    stack_blocks,
-    stack_features,
-)
+from .stack import stack_features
 
 __all__ = ["Bags"]
 
@@ -40,7 +35,7 @@ _ADVICE = (
 )
 
 
-class Bags:
+class Bags(BagConstructors):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -67,6 +62,10 @@ class Bags:
         Weights of links between instances, sliced on both axes when bags are selected.
     feature_names : array-like of shape (n_features,), default=None
         Names of the features, kept through selection of columns.
+    instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
+        Further arrays with one entry per instance, such as its name, coordinates or label. They
+        hold numbers or strings, are no features, and stay with the instances when bags are
+        selected, joined, transformed or saved.
 
     Attributes
     ----------
@@ -74,6 +73,7 @@ class Bags:
     offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
     bag_graph, instance_graph : csr_array or None, read-only
     feature_names : ndarray of str or None, read-only
+    instance_data : mapping of str to ndarray, both read-only; empty when there is none
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -81,10 +81,11 @@ class Bags:
     Raises
     ------
     ValueError
-        For an empty bag, offsets that do not fit the instances, a graph of the wrong shape, or
-        instances that are no 2-D matrix of real numbers.
+        For an empty bag, offsets that do not fit the instances, a graph or an array of
+        ``instance_data`` of the wrong shape, or instances that are no 2-D matrix of real numbers.
     TypeError
-        For a string in place of instances, or feature names that are no strings.
+        For a string in place of instances, feature names that are no strings, or
+        ``instance_data`` that are no dense arrays of numbers or strings.
 
     See Also
     --------
@@ -115,6 +116,7 @@ class Bags:
         bag_graph: Any = None,
         instance_graph: Any = None,
         feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
@@ -126,6 +128,7 @@ class Bags:
             canonical_graph(bag_graph, len(firsts) - 1, "bag_graph", "bags"),
             links,
             canonical_names(feature_names, n_features),
+            canonical_data(instance_data, n_instances),
         )
 
     def _keep(
@@ -135,219 +138,18 @@ class Bags:
         bag_graph: Any,
         instance_graph: Any,
         feature_names: np.ndarray | None,
+        instance_data: Mapping[str, np.ndarray],
     ) -> None:
         self._instances = read_only(instances)
         self._offsets = read_only(offsets)
         self._bag_graph = read_only(bag_graph)
         self._instance_graph = read_only(instance_graph)
         self._feature_names = read_only(feature_names)
+        self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
         self._bag_index: np.ndarray | None = None
 
-    # -- constructors ---------------------------------------------------------------------
-
-    @classmethod
-    def from_list(
-        cls,
-        blocks: Iterable[Any],
-        *,
-        bag_graph: Any = None,
-        instance_graph: Any = None,
-        feature_names: Any = None,
-    ) -> Bags:
-        """Bags from a sequence of 2-D blocks: arrays, nested lists, CSR matrices or frames.
-
-        Parameters
-        ----------
-        blocks : iterable of array-like of shape (bag size, n_features)
-            One block per bag. Data frames must agree in their columns, which become the
-            feature names.
-        bag_graph, instance_graph, feature_names
-            As for :class:`Bags`.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            For an empty block, a block that is not two-dimensional, or blocks that differ in
-            their number of features; the message names the bags.
-        TypeError
-            For a block that is a string or itself :class:`Bags`.
-        """
-        blocks = list(blocks)
-        for position, block in enumerate(blocks):
-            if isinstance(block, Bags):
-                raise TypeError(
-                    f"Bag {position} is itself Bags: join containers by Bags.concatenate."
-                )
-        stacked, offsets, columns = stack_blocks(blocks)
-        return cls(
-            stacked,
-            offsets,
-            bag_graph=bag_graph,
-            instance_graph=instance_graph,
-            feature_names=columns if feature_names is None else feature_names,
-        )
-
-    @classmethod
-    def from_ids(
-        cls,
-        instances: Any,
-        bag_ids: Iterable[Hashable],
-        *,
-        return_ids: bool = False,
-        feature_names: Any = None,
-    ) -> Any:
-        """Bags from a table of instances and the identifier of each instance's bag.
-
-        Parameters
-        ----------
-        instances : array-like, data frame or sparse matrix of shape (n_instances, n_features)
-            The instances, in any order.
-        bag_ids : iterable of n_instances hashable identifiers
-            Bags come in the order in which their identifiers appear first; the instances of a
-            bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
-        return_ids : bool, default=False
-            Also return the identifiers, one per bag, to align labels with the bags.
-        feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
-
-        Returns
-        -------
-        Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
-
-        Raises
-        ------
-        ValueError
-            For a missing identifier, a number of identifiers that is not that of the instances,
-            or instances that are no 2-D matrix of real numbers.
-        """
-        if feature_names is None:
-            feature_names = frame_names(instances)
-        matrix, offsets, names = rows_by_bag(canonical_matrix(instances), bag_ids)
-        bags = cls(matrix, offsets, feature_names=feature_names)
-        if not return_ids:
-            return bags
-        return bags, id_array(names)
-
-    @classmethod
-    def from_frame(
-        cls,
-        df: Any,
-        bag: Any,
-        *,
-        label: Any = None,
-        features: Sequence[Any] | None = None,
-        return_ids: bool = False,
-    ) -> Any:
-        """Bags from a long data frame (pandas or polars), one row per instance.
-
-        Parameters
-        ----------
-        df : data frame
-        bag : column name
-            The column that names the bag of each row.
-        label : column name, default=None
-            A column that is constant over each bag; when given, the labels are returned too. A
-            bag without a label has a missing value in all its rows.
-        features : sequence of column names, default=None
-            The feature columns, which must hold numbers; all other columns when not given.
-        return_ids : bool, default=False
-            Also return the identifiers of the bags.
-
-        Returns
-        -------
-        Bags, or a tuple (Bags[, y][, ids])
-
-        Raises
-        ------
-        ValueError
-            For an unknown or repeated column, a feature that is not a number, a missing
-            identifier of a bag, or a label that changes inside a bag.
-        TypeError
-            For something that is not a data frame.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from milearn import Bags
-        >>> df = pd.DataFrame(
-        ...     {"molecule": ["a", "a", "b"], "width": [1.0, 2.0, 3.0], "musk": [1, 1, 0]}
-        ... )
-        >>> X, y = Bags.from_frame(df, "molecule", label="musk")
-        >>> X.sizes, y
-        (array([2, 1]), array([1, 0]))
-        """
-        if not hasattr(df, "columns"):
-            raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
-        values, feature_names = frame_features(df, bag, label, features)
-        keys = df[bag].to_list()
-        bags, ids = cls.from_ids(values, keys, return_ids=True, feature_names=feature_names)
-        out = [bags]
-        if label is not None:
-            out.append(frame_labels(df, label, keys))
-        if return_ids:
-            out.append(ids)
-        return out[0] if len(out) == 1 else tuple(out)
-
-    @classmethod
-    def singletons(cls, X: Any, *, feature_names: Any = None) -> Bags:
-        """Bags of one instance each, the rows of ``X``.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
-        feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            For an ``X`` that is no 2-D matrix of real numbers.
-        """
-        if feature_names is None:
-            feature_names = frame_names(X)
-        matrix = canonical_matrix(X)
-        return cls(matrix, np.arange(matrix.shape[0] + 1), feature_names=feature_names)
-
-    @classmethod
-    def concatenate(cls, parts: Iterable[Bags]) -> Bags:
-        """All bags of several containers, in order; graphs become diagonal blocks.
-
-        Parameters
-        ----------
-        parts : iterable of Bags
-            Feature names are kept when every part has the same.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            Without a part, or for parts that differ in their number of features.
-        TypeError
-            For a part that is not :class:`Bags`.
-        """
-        parts = list(parts)
-        if not parts:
-            raise ValueError("No bags were given: pass at least one Bags to concatenate.")
-        for position, part in enumerate(parts):
-            if not isinstance(part, Bags):
-                raise TypeError(
-                    f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
-                )
-        return cls(**joined_parts(parts))
-
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
-        """The same bags and graphs over another instance matrix, row for row.
+        """The same bags, graphs and instance data over another instance matrix, row for row.
 
         Parameters
         ----------
@@ -378,6 +180,7 @@ class Bags:
             bag_graph=self.bag_graph,
             instance_graph=self.instance_graph,
             feature_names=feature_names,
+            instance_data=self.instance_data,
         )
 
     # -- what it holds --------------------------------------------------------------------
@@ -408,6 +211,11 @@ class Bags:
         return self._feature_names
 
     @property
+    def instance_data(self) -> Mapping[str, np.ndarray]:
+        """Further arrays with one entry per instance, by name."""
+        return MappingProxyType(self._instance_data)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of bags and of features."""
         return len(self.offsets) - 1, int(self.instances.shape[1])
@@ -436,8 +244,9 @@ class Bags:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the instances, offsets and graphs."""
+        """Bytes of the instances, offsets, graphs and instance data."""
         parts = [self.instances, self.bag_graph, self.instance_graph]
+        parts.extend(self.instance_data.values())
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
@@ -458,6 +267,7 @@ class Bags:
             f"sizes={span}, dtype={self.dtype}"
             + (", sparse" if sparse.issparse(self.instances) else "")
             + "".join(f", {name}" for name in graphs)
+            + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + ")"
         )
 
@@ -504,6 +314,7 @@ class Bags:
             self.offsets[start : stop + 1] - first,
             None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
             None if links is None else links[first:last][:, first:last],
+            taken_rows(self.instance_data, slice(first, last)),
         )
 
     def _take(self, positions: np.ndarray) -> Bags:
@@ -514,15 +325,24 @@ class Bags:
             offsets,
             None if bag_graph is None else bag_graph[positions][:, positions],
             None if links is None else links[rows][:, rows],
+            taken_rows(self.instance_data, rows),
         )
 
-    def _derived(self, instances: Any, offsets: Any, bag_graph: Any, instance_graph: Any) -> Bags:
+    def _derived(
+        self,
+        instances: Any,
+        offsets: Any,
+        bag_graph: Any,
+        instance_graph: Any,
+        instance_data: Mapping[str, np.ndarray] | None,
+    ) -> Bags:
         return Bags(
             instances,
             offsets,
             bag_graph=bag_graph,
             instance_graph=instance_graph,
             feature_names=self.feature_names,
+            instance_data=instance_data,
         )
 
     def _take_columns(self, columns: Any) -> Bags:
@@ -561,6 +381,7 @@ class Bags:
             "bag_graph": pack(self.bag_graph),
             "instance_graph": pack(self.instance_graph),
             "feature_names": self.feature_names,
+            "instance_data": dict(self.instance_data),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -570,6 +391,7 @@ class Bags:
             unpack(state["bag_graph"]),
             unpack(state["instance_graph"]),
             state["feature_names"],
+            {name: np.asarray(data) for name, data in state["instance_data"].items()},
         )
 
     def __sklearn_clone__(self) -> Bags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .coerce import (
     same_label,
     same_names,
 )
+from .instance_data import joined_data
 from .segments import group_by_id
 
 __all__ = [
@@ -92,6 +93,7 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
         "feature_names": names
         if all(same_names(names, part.feature_names) for part in parts)
         else None,
+        "instance_data": joined_data([part.instance_data for part in parts]),
     }
 
 
@@ -102,8 +104,10 @@ def stack_features(matrices: Sequence[Any]) -> Any:
     return np.hstack(matrices)
 
 
-def rows_by_bag(matrix: Any, bag_ids: Iterable[Hashable]) -> tuple[Any, np.ndarray, list[Any]]:
-    """The matrix with the rows of each bag together, the offsets, and the identifiers."""
+def rows_by_bag(
+    bag_ids: Iterable[Hashable], n_rows: int
+) -> tuple[np.ndarray | None, np.ndarray, list[Any]]:
+    """The rows bag by bag (None where they stand so), the offsets, and the identifiers."""
     names, codes, order, offsets = group_by_id(bag_ids)
     for position, key in enumerate(names):
         if is_missing(key):
@@ -111,24 +115,29 @@ def rows_by_bag(matrix: Any, bag_ids: Iterable[Hashable]) -> tuple[Any, np.ndarr
                 f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
                 "instance the identifier of its bag."
             )
-    if len(codes) != matrix.shape[0]:
+    if len(codes) != n_rows:
         raise ValueError(
-            f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+            f"bag_ids has {len(codes)} entries for {n_rows} instances: give one bag "
             "identifier per instance."
         )
     in_order = np.array_equal(order, np.arange(len(order)))
-    return matrix if in_order else matrix[order], offsets, names
+    return None if in_order else order, offsets, names
 
 
 def frame_features(
-    df: Any, bag: Any, label: Any, features: Sequence[Any] | None
+    df: Any,
+    bag: Any,
+    label: Any,
+    features: Sequence[Any] | None,
+    instance_data: Mapping[str, Any] | None = None,
 ) -> tuple[np.ndarray, list[Any] | None]:
     """The feature columns of a long data frame as a matrix, and their names if all are strings."""
     columns = list(df.columns)
+    beside = [bag, label]
+    for taken in (instance_data or {}).values():
+        beside.extend(taken if isinstance(taken, (list, tuple)) else [taken])
     chosen = (
-        [name for name in columns if name != bag and name != label]
-        if features is None
-        else list(features)
+        [name for name in columns if name not in beside] if features is None else list(features)
     )
     for name in [bag] + ([] if label is None else [label]) + chosen:
         if columns.count(name) != 1:

@@ -36,6 +36,8 @@ _FIELDS = {
     )
 }
 _GRAPHS = ("bag_graph", "instance_graph")
+# The names of the instance data, and before its number each of the arrays.
+_DATA = "instance_data"
 _CSR = ("data", "indices", "indptr", "shape")
 
 
@@ -70,6 +72,7 @@ def read_npz(path: Path) -> BagRecord:
         _supported(instances),
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
+        instance_data=_instance_data(path, arrays),
         **graphs,
     )
     fields = {name: arrays[key] for name, key in _FIELDS.items() if key in arrays}
@@ -136,6 +139,17 @@ def _array(path: Path, archive: Any, key: str) -> np.ndarray:
     return values
 
 
+def _instance_data(path: Path, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    names = arrays.get(_DATA, np.empty(0, dtype=str))
+    keys = [f"{_DATA}_{number}" for number in range(names.size)]
+    if names.ndim != 1 or not all(key in arrays for key in keys):
+        raise BagFileError(
+            f"{path}: {_DATA!r} names {names.size} arrays that are not all there; save the file "
+            "again."
+        )
+    return {name: arrays[key] for name, key in zip(names.tolist(), keys, strict=True)}
+
+
 def _pickled(path: Path, what: str) -> BagFileError:
     return BagFileError(
         f"{path}: {what} Python objects (a pickle), which are never loaded because a pickle can "
@@ -183,6 +197,10 @@ def write_npz(path: Path, file: BinaryIO, record: BagRecord) -> None:
         graph = getattr(bags, name)
         if graph is not None:
             arrays |= _csr_parts(graph, f"{name}_")
+    if bags.instance_data:
+        arrays[_DATA] = np.array(list(bags.instance_data), dtype=str)
+        for number, data in enumerate(bags.instance_data.values()):
+            arrays[f"{_DATA}_{number}"] = data
     for name, key in _FIELDS.items():
         if name in record.fields:
             arrays[key] = record.fields[name]

@@ -340,6 +340,7 @@ def refuse_fields(path: Path, record: BagRecord, form: str, allowed: Sequence[st
     extra += [
         name for name in ("bag_graph", "instance_graph") if getattr(record.bags, name) is not None
     ]
+    extra += [f"instance_data[{name!r}]" for name in record.bags.instance_data]
     if extra:
         raise BagFileError(
             f"{path}: the format {form!r} cannot hold {', '.join(extra)}; leave that out or save "
