@@ -22,6 +22,7 @@ from .coerce import (
     unpack,
 )
 from .constructors import BagConstructors
+from .html import bags_html
 from .index import bag_positions, column_key, is_full
 from .instance_data import canonical_data, taken_rows
 from .segments import gather_rows, segment_index
@@ -183,6 +184,31 @@ class Bags(BagConstructors):
             instance_data=self.instance_data,
         )
 
+    def with_instance_graph(self, instance_graph: Any) -> Bags:
+        """The same bags with another graph of the instances.
+
+        Parameters
+        ----------
+        instance_graph : sparse matrix or array of shape (n_instances, n_instances), or None
+            Weights of links between instances; None leaves them without.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            For a graph of another shape.
+
+        See Also
+        --------
+        milearn.structured.spatial_graph : Graph of near instances by their positions.
+        """
+        return self._derived(
+            self.instances, self.offsets, self.bag_graph, instance_graph, self.instance_data
+        )
+
     # -- what it holds --------------------------------------------------------------------
 
     @property
@@ -270,6 +296,9 @@ class Bags(BagConstructors):
             + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + ")"
         )
+
+    def _repr_html_(self) -> str:
+        return bags_html(self)
 
     # -- selection ------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ class OpenFile(Protocol):
     def header(self, name: str) -> ArrayHeader: ...
 
     def read_into(self, name: str, out: np.ndarray) -> None:
-        """Copy the values of an array, after dropping a leading axis of length one."""
+        """Copy the values of an array to ``out``, contiguous and of as many values."""
         ...
 
 
@@ -60,11 +60,8 @@ class _Hdf5:
 
     def read_into(self, name: str, out: np.ndarray) -> None:
         found = self._file[name]
-        if out.size == 0:
-            return
-        lead = (0,) * (found.ndim - out.ndim)
         # Straight into the rows of the bag, converted by HDF5 where the types differ.
-        found.read_direct(out, source_sel=(*lead, ...), dest_sel=...)
+        found.read_direct(out.reshape(found.shape))
 
 
 class _Arrays:

@@ -142,7 +142,9 @@ def load_bag_folder(
     """
     path = Path(path)
     if not path.is_dir():
-        what = "this is a file; read it by load_bags" if path.is_file() else "there is no such folder"
+        what = (
+            "this is a file; read it by load_bags" if path.is_file() else "there is no such folder"
+        )
         raise FileNotFoundError(f"{path}: {what}.")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
@@ -367,9 +369,8 @@ def _filled(
     for part in ("coords", "instance_labels"):
         if part in bags[0].parts:
             headers = [bag.parts[part].header for bag in bags]
-            of_row = (shape[0],)
-            if part == "coords":
-                of_row = (shape[0], int(_row_shape(headers[0].shape, bags[0].size) or 1))
+            width = _row_shape(headers[0].shape, bags[0].size)
+            of_row: Any = shape[:1] if part == "instance_labels" else (shape[0], width)
             common = np.result_type(*{header.dtype.newbyteorder("=") for header in headers})
             arrays[part] = np.empty(of_row, common)
     with _progress(len(bags), "bags", verbose) as advance:
@@ -385,7 +386,8 @@ def _filled(
     problems = [problem for problem in results if problem is not None]
     if problems:
         raise _error(path, problems, len(bags))
-    record = BagRecord(make_bags_of(path, arrays["features"], offsets))
+    data = {"coords": arrays["coords"]} if "coords" in arrays else None
+    record = BagRecord(make_bags_of(path, arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
     return record

@@ -149,6 +149,7 @@ def load_bags(
 
     See Also
     --------
+    load_bag_folder : Read a folder with one file per bag.
     save_bags : Write bags to a file.
     fetch_bags : Download a file and read it.
 
@@ -174,8 +175,12 @@ def load_bags(
     """
     path = Path(path)
     if not path.is_file():
-        what = "this is a folder" if path.is_dir() else "there is no such file"
-        raise FileNotFoundError(f"{path}: {what}; check the path.")
+        if path.is_dir():
+            raise FileNotFoundError(
+                f"{path}: this is a folder; read a folder with one file per bag by "
+                "milearn.datasets.load_bag_folder."
+            )
+        raise FileNotFoundError(f"{path}: there is no such file; check the path.")
     form = _format_of(path, format, reading=True)
     reader, takes = _READERS[form]
     given = {
