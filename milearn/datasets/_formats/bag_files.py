@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,9 @@ class _Npz(_Arrays):
                 shape, _, dtype = np.lib.format.read_array_header_2_0(member)
             else:
                 shape, dtype = self._archive[name].shape, self._archive[name].dtype
+        # A damaged header must not make room for more than the archive holds.
+        if math.prod(shape) * dtype.itemsize > self._archive.zip.getinfo(f"{name}.npy").file_size:
+            raise UnreadableError(f"the array {name!r} is truncated")
         return ArrayHeader(shape, dtype)
 
 
@@ -150,7 +154,8 @@ def _open_npy(path: Path) -> Iterator[OpenFile]:
 def _open_npz(path: Path) -> Iterator[OpenFile]:
     if not zipfile.is_zipfile(path):
         raise UnreadableError("not an .npz archive, or a truncated one")
-    with np.load(path, allow_pickle=False) as archive:
+    # Opened here: NumPy leaves a file open that it fails to read.
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         yield _Npz(archive)
 
 
