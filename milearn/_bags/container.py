@@ -10,21 +10,21 @@ import numpy as np
 from scipy import sparse
 
 from .coerce import (
+    canonical_csr,
     canonical_graph,
     canonical_matrix,
     canonical_names,
     canonical_offsets,
     frame_names,
     nbytes,
-    pack,
     read_only,
     row_range,
-    unpack,
 )
 from .constructors import BagConstructors
 from .html import bags_html
-from .index import bag_positions, column_key, is_full
+from .index import bag_positions, column_key, compact, composed, is_full
 from .instance_data import canonical_data, taken_rows
+from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_to_file, unpack
 from .segments import gather_rows, segment_index
 from .stack import stack_features
 
@@ -53,7 +53,8 @@ class Bags(BagConstructors):
     ----------
     instances : array-like or sparse matrix of shape (n_instances, n_features)
         The instances of all bags, those of one bag in consecutive rows. float64 and float32 are
-        kept, other numbers become float64; sparse input becomes CSR.
+        kept, and float16 where they are dense; other numbers become float64; sparse input becomes
+        CSR.
     offsets : array-like of shape (n_bags + 1,)
         First row of each bag, and at last the number of instances. Strictly increasing: a bag
         without an instance is refused.
@@ -87,6 +88,19 @@ class Bags(BagConstructors):
     TypeError
         For a string in place of instances, feature names that are no strings, or
         ``instance_data`` that are no dense arrays of numbers or strings.
+
+    Notes
+    -----
+    Instances may lie in a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
+    :func:`milearn.datasets.load_bags` with ``mmap=True``). Selected bags are then read from the
+    file when they are used, and a pickle holds the path of the file in place of the instances,
+    so that worker processes map it too and do not get a copy.
+
+    float16 is a type for storage, in which nothing is computed. The passes that read in blocks
+    (:class:`~milearn.preprocessing.BagStatistics`,
+    :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
+    block by block. Other estimators convert the whole: to float32, twice the memory of the
+    instances on top of them, or to float64, four times, where they compute in float64 only.
 
     See Also
     --------
@@ -141,13 +155,24 @@ class Bags(BagConstructors):
         feature_names: np.ndarray | None,
         instance_data: Mapping[str, np.ndarray],
     ) -> None:
-        self._instances = read_only(instances)
+        # Of a mapped matrix the rows are read on demand; what was selected in no single range is
+        # gathered when ``instances`` is asked for.
+        self._rows: MappedRows | None = None
+        self._instances: Any = None
+        if isinstance(instances, MappedRows):
+            self._rows = instances
+        else:
+            self._instances = read_only(instances)
+            if is_mapped(instances):
+                note_file(instances)
+                self._rows = MappedRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
         self._bag_graph = read_only(bag_graph)
         self._instance_graph = read_only(instance_graph)
         self._feature_names = read_only(feature_names)
         self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
         self._bag_index: np.ndarray | None = None
+        self._origin: tuple[Bags, Any] | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
         """The same bags, graphs and instance data over another instance matrix, row for row.
@@ -205,16 +230,38 @@ class Bags(BagConstructors):
         --------
         milearn.structured.spatial_graph : Graph of near instances by their positions.
         """
-        return self._derived(
-            self.instances, self.offsets, self.bag_graph, instance_graph, self.instance_data
+        links = canonical_graph(instance_graph, self.n_instances, "instance_graph", "instances")
+        # What lies in a file stays there.
+        selected = self._rows is not None and not is_mapped(self._instances)
+        made = object.__new__(type(self))
+        made._keep(
+            self._rows if selected else self._instances,
+            self.offsets,
+            self.bag_graph,
+            links,
+            self.feature_names,
+            self._instance_data,
         )
+        return made
 
     # -- what it holds --------------------------------------------------------------------
 
     @property
     def instances(self) -> Any:
         """Instances of all bags, ndarray or csr_array of shape (n_instances, n_features)."""
+        if self._instances is None:
+            assert self._rows is not None
+            self._instances = read_only(self._rows[:])
         return self._instances
+
+    @property
+    def instance_rows(self) -> Any:
+        """The instances for reading in blocks, by slices and by arrays of rows.
+
+        They are ``instances`` but for bags over a memory map, of which nothing is read before it
+        is asked for, and every slice is a copy.
+        """
+        return self._instances if self._rows is None else self._rows
 
     @property
     def offsets(self) -> np.ndarray:
@@ -244,17 +291,17 @@ class Bags(BagConstructors):
     @property
     def shape(self) -> tuple[int, int]:
         """Number of bags and of features."""
-        return len(self.offsets) - 1, int(self.instances.shape[1])
+        return len(self.offsets) - 1, int(self.instance_rows.shape[1])
 
     @property
     def dtype(self) -> np.dtype:
         """Type of the instance values."""
-        return self.instances.dtype
+        return self.instance_rows.dtype
 
     @property
     def n_instances(self) -> int:
         """Number of instances in all bags."""
-        return int(self.instances.shape[0])
+        return int(self.offsets[-1])
 
     @property
     def sizes(self) -> np.ndarray:
@@ -271,7 +318,7 @@ class Bags(BagConstructors):
     @property
     def nbytes(self) -> int:
         """Bytes of the instances, offsets, graphs and instance data."""
-        parts = [self.instances, self.bag_graph, self.instance_graph]
+        parts = [self.instance_rows, self.bag_graph, self.instance_graph]
         parts.extend(self.instance_data.values())
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
@@ -291,7 +338,7 @@ class Bags(BagConstructors):
         return (
             f"Bags(n_bags={n_bags}, n_instances={self.n_instances}, n_features={n_features}, "
             f"sizes={span}, dtype={self.dtype}"
-            + (", sparse" if sparse.issparse(self.instances) else "")
+            + (", sparse" if sparse.issparse(self.instance_rows) else "")
             + "".join(f", {name}" for name in graphs)
             + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + ")"
@@ -331,48 +378,47 @@ class Bags(BagConstructors):
         return self._take(bag_positions(key, len(self)))
 
     def _block(self, position: int) -> Any:
-        return row_range(self.instances, self.offsets[position], self.offsets[position + 1])
+        first, last = self.offsets[position], self.offsets[position + 1]
+        if self._instances is None:
+            return read_only(self.instance_rows[first:last])
+        return row_range(self._instances, first, last)
 
     def _take_range(self, start: int, stop: int) -> Bags:
         if start == 0 and stop == len(self):
             return self
         first, last = self.offsets[start], self.offsets[stop]
-        links = self.instance_graph
-        return self._derived(
-            row_range(self.instances, first, last),
-            self.offsets[start : stop + 1] - first,
-            None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
-            None if links is None else links[first:last][:, first:last],
-            taken_rows(self.instance_data, slice(first, last)),
-        )
+        offsets = self.offsets[start : stop + 1] - first
+        bags = slice(start, stop)
+        if self._instances is None:
+            instances = self.instance_rows.selected(bags, offsets)
+        else:
+            instances = row_range(self._instances, first, last)
+        return self._derived(instances, offsets, bags, slice(first, last))
 
     def _take(self, positions: np.ndarray) -> Bags:
         rows, offsets = gather_rows(self.offsets, positions)
-        bag_graph, links = self.bag_graph, self.instance_graph
-        return self._derived(
-            self.instances[rows],
-            offsets,
-            None if bag_graph is None else bag_graph[positions][:, positions],
-            None if links is None else links[rows][:, rows],
-            taken_rows(self.instance_data, rows),
-        )
+        if self._rows is None:
+            return self._derived(self.instances[rows], offsets, positions, rows)
+        if len(positions) and (np.diff(positions) == 1).all():
+            return self._take_range(int(positions[0]), int(positions[-1]) + 1)
+        return self._derived(self._rows.selected(positions, offsets), offsets, positions, rows)
 
-    def _derived(
-        self,
-        instances: Any,
-        offsets: Any,
-        bag_graph: Any,
-        instance_graph: Any,
-        instance_data: Mapping[str, np.ndarray] | None,
-    ) -> Bags:
-        return Bags(
-            instances,
+    def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
+        """Some of the bags: ``bags`` are their positions and ``rows`` those of their instances."""
+        bag_graph, links = self.bag_graph, self.instance_graph
+        derived = object.__new__(type(self))
+        derived._keep(
+            canonical_matrix(instances) if sparse.issparse(instances) else instances,
             offsets,
-            bag_graph=bag_graph,
-            instance_graph=instance_graph,
-            feature_names=self.feature_names,
-            instance_data=instance_data,
+            None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
+            None if links is None else canonical_csr(links[rows][:, rows]),
+            self.feature_names,
+            taken_rows(self._instance_data, rows),
         )
+        if self._rows is not None:
+            root, chosen = (self, bags) if self._origin is None else self._origin
+            derived._origin = root, chosen if root is self else composed(chosen, bags)
+        return derived
 
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
@@ -402,25 +448,43 @@ class Bags(BagConstructors):
         raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._origin is None:
+            return self._own_state()
+        # Bags that were selected from a mapped container: that one and the selection, unless
+        # the whole of what it holds in memory is more.
+        root, chosen = self._origin
+        whole = root._own_state()
+        if refers_to_file(whole["instances"]):
+            selected = {"root": whole, "bags": compact(chosen)}
+            if self._instances is None or held_bytes(selected) < held_bytes(self._own_state()):
+                return selected
+        return self._own_state()
+
+    def _own_state(self) -> dict[str, Any]:
         # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
         # same bags would change with them.
         return {
             "instances": pack(self.instances),
-            "offsets": self.offsets,
+            "offsets": pack(self.offsets),
             "bag_graph": pack(self.bag_graph),
             "instance_graph": pack(self.instance_graph),
             "feature_names": self.feature_names,
-            "instance_data": dict(self.instance_data),
+            "instance_data": {name: pack(data) for name, data in self.instance_data.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "root" in state:
+            root = object.__new__(type(self))
+            root.__setstate__(state["root"])
+            self.__dict__.update(root[state["bags"]].__dict__)
+            return
         self._keep(
             unpack(state["instances"]),
-            np.asarray(state["offsets"]),
+            unpack(state["offsets"]),
             unpack(state["bag_graph"]),
             unpack(state["instance_graph"]),
             state["feature_names"],
-            {name: np.asarray(data) for name, data in state["instance_data"].items()},
+            {name: unpack(data) for name, data in state["instance_data"].items()},
         )
 
     def __sklearn_clone__(self) -> Bags:

@@ -116,6 +116,6 @@ def join_arrays(name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
 
 
-def taken_rows(data: Mapping[str, np.ndarray] | None, rows: Any) -> dict[str, np.ndarray] | None:
+def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarray]:
     """Every array at the given rows, an index array or a slice."""
-    return None if data is None else {name: values[rows] for name, values in data.items()}
+    return {name: values[rows] for name, values in data.items()}

@@ -43,6 +43,7 @@ def data_of_bags():
 KINDS = {
     "dense": lambda: Bags(matrix_of_bags(), offsets_of_bags()),
     "float32": lambda: Bags(matrix_of_bags(np.float32), offsets_of_bags()),
+    "float16": lambda: Bags(matrix_of_bags(np.float16), offsets_of_bags()),
     "sparse": lambda: Bags(sparse.csr_array(matrix_of_bags()), offsets_of_bags()),
     "graphs": lambda: Bags(matrix_of_bags(), offsets_of_bags(), **graphs_of_bags()),
     "named": lambda: Bags(matrix_of_bags(), offsets_of_bags(), feature_names=["a", "b", "c"]),
@@ -110,7 +111,7 @@ def rows_of(bags, position):
 
 def assert_canonical(bags):
     matrix = bags.instances
-    assert matrix.dtype in (np.float32, np.float64)
+    assert matrix.dtype in (np.float16, np.float32, np.float64)
     if sparse.issparse(matrix):
         assert type(matrix) is sparse.csr_array
         assert matrix.has_canonical_format

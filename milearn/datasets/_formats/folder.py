@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import threading
 from collections import Counter
@@ -16,9 +17,11 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import Bunch
 
+from ..._bags.mapped import release
 from .._errors import BagFileError
 from .bag_files import ArrayHeader, OpenFile, UnreadableError, opened
 from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
+from .npy_folder import read_npy_folder, write_npy_folder
 from .record import BagRecord, encode_labels, make_bags_of
 
 __all__ = ["load_bag_folder"]
@@ -151,7 +154,7 @@ def load_bag_folder(
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in _DTYPES:
         raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
-    place = _place_of_map(mmap)
+    mapped = _place_of_map(mmap)
     files, splits = find_bags(path, key, coords)
     columns = {"bag": bag, "label": label, "group": group, "split": split}
     rows = _rows(path, splits if table is None else table, files, columns)
@@ -165,12 +168,19 @@ def load_bag_folder(
     keep = [at for at, one in enumerate(bags) if one.size]
     if not keep:
         raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
-    record = _filled(path, [bags[at] for at in keep], wanted, place, n_jobs, verbose)
-    _add_table(record, rows, keep, [bags[at] for at in keep])
-    bunch = record.to_bunch(path)
+    kept = [bags[at] for at in keep]
+    with _scratch_file(mapped) as scratch:
+        record = _filled(path, kept, _room(kept, wanted, scratch), n_jobs, verbose)
+        _add_table(record, rows, keep, kept)
+        if len(dropped):
+            names = ", ".join(dropped)
+            record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
+        if mapped is None or scratch is None:
+            bunch = record.to_bunch(path)
+        else:
+            write_npy_folder(mapped, record, {"instances": scratch})
+            bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = dropped
-    if len(dropped):
-        bunch["DESCR"] += f" Left out because they are empty: {', '.join(dropped)}."
     return bunch
 
 
@@ -353,24 +363,39 @@ def _error(path: Path, problems: Sequence[tuple[str, str]], total: int) -> BagFi
 # -- second pass: one array, filled in place -------------------------------------------------------
 
 
-def _filled(
-    path: Path,
-    bags: Sequence[_Bag],
-    dtype: np.dtype | None,
-    place: Path | None,
-    n_jobs: int | None,
-    verbose: bool,
-) -> BagRecord:
-    offsets = np.cumsum([0] + [bag.size for bag in bags])
+@contextlib.contextmanager
+def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
+    """A file beside the folder of the map, which is gone at the end unless it was moved."""
+    if mapped is None:
+        yield None
+        return
+    scratch = mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
+    try:
+        yield scratch
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _room(bags: Sequence[_Bag], dtype: np.dtype | None, file: Path | None) -> np.ndarray:
+    """An array for all instances, in memory or in a file."""
     if dtype is None:
         dtype = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in bags})
-    shape = (int(offsets[-1]), bags[0].width)
-    arrays: dict[str, np.ndarray] = {"features": np.empty(shape, dtype)}
+    shape = (sum(bag.size for bag in bags), bags[0].width)
+    if file is None:
+        return np.empty(shape, dtype)
+    return np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+
+
+def _filled(
+    path: Path, bags: Sequence[_Bag], features: np.ndarray, n_jobs: int | None, verbose: bool
+) -> BagRecord:
+    offsets = np.cumsum([0] + [bag.size for bag in bags])
+    arrays = {"features": features}
     for part in ("coords", "instance_labels"):
         if part in bags[0].parts:
             headers = [bag.parts[part].header for bag in bags]
             width = _row_shape(headers[0].shape, bags[0].size)
-            of_row: Any = shape[:1] if part == "instance_labels" else (shape[0], width)
+            of_row: Any = (len(features), width) if part == "coords" else len(features)
             common = np.result_type(*{header.dtype.newbyteorder("=") for header in headers})
             arrays[part] = np.empty(of_row, common)
     with _progress(len(bags), "bags", verbose) as advance:
@@ -406,6 +431,7 @@ def _fill(
                 if at not in cache:
                     cache[at] = stack.enter_context(opened(at))
                 cache[at].read_into(place.name, out[first:last])
+                release(out[first:last])
     except UnreadableError as error:
         return bag.name, f"{at.parent.name}/{at.name}: {error}" if at is not None else str(error)
     return None
