@@ -272,7 +272,7 @@ def _write_all(
             ),
         }
     names = bags.feature_names
-    head = {
+    head: dict[str, Any] = {
         "format": _FORMAT,
         "version": _VERSION,
         "n_bags": len(bags),

@@ -15,7 +15,9 @@ import polars as pl
 import pytest
 
 from milearn import Bags
-from milearn.datasets import BagFileError, load_bag_folder
+from milearn._bags.mapped import is_mapped
+from milearn.datasets import BagFileError, load_bag_folder, load_bags
+from milearn.datasets._formats import npy_folder
 
 SIZES = {"slide_1": 3, "slide_2": 5, "slide_10": 2}
 
@@ -473,6 +475,68 @@ def test_progress_goes_to_stderr_alone(tmp_path, capsys):
     assert "1/1" in err
 
 
+# -- memory maps ---------------------------------------------------------------------------------
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_map_holds_the_same_bags_and_opens_again(tmp_path, n_jobs):
+    made = blocks(np.float16, {f"s{number:02}": number + 1 for number in range(12)})
+    slides = tmp_path / "slides"
+    for name, (features, coords) in made.items():
+        write_h5(slides, name, features=features, coords=coords)
+    write_h5(slides, "empty", features=np.ones((0, 4)), coords=np.ones((0, 2)))
+    names = [*list(made)[::-1], "empty"]
+    table = pd.DataFrame({"bag": names, "label": list("ab" * 6 + "a"), "group": range(13)})
+    place = tmp_path / "mapped"
+    plain = load_bag_folder(slides, table, empty="drop")
+    mapped = load_bag_folder(slides, table, empty="drop", mmap=place, n_jobs=n_jobs)
+    again = load_bags(place, mmap=True, verify=True)
+    for bunch in (mapped, again):
+        assert_blocks(bunch, made, names[:-1])
+        assert bunch.data.dtype == np.float16
+        assert is_mapped(bunch.data.instances)
+        for name in ("target", "target_names", "groups", "group_names"):
+            np.testing.assert_array_equal(bunch[name], plain[name])
+        assert bunch.DESCR == plain.DESCR
+        assert bunch.filename == str(place)
+    assert mapped.dropped.tolist() == ["empty"]
+    assert listing(tmp_path) == ["mapped", "slides"]
+
+
+def test_a_map_takes_the_place_of_nothing(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+    with pytest.raises(FileExistsError, match=r"a\.npy: this exists already"):
+        load_bag_folder(tmp_path, mmap=tmp_path / "a.npy")
+    with pytest.raises(FileNotFoundError, match="no such folder; create it first"):
+        load_bag_folder(tmp_path, mmap=tmp_path / "none" / "mapped")
+
+
+def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
+    slides = tmp_path / "slides"
+    slides.mkdir()
+    for name in "ab":
+        np.savez(slides / f"{name}.npz", features=np.ones((50, 4)))
+    data = bytearray((slides / "b.npz").read_bytes())
+    data[len(data) // 2] ^= 255
+    (slides / "b.npz").write_bytes(bytes(data))
+    with pytest.raises(BagFileError, match="1 of 2 bags"):
+        load_bag_folder(slides, mmap=tmp_path / "mapped")
+    assert listing(tmp_path) == ["slides"]
+    (slides / "b.npz").unlink()
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(npy_folder, "_flush", full)
+    with pytest.raises(OSError, match="No space left"):
+        load_bag_folder(slides, mmap=tmp_path / "mapped")
+    assert listing(tmp_path) == ["slides"]
+
+
 # -- memory --------------------------------------------------------------------------------------
 
 _MEASURED = """
@@ -488,6 +552,7 @@ def watch():
     while not done.is_set():
         found = process.memory_info()
         peak["rss"] = max(peak["rss"], found.rss)
+        # Of a memory map the pages of the file count as resident, but need no memory.
         peak["anonymous"] = max(peak["anonymous"], found.rss - found.shared)
         time.sleep(0.002)
 
@@ -516,11 +581,17 @@ def test_memory_is_that_of_the_bags_and_of_one_file(tmp_path):
     # Read first, for what the libraries need whatever the number of files.
     write_h5(small, "a", features=np.ones((2000, 512), dtype=np.float32))
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", _MEASURED, str(big), json.dumps({}), str(small)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    found = json.loads(done.stdout)
+
+    def measured(**options):
+        command = [sys.executable, "-c", _MEASURED, str(big), json.dumps(options), str(small)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return json.loads(done.stdout)
+
+    found = measured()
     assert found["data"] == 20 * 2000 * 512 * 4
     assert found["rss"] <= 1.1 * found["data"] + 4e6, found
+    found = measured(mmap=str(tmp_path / "mapped"))
+    assert found["anonymous"] <= 0.25 * found["data"], found
 
 
 def test_bags_keep_what_the_folder_holds_when_they_are_indexed(tmp_path):
