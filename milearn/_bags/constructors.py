@@ -7,10 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 
+from .arrow import arrow_table, has_lists, need_module, read_nested
 from .coerce import canonical_matrix, frame_names, id_array
 from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
 from .series import windows_of_series
-from .stack import frame_features, frame_labels, joined_parts, rows_by_bag, stack_blocks
+from .stack import (
+    block_column,
+    frame_features,
+    frame_labels,
+    joined_parts,
+    list_columns,
+    rows_by_bag,
+    stack_blocks,
+)
 
 __all__ = ["BagConstructors"]
 
@@ -127,20 +136,24 @@ class BagConstructors:
     def from_frame(
         cls,
         df: Any,
-        bag: Any,
+        bag: Any = None,
         *,
         label: Any = None,
         features: Sequence[Any] | None = None,
         instance_data: Mapping[str, Any] | None = None,
         return_ids: bool = False,
     ) -> Any:
-        """Bags from a long data frame (pandas or polars), one row per instance.
+        """Bags from a data frame (pandas or polars), one row per instance, or per bag of lists.
+
+        In a long frame each row is an instance and the column ``bag`` tells its bag. Where the
+        features are columns of lists each row is a bag: a column holds the values of one feature,
+        or whole instances as lists of lists or 2-D arrays (see :meth:`from_arrow`).
 
         Parameters
         ----------
         df : data frame
-        bag : column name
-            The column that names the bag of each row.
+        bag : column name, default=None
+            The column that names the bag of each row; needed in a long frame.
         label : column name, default=None
             A column that is constant over each bag; when given, the labels are returned too. A
             bag without a label has a missing value in all its rows.
@@ -160,9 +173,11 @@ class BagConstructors:
         ------
         ValueError
             For an unknown or repeated column, a feature that is not a number, a missing
-            identifier of a bag, or a label that changes inside a bag.
+            identifier of a bag, a label that changes inside a bag, or lists that do not fit.
         TypeError
             For something that is not a data frame.
+        ImportError
+            For columns of lists without pyarrow.
 
         Examples
         --------
@@ -177,18 +192,139 @@ class BagConstructors:
         """
         if not hasattr(df, "columns"):
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
+        if list_columns(df, features):
+            return cls._from_list_columns(df, bag, label, features, instance_data, return_ids)
+        if bag is None:
+            raise ValueError("bag=None is for columns of lists: name the column of the bags.")
         data = frame_data(df, instance_data)
         values, feature_names = frame_features(df, bag, label, features, instance_data)
         keys = df[bag].to_list()
         bags, ids = cls.from_ids(
             values, keys, return_ids=True, feature_names=feature_names, instance_data=data
         )
-        out = [bags]
-        if label is not None:
-            out.append(frame_labels(df, label, keys))
-        if return_ids:
-            out.append(ids)
-        return out[0] if len(out) == 1 else tuple(out)
+        labels = None if label is None else frame_labels(df, label, keys)
+        return _given(bags, label is not None, labels, return_ids, ids)
+
+    @classmethod
+    def _from_list_columns(
+        cls,
+        df: Any,
+        bag: Any,
+        label: Any,
+        features: Sequence[Any] | None,
+        instance_data: Mapping[str, Any] | None,
+        return_ids: bool,
+    ) -> Any:
+        blocks = block_column(df, bag, label, features, instance_data)
+        if blocks is None:
+            # As a table without the index, which is no column of ours.
+            table = arrow_table(df.to_arrow() if hasattr(df, "to_arrow") else df)
+            return cls.from_arrow(
+                table,
+                bag,
+                label=label,
+                features=features,
+                instance_data=instance_data,
+                return_ids=return_ids,
+            )
+        ids = np.arange(len(blocks)) if bag is None else id_array(df[bag].to_list())
+        labels = None if label is None else df[label].to_numpy()
+        return _given(cls.from_list(blocks), label is not None, labels, return_ids, ids)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        data: Any,
+        bag: str | None = None,
+        *,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        instance_data: Mapping[str, Any] | None = None,
+        empty: str = "raise",
+        return_ids: bool = False,
+    ) -> Any:
+        """Bags from list arrays and nested tables of Apache Arrow, one list per bag.
+
+        Parameters
+        ----------
+        data : pyarrow array or table, polars or pandas frame or series, or awkward array
+            An array of lists holds the instances of each bag: as lists of fixed size, as structs
+            with one field per feature, as lists of equal length, or, for one feature, as numbers.
+            Of a table each row is a bag, and its columns are such arrays, whose features stand
+            side by side. A table without lists is long: each row is an instance, and ``bag`` is
+            needed. A nested Parquet file is read by :func:`pyarrow.parquet.read_table` first.
+        bag : column name, default=None
+            The column of the identifiers of the bags.
+        label : column name, default=None
+            The column of their labels; when given, the labels are returned too.
+        features : sequence of column names, default=None
+            Columns, or fields of their structs, that are features; all others when not given.
+        instance_data : mapping of str to column name or list of column names, default=None
+            Columns, or fields of their structs, that become arrays of the instances.
+        empty : {"raise", "drop"}, default="raise"
+            Whether bags that are empty or missing are an error, which names them, or are left
+            out, together with their labels and identifiers.
+        return_ids : bool, default=False
+            Also return the identifiers of the bags, or their rows without ``bag``.
+
+        Returns
+        -------
+        Bags, or a tuple (Bags[, y][, ids])
+
+        Raises
+        ------
+        ValueError
+            For columns that are unknown or no numbers, lists of different lengths in one bag,
+            instances of different lengths, an instance that is missing, or an empty bag.
+        TypeError
+            For something that Arrow does not know.
+        ImportError
+            Without pyarrow.
+
+        Notes
+        -----
+        The memory of ``data`` is shared and nothing is copied where the instances are one column,
+        in one chunk, of lists of lists of fixed or equal size, of float64, float32 or float16
+        without missing values. A missing value becomes NaN.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from milearn import Bags
+        >>> slides = pa.table({"name": ["a", "b"], "width": [[1.0, 2.0], [3.0]]})
+        >>> X, ids = Bags.from_arrow(slides, "name", return_ids=True)
+        >>> X.sizes, ids.tolist()
+        (array([2, 1]), ['a', 'b'])
+        """
+        table = arrow_table(data)
+        if not has_lists(table):
+            if bag is None:
+                raise ValueError("The table has no column of lists: name the column of the bags.")
+            return cls.from_frame(
+                need_module("pandas", "A long table").DataFrame(
+                    {name: table.column(name).to_numpy() for name in table.column_names}
+                ),
+                bag,
+                label=label,
+                features=features,
+                instance_data=instance_data,
+                return_ids=return_ids,
+            )
+        parts = read_nested(
+            table,
+            bag=bag,
+            label=label,
+            features=features,
+            instance_data=instance_data,
+            empty=empty,
+        )
+        bags = cls(
+            parts.instances,
+            parts.offsets,
+            feature_names=parts.feature_names,
+            instance_data=parts.instance_data,
+        )
+        return _given(bags, label is not None, parts.labels, return_ids, parts.ids)
 
     @classmethod
     def singletons(
@@ -300,3 +436,9 @@ class BagConstructors:
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
         return cls(**joined_parts(parts))
+
+
+def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
+    """The bags alone, or a tuple with what was asked for."""
+    out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
+    return bags if len(out) == 1 else out

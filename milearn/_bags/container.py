@@ -21,6 +21,7 @@ from .coerce import (
     row_range,
 )
 from .constructors import BagConstructors
+from .exports import BagExports
 from .html import bags_html
 from .index import bag_positions, column_key, compact, composed, is_full
 from .instance_data import canonical_data, taken_rows
@@ -36,7 +37,7 @@ _ADVICE = (
 )
 
 
-class Bags(BagConstructors):
+class Bags(BagConstructors, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks

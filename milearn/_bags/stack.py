@@ -22,10 +22,12 @@ from .segments import group_by_id
 from .series import series_advice
 
 __all__ = [
+    "block_column",
     "first_conflict",
     "frame_features",
     "frame_labels",
     "joined_parts",
+    "list_columns",
     "rows_by_bag",
     "stack_blocks",
     "stack_features",
@@ -150,6 +152,43 @@ def frame_features(
         raise ValueError("The frame has no feature columns: bags need at least one.")
     values = np.column_stack([frame_column(df, name) for name in chosen])
     return values, chosen if all(isinstance(name, str) for name in chosen) else None
+
+
+def list_columns(df: Any, features: Sequence[Any] | None) -> list[Any]:
+    """The columns of a data frame, among the features if these are given, whose cells are lists."""
+    columns = list(df.columns) if features is None else list(features)
+    known = [name for name in columns if list(df.columns).count(name) == 1]
+    return [name for name in known if is_list(first_cell(df, name))]
+
+
+def first_cell(df: Any, name: Any) -> Any:
+    """The first cell of a column that is not missing; None for columns of numbers."""
+    if getattr(df[name].dtype, "kind", "O") in "biufcmM":
+        return None
+    return next((cell for cell in df[name] if is_list(cell) or not is_missing(cell)), None)
+
+
+def is_list(cell: Any) -> bool:
+    return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
+
+
+def block_column(
+    df: Any,
+    bag: Any,
+    label: Any,
+    features: Sequence[Any] | None,
+    instance_data: Mapping[str, Any] | None,
+) -> list[Any] | None:
+    """The cells of the only column of features where these are 2-D arrays, which Arrow has not."""
+    if features is None:
+        features = [name for name in df.columns if name not in (bag, label)]
+    if len(features) != 1 or getattr(first_cell(df, features[0]), "ndim", 0) != 2:
+        return None
+    if instance_data:
+        raise ValueError(
+            "instance_data cannot be taken from a frame of 2-D arrays: use Bags.from_list."
+        )
+    return df[features[0]].to_list()
 
 
 def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:

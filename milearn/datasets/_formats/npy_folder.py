@@ -91,9 +91,9 @@ def _head(path: Path) -> dict[str, Any]:
             f"{path}: {HEAD} is not the head of a folder of bags; write such folders with "
             "milearn.datasets.save_bags."
         )
-    if not _is_count(head.get("version")) or head["version"] > _VERSION:
+    if head.get("version") not in range(1, _VERSION + 1):
         raise BagFileError(
-            f"{path}: {HEAD} has the version {head.get('version')!r}, of which this milearn knows "
+            f"{path}: {HEAD} has the version {head.get('version')!r}, but this milearn knows "
             f"1 to {_VERSION}; use a newer one."
         )
     names = head.get("feature_names")
@@ -283,7 +283,8 @@ def _write_all(
         "descr": record.descr,
         "arrays": entries,
     }
-    if not _are_texts([*(head["feature_names"] or []), *head["instance_data"], head["descr"]]):
+    texts = [*([] if names is None else names), *bags.instance_data, record.descr]
+    if not _are_texts(texts):
         raise BagFileError(
             f"{path}: a name or the description holds a NUL or half a character; correct it."
         )

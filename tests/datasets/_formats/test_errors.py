@@ -83,7 +83,7 @@ CASES = {
     "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
-              "content; pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
+              "content; pass format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
@@ -327,7 +327,7 @@ def test_unknown_format_and_option(tmp_path):
         save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
     assert str(caught.value) == (
         f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass "
-        "format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
+        "format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, svmlight."
     )
 
 
