@@ -179,6 +179,7 @@ def load_bag_folder(
             bunch = record.to_bunch(path)
         else:
             write_npy_folder(mapped, record, {"instances": scratch})
+            del record  # Windows does not remove a file that is mapped
             bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = dropped
     return bunch

@@ -235,6 +235,8 @@ def read_bag_table(
 
 def _columns(table: Any, folder: Path) -> tuple[str, dict[str, list[Any]]]:
     if hasattr(table, "columns"):
+        if hasattr(table, "reset_index") and any(name is not None for name in table.index.names):
+            table = table.reset_index()
         names = [str(name) for name in table.columns]
         _refuse_doubled("the table", names)
         return f"{folder}: the table", {

@@ -322,7 +322,11 @@ def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> dict[
 
 def _take_array(file: Path, written: Path) -> dict[str, Any]:
     """Move one .npy file into its place; its size and checksum."""
-    os.replace(written, file)
+    try:
+        os.replace(written, file)
+    except PermissionError:
+        # Windows does not move a file that is mapped.
+        shutil.copyfile(written, file)
     with open(file, "r+b") as stream:
         checksum = hashlib.file_digest(stream, "sha256").hexdigest()
         size = stream.seek(0, os.SEEK_END)

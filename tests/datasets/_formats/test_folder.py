@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from milearn import Bags
 from milearn._bags.mapped import is_mapped
 from milearn.datasets import BagFileError, load_bag_folder, load_bags
 from milearn.datasets._formats import npy_folder
+from tests.datasets.fuzz import mutate
 
 SIZES = {"slide_1": 3, "slide_2": 5, "slide_10": 2}
 
@@ -55,7 +57,11 @@ def assert_blocks(bunch, made, names, *, coords=True):
 
 def listed(error):
     """Bags that an error names, with what it says of them."""
-    lines = str(error.value).splitlines()[1:]
+    return listed_in(error.value)
+
+
+def listed_in(error):
+    lines = str(error).splitlines()[1:]
     return dict(line.strip().split(": ", 1) for line in lines if ": " in line)
 
 
@@ -260,7 +266,10 @@ def test_the_column_that_names_most_files_is_the_bag(tmp_path):
     table = pd.DataFrame({"slide_id": ["x", "y"], "filename": ["raw/2.svs", "raw/1.svs"]})
     assert load_bag_folder(tmp_path, table).bag_names.tolist() == ["2", "1"]
     numbers = pd.DataFrame({"id": [2.0, 1.0], "label": [5, 6]})
-    assert load_bag_folder(tmp_path, numbers).target.tolist() == [5, 6]
+    for frame in (numbers, numbers.set_index("id")):
+        bunch = load_bag_folder(tmp_path, frame)
+        assert bunch.bag_names.tolist() == ["2", "1"]
+        assert bunch.target.tolist() == [5, 6]
 
 
 def test_tables_that_do_not_fit(tmp_path):
@@ -399,6 +408,32 @@ def test_damage_in_the_values_is_named_too(tmp_path):
     assert set(listed(error)) == {"a", "c"}
 
 
+@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "csv"])
+def test_a_damaged_file_is_read_or_named_and_nothing_else(tmp_path, kind):
+    for name in "abc":
+        values, places = np.arange(12.0).reshape(4, 3), np.arange(8).reshape(4, 2)
+        if kind == "npz":
+            np.savez(tmp_path / f"{name}.npz", features=values, coords=places)
+        elif kind == "h5":
+            write_h5(tmp_path, name, features=values, coords=places)
+        else:
+            np.save(tmp_path / f"{name}.npy", values)
+    table = tmp_path / "labels.csv"
+    table.write_text("bag,label,case_id,split\na,x,p,train\nb,y,q,test\nc,,q,test\n")
+    damaged = table if kind == "csv" else tmp_path / f"b.{kind}"
+    content = damaged.read_bytes()
+    refused = 0
+    for seed in range(150):
+        damaged.write_bytes(mutate(content, random.Random(seed)))
+        try:
+            load_bag_folder(tmp_path, table)
+        except BagFileError as error:
+            refused += 1
+            assert str(tmp_path) in str(error)
+            assert kind == "csv" or list(listed_in(error)) == ["b"]
+    assert 30 < refused < 150
+
+
 @pytest.mark.parametrize("shape", [(0, 4), (1, 0, 4), (0,)])
 def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
     write_h5(tmp_path, "a", features=np.ones((2, 4)), coords=np.ones((2, 2)))
@@ -535,6 +570,24 @@ def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left"):
         load_bag_folder(slides, mmap=tmp_path / "mapped")
     assert listing(tmp_path) == ["slides"]
+
+
+def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
+    slides = tmp_path / "slides"
+    slides.mkdir()
+    np.save(slides / "a.npy", np.arange(6.0).reshape(3, 2))
+    move = os.replace
+
+    def held(source, target):
+        if str(source).endswith(".part.npy"):
+            raise PermissionError(13, "in use")
+        move(source, target)
+
+    monkeypatch.setattr(npy_folder.os, "replace", held)
+    load_bag_folder(slides, mmap=tmp_path / "mapped")
+    bags = load_bags(tmp_path / "mapped", verify=True).data
+    np.testing.assert_array_equal(bags.instances, np.arange(6.0).reshape(3, 2))
+    assert listing(tmp_path) == ["mapped", "slides"]
 
 
 # -- memory --------------------------------------------------------------------------------------
