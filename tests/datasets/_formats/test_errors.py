@@ -83,7 +83,8 @@ CASES = {
     "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
-              "content; pass format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, svmlight."),
+              "content; pass format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, "
+              "svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
