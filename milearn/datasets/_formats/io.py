@@ -187,7 +187,8 @@ def load_bags(
     (array([1, 0]), array(['box', 'can'], dtype='<U3'))
     """
     path = Path(path)
-    folder = path.is_dir() and (format == "npy-folder" or is_npy_folder(path))
+    folder = format == "npy-folder" or (format is None and is_npy_folder(path))
+    folder = folder and path.is_dir()
     if not path.is_file() and not folder:
         what = "this is a folder" if path.is_dir() else "there is no such file"
         raise FileNotFoundError(f"{path}: {what}; check the path.")
