@@ -50,19 +50,19 @@ def load_bag_folder(
 ) -> Bunch:
     """Read a folder of files that hold one bag each, and a table of their labels.
 
-    =============================  ===============================================================
-    folder                         content
-    =============================  ===============================================================
-    ``*.h5``, ``*.hdf5``           arrays ``features`` (n, d) or (1, n, d) and ``coords`` (n, 2), as
-                                   TRIDENT writes them (needs h5py)
-    ``*.npy``                      one array (n, d)
-    ``*.npz``                      arrays ``features`` and, if at all, ``coords``
-    ``*.pt``                       a tensor (n, d) or a dict of tensors (needs torch)
-    ``h5_files/``, ``pt_files/``   CLAM: the features in either folder, the coordinates in the first
-    ``features/`` and, if at all,  torchmil: files of the same names in each folder; ``splits.csv``
-    ``labels/``, ``inst_labels/``, beside them is the table when no other one is given
-    ``coords/``
-    =============================  ===============================================================
+    ==============================  ==============================================================
+    folder                          content
+    ==============================  ==============================================================
+    ``*.h5``, ``*.hdf5``            arrays ``features`` (n, d) or (1, n, d) and ``coords`` (n, 2),
+                                    as TRIDENT writes them (needs h5py)
+    ``*.npy``                       one array (n, d)
+    ``*.npz``                       arrays ``features`` and, if at all, ``coords``
+    ``*.pt``                        a tensor (n, d) or a dict of tensors (needs torch)
+    ``h5_files/``, ``pt_files/``    CLAM: features in either folder, coordinates in the first
+    ``features/``, ``labels/``,     torchmil: files of the same names in each folder, of which only
+    ``inst_labels/``, ``coords/``   the first has to be there; ``splits.csv`` beside them is the
+                                    table when no other one is given
+    ==============================  ==============================================================
 
     The headers of all files are read first. Then one array is made and filled in place, so that
     the memory that is needed is that of the bags and of one file per job.

@@ -188,7 +188,7 @@ def load_bags(
     (array([1, 0]), array(['box', 'can'], dtype='<U3'))
     """
     path = Path(path)
-    folder = path.is_dir() and (format == "npy-folder" or is_npy_folder(path))
+    folder = format == "npy-folder" or (format is None and is_npy_folder(path))
     if path.is_dir() and not folder:
         raise FileNotFoundError(
             f"{path}: this is a folder without the head of saved bags; read a folder with one file "
