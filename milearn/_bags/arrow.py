@@ -66,6 +66,9 @@ def _array_or_table(pa: Any, data: Any) -> Any:
         return pa.array(data)
     if hasattr(data, "__arrow_c_array__"):
         return pa.array(data)
+    if hasattr(data, "reset_index"):
+        # pandas makes a column of an index that is not a range.
+        data = data.reset_index(drop=True)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data) if hasattr(data, "columns") else pa.chunked_array(data)
     raise TypeError(

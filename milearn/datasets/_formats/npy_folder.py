@@ -99,6 +99,7 @@ def _head(path: Path) -> dict[str, Any]:
     names = head.get("feature_names")
     sound = (
         all(_is_count(head.get(name)) for name in ("n_bags", "n_instances", "n_features"))
+        and "feature_names" in head
         and (names is None or _are_texts(names))
         and _are_texts(head.get("instance_data"))
         and _are_texts([head.get("descr")])

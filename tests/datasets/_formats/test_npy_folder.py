@@ -294,6 +294,7 @@ def test_missing_files_and_names_that_lead_elsewhere(folder):
         ({"version": 2}, "has the version 2, but this milearn knows 1 to 1"),
         ({"n_bags": 5}, r"speaks of \(5, 8, 3\) bags, instances and features but"),
         ({"n_bags": -1}, "lacks an entry or has one of the wrong type"),
+        ({"feature_names": 3}, "lacks an entry or has one of the wrong type"),
         ({"instance_data": [3]}, "lacks an entry or has one of the wrong type"),
         ({"instance_data": ["a", "b", "c"]}, "'instance_data' names 3 arrays that are not all"),
         ({"arrays": {}}, "neither 'instances' nor"),
@@ -303,6 +304,18 @@ def test_missing_files_and_names_that_lead_elsewhere(folder):
 def test_a_head_that_is_wrong(folder, entries, sentence):
     damaged(folder, **entries)
     with pytest.raises(BagFileError, match=sentence):
+        load_bags(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["n_bags", "n_instances", "n_features", "feature_names", "instance_data", "arrays", "descr"],
+)
+def test_a_head_that_lacks_an_entry(folder, name):
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    del head[name]
+    (folder / npy_folder.HEAD).write_text(json.dumps(head))
+    with pytest.raises(BagFileError, match="lacks an entry or has one of the wrong type"):
         load_bags(folder)
 
 
