@@ -254,7 +254,7 @@ class BagClusterer(ClusterMixin, BagEstimator):
 
     labels_: np.ndarray
     n_clusters: int
-    _dtypes = (np.float64, np.float32)
+    _dtypes: Any = (np.float64, np.float32)
 
     def _validate_clusters(self, X: Any) -> tuple[Bags, dict[str, Any]]:
         """As :meth:`_validate_fit`, for at least as many bags as clusters."""

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .mapped import is_mapped
+
 __all__ = [
     "block_diagonal",
     "canonical_block",
+    "canonical_csr",
     "canonical_graph",
     "canonical_matrix",
     "canonical_names",
@@ -20,12 +23,10 @@ __all__ = [
     "id_array",
     "is_missing",
     "nbytes",
-    "pack",
     "read_only",
     "row_range",
     "same_label",
     "same_names",
-    "unpack",
 ]
 
 
@@ -43,8 +44,8 @@ def canonical_matrix(instances: Any) -> Any:
 
 
 def as_floats(values: np.ndarray, what: str) -> np.ndarray:
-    """float64 and float32 as they are, other numbers as float64; text and dates are refused."""
-    if values.dtype in (np.float64, np.float32):
+    """Floats of 16 to 64 bits as they are, other numbers as float64; text and dates are refused."""
+    if values.dtype in (np.float64, np.float32, np.float16):
         return values
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
@@ -87,8 +88,9 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
             "offsets must be a 1-D array of n_bags + 1 integers: the first row of each bag, and "
             "the number of instances."
         )
-    # A copy: bag_index is computed from it once, and the caller's array stays writable.
-    values = np.array(values, dtype=np.intp)
+    if not (values.dtype == np.intp and is_mapped(values) and not values.flags.writeable):
+        # A copy: bag_index is computed from it once, and the caller's array stays writable.
+        values = np.array(values, dtype=np.intp)
     if values[0] != 0 or values[-1] != n_instances:
         raise ValueError(
             f"offsets run from {values[0]} to {values[-1]} but there are {n_instances} instances: "
@@ -244,20 +246,3 @@ def read_only(matrix: Any) -> Any:
         return view
     parts = (read_only(matrix.data), read_only(matrix.indices), read_only(matrix.indptr))
     return sparse.csr_array(parts, shape=matrix.shape)
-
-
-def pack(matrix: Any) -> Any:
-    if not sparse.issparse(matrix):
-        return matrix
-    return matrix.data, matrix.indices, matrix.indptr, matrix.shape
-
-
-def unpack(packed: Any) -> Any:
-    # np.asarray: joblib.hash tells np.memmap from an array; the view still lies in the file.
-    if packed is None:
-        return None
-    if not isinstance(packed, tuple):
-        return np.asarray(packed)
-    data, indices, indptr, shape = packed
-    arrays = (np.asarray(data), np.asarray(indices), np.asarray(indptr))
-    return sparse.csr_array(arrays, shape=shape)

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from .coerce import (
+    canonical_csr,
     canonical_graph,
     canonical_matrix,
     canonical_names,
     canonical_offsets,
     frame_names,
-    id_array,
     nbytes,
-    pack,
     read_only,
     row_range,
-    unpack,
 )
-from .index import bag_positions, column_key, is_full
+from .constructors import BagConstructors
+from .exports import BagExports
+from .html import bags_html
+from .index import bag_positions, column_key, compact, composed, is_full
+from .instance_data import canonical_data, taken_rows
+from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_to_file, unpack
 from .segments import gather_rows, segment_index
-from .stack import (
-    frame_features,
-    frame_labels,
-    joined_parts,
-    rows_by_bag,
-    stack_blocks,
-    stack_features,
-)
+from .stack import stack_features
 
 __all__ = ["Bags"]
 
@@ -40,7 +37,7 @@ _ADVICE = (
 )
 
 
-class Bags:
+class Bags(BagConstructors, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -57,7 +54,8 @@ class Bags:
     ----------
     instances : array-like or sparse matrix of shape (n_instances, n_features)
         The instances of all bags, those of one bag in consecutive rows. float64 and float32 are
-        kept, other numbers become float64; sparse input becomes CSR.
+        kept, and float16 where they are dense; other numbers become float64; sparse input becomes
+        CSR.
     offsets : array-like of shape (n_bags + 1,)
         First row of each bag, and at last the number of instances. Strictly increasing: a bag
         without an instance is refused.
@@ -67,6 +65,10 @@ class Bags:
         Weights of links between instances, sliced on both axes when bags are selected.
     feature_names : array-like of shape (n_features,), default=None
         Names of the features, kept through selection of columns.
+    instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
+        Further arrays with one entry per instance, such as its name, coordinates or label. They
+        hold numbers or strings, are no features, and stay with the instances when bags are
+        selected, joined, transformed or saved.
 
     Attributes
     ----------
@@ -74,6 +76,7 @@ class Bags:
     offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
     bag_graph, instance_graph : csr_array or None, read-only
     feature_names : ndarray of str or None, read-only
+    instance_data : mapping of str to ndarray, both read-only; empty when there is none
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -81,14 +84,29 @@ class Bags:
     Raises
     ------
     ValueError
-        For an empty bag, offsets that do not fit the instances, a graph of the wrong shape, or
-        instances that are no 2-D matrix of real numbers.
+        For an empty bag, offsets that do not fit the instances, a graph or an array of
+        ``instance_data`` of the wrong shape, or instances that are no 2-D matrix of real numbers.
     TypeError
-        For a string in place of instances, or feature names that are no strings.
+        For a string in place of instances, feature names that are no strings, or
+        ``instance_data`` that are no dense arrays of numbers or strings.
 
     See Also
     --------
     milearn.datasets.load_bags : Read bags from a file.
+    milearn.datasets.load_bag_folder : Read a folder with one file per bag.
+
+    Notes
+    -----
+    Instances may lie in a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
+    :func:`milearn.datasets.load_bags` with ``mmap=True``). Selected bags are then read from the
+    file when they are used, and a pickle holds the path of the file in place of the instances,
+    so that worker processes map it too and do not get a copy.
+
+    float16 is a type for storage, in which nothing is computed. The passes that read in blocks
+    (:class:`~milearn.preprocessing.BagStatistics`,
+    :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
+    block by block. Other estimators convert the whole: to float32, twice the memory of the
+    instances on top of them, or to float64, four times, where they compute in float64 only.
 
     Examples
     --------
@@ -115,6 +133,7 @@ class Bags:
         bag_graph: Any = None,
         instance_graph: Any = None,
         feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
@@ -126,6 +145,7 @@ class Bags:
             canonical_graph(bag_graph, len(firsts) - 1, "bag_graph", "bags"),
             links,
             canonical_names(feature_names, n_features),
+            canonical_data(instance_data, n_instances),
         )
 
     def _keep(
@@ -135,221 +155,29 @@ class Bags:
         bag_graph: Any,
         instance_graph: Any,
         feature_names: np.ndarray | None,
+        instance_data: Mapping[str, np.ndarray],
     ) -> None:
-        self._instances = read_only(instances)
+        # Of a mapped matrix the rows are read on demand; what was selected in no single range is
+        # gathered when ``instances`` is asked for.
+        self._rows: MappedRows | None = None
+        self._instances: Any = None
+        if isinstance(instances, MappedRows):
+            self._rows = instances
+        else:
+            self._instances = read_only(instances)
+            if is_mapped(instances):
+                note_file(instances)
+                self._rows = MappedRows(self._instances, offsets[:-1], offsets)
         self._offsets = read_only(offsets)
         self._bag_graph = read_only(bag_graph)
         self._instance_graph = read_only(instance_graph)
         self._feature_names = read_only(feature_names)
+        self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
         self._bag_index: np.ndarray | None = None
-
-    # -- constructors ---------------------------------------------------------------------
-
-    @classmethod
-    def from_list(
-        cls,
-        blocks: Iterable[Any],
-        *,
-        bag_graph: Any = None,
-        instance_graph: Any = None,
-        feature_names: Any = None,
-    ) -> Bags:
-        """Bags from a sequence of 2-D blocks: arrays, nested lists, CSR matrices or frames.
-
-        Parameters
-        ----------
-        blocks : iterable of array-like of shape (bag size, n_features)
-            One block per bag. Data frames must agree in their columns, which become the
-            feature names.
-        bag_graph, instance_graph, feature_names : array-like or None
-            As for :class:`Bags`.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            For an empty block, a block that is not two-dimensional, or blocks that differ in
-            their number of features; the message names the bags.
-        TypeError
-            For a block that is a string or itself :class:`Bags`.
-        """
-        blocks = list(blocks)
-        for position, block in enumerate(blocks):
-            if isinstance(block, Bags):
-                raise TypeError(
-                    f"Bag {position} is itself Bags: join containers by Bags.concatenate."
-                )
-        stacked, offsets, columns = stack_blocks(blocks)
-        return cls(
-            stacked,
-            offsets,
-            bag_graph=bag_graph,
-            instance_graph=instance_graph,
-            feature_names=columns if feature_names is None else feature_names,
-        )
-
-    @classmethod
-    def from_ids(
-        cls,
-        instances: Any,
-        bag_ids: Iterable[Hashable],
-        *,
-        return_ids: bool = False,
-        feature_names: Any = None,
-    ) -> Any:
-        """Bags from a table of instances and the identifier of each instance's bag.
-
-        Parameters
-        ----------
-        instances : array-like, data frame or sparse matrix of shape (n_instances, n_features)
-            The instances, in any order.
-        bag_ids : iterable of n_instances hashable identifiers
-            Bags come in the order in which their identifiers appear first; the instances of a
-            bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
-        return_ids : bool, default=False
-            Also return the identifiers, one per bag, to align labels with the bags.
-        feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
-
-        Returns
-        -------
-        Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
-
-        Raises
-        ------
-        ValueError
-            For a missing identifier, a number of identifiers that is not that of the instances,
-            or instances that are no 2-D matrix of real numbers.
-        """
-        if feature_names is None:
-            feature_names = frame_names(instances)
-        matrix, offsets, names = rows_by_bag(canonical_matrix(instances), bag_ids)
-        bags = cls(matrix, offsets, feature_names=feature_names)
-        if not return_ids:
-            return bags
-        return bags, id_array(names)
-
-    @classmethod
-    def from_frame(
-        cls,
-        df: Any,
-        bag: Any,
-        *,
-        label: Any = None,
-        features: Sequence[Any] | None = None,
-        return_ids: bool = False,
-    ) -> Any:
-        """Bags from a long data frame (pandas or polars), one row per instance.
-
-        Parameters
-        ----------
-        df : data frame
-            Its rows are the instances, in any order.
-        bag : column name
-            The column that names the bag of each row.
-        label : column name, default=None
-            A column that is constant over each bag; when given, the labels are returned too. A
-            bag without a label has a missing value in all its rows.
-        features : sequence of column names, default=None
-            The feature columns, which must hold numbers; all other columns when not given.
-        return_ids : bool, default=False
-            Also return the identifiers of the bags.
-
-        Returns
-        -------
-        Bags, or a tuple (Bags[, y][, ids])
-
-        Raises
-        ------
-        ValueError
-            For an unknown or repeated column, a feature that is not a number, a missing
-            identifier of a bag, or a label that changes inside a bag.
-        TypeError
-            For something that is not a data frame.
-
-        Examples
-        --------
-        >>> import pandas as pd
-        >>> from milearn import Bags
-        >>> df = pd.DataFrame(
-        ...     {"molecule": ["a", "a", "b"], "width": [1.0, 2.0, 3.0], "musk": [1, 1, 0]}
-        ... )
-        >>> X, y = Bags.from_frame(df, "molecule", label="musk")
-        >>> X.sizes, y
-        (array([2, 1]), array([1, 0]))
-        """
-        if not hasattr(df, "columns"):
-            raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
-        values, feature_names = frame_features(df, bag, label, features)
-        keys = df[bag].to_list()
-        bags, ids = cls.from_ids(values, keys, return_ids=True, feature_names=feature_names)
-        out = [bags]
-        if label is not None:
-            out.append(frame_labels(df, label, keys))
-        if return_ids:
-            out.append(ids)
-        return out[0] if len(out) == 1 else tuple(out)
-
-    @classmethod
-    def singletons(cls, X: Any, *, feature_names: Any = None) -> Bags:
-        """Bags of one instance each, the rows of ``X``.
-
-        Parameters
-        ----------
-        X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
-            The instances.
-        feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            For an ``X`` that is no 2-D matrix of real numbers.
-        """
-        if feature_names is None:
-            feature_names = frame_names(X)
-        matrix = canonical_matrix(X)
-        return cls(matrix, np.arange(matrix.shape[0] + 1), feature_names=feature_names)
-
-    @classmethod
-    def concatenate(cls, parts: Iterable[Bags]) -> Bags:
-        """All bags of several containers, in order; graphs become diagonal blocks.
-
-        Parameters
-        ----------
-        parts : iterable of Bags
-            Feature names are kept when every part has the same.
-
-        Returns
-        -------
-        Bags
-
-        Raises
-        ------
-        ValueError
-            Without a part, or for parts that differ in their number of features.
-        TypeError
-            For a part that is not :class:`Bags`.
-        """
-        parts = list(parts)
-        if not parts:
-            raise ValueError("No bags were given: pass at least one Bags to concatenate.")
-        for position, part in enumerate(parts):
-            if not isinstance(part, Bags):
-                raise TypeError(
-                    f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
-                )
-        return cls(**joined_parts(parts))
+        self._origin: tuple[Bags, Any] | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
-        """The same bags and graphs over another instance matrix, row for row.
+        """The same bags, graphs and instance data over another instance matrix, row for row.
 
         Parameters
         ----------
@@ -382,14 +210,63 @@ class Bags:
             bag_graph=self.bag_graph,
             instance_graph=self.instance_graph,
             feature_names=feature_names,
+            instance_data=self.instance_data,
         )
+
+    def with_instance_graph(self, instance_graph: Any) -> Bags:
+        """The same bags with another graph of the instances.
+
+        Parameters
+        ----------
+        instance_graph : sparse matrix or array of shape (n_instances, n_instances), or None
+            Weights of links between instances; None leaves them without.
+
+        Returns
+        -------
+        Bags
+            With the instances, the graph of the bags and the instance data of these bags.
+
+        Raises
+        ------
+        ValueError
+            For a graph of another shape.
+
+        See Also
+        --------
+        milearn.structured.spatial_graph : Graph of near instances by their positions.
+        """
+        links = canonical_graph(instance_graph, self.n_instances, "instance_graph", "instances")
+        # What lies in a file stays there.
+        selected = self._rows is not None and not is_mapped(self._instances)
+        made = object.__new__(type(self))
+        made._keep(
+            self._rows if selected else self._instances,
+            self.offsets,
+            self.bag_graph,
+            links,
+            self.feature_names,
+            self._instance_data,
+        )
+        return made
 
     # -- what it holds --------------------------------------------------------------------
 
     @property
     def instances(self) -> Any:
         """Instances of all bags, ndarray or csr_array of shape (n_instances, n_features)."""
+        if self._instances is None:
+            assert self._rows is not None
+            self._instances = read_only(self._rows[:])
         return self._instances
+
+    @property
+    def instance_rows(self) -> Any:
+        """The instances for reading in blocks, by slices and by arrays of rows.
+
+        They are ``instances`` but for bags over a memory map, of which nothing is read before it
+        is asked for, and every slice is a copy.
+        """
+        return self._instances if self._rows is None else self._rows
 
     @property
     def offsets(self) -> np.ndarray:
@@ -412,19 +289,24 @@ class Bags:
         return self._feature_names
 
     @property
+    def instance_data(self) -> Mapping[str, np.ndarray]:
+        """Further arrays with one entry per instance, by name."""
+        return MappingProxyType(self._instance_data)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of bags and of features."""
-        return len(self.offsets) - 1, int(self.instances.shape[1])
+        return len(self.offsets) - 1, int(self.instance_rows.shape[1])
 
     @property
     def dtype(self) -> np.dtype:
         """Type of the instance values."""
-        return self.instances.dtype
+        return self.instance_rows.dtype
 
     @property
     def n_instances(self) -> int:
         """Number of instances in all bags."""
-        return int(self.instances.shape[0])
+        return int(self.offsets[-1])
 
     @property
     def sizes(self) -> np.ndarray:
@@ -440,8 +322,9 @@ class Bags:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the instances, offsets and graphs."""
-        parts = [self.instances, self.bag_graph, self.instance_graph]
+        """Bytes of the instances, offsets, graphs and instance data."""
+        parts = [self.instance_rows, self.bag_graph, self.instance_graph]
+        parts.extend(self.instance_data.values())
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
@@ -460,10 +343,14 @@ class Bags:
         return (
             f"Bags(n_bags={n_bags}, n_instances={self.n_instances}, n_features={n_features}, "
             f"sizes={span}, dtype={self.dtype}"
-            + (", sparse" if sparse.issparse(self.instances) else "")
+            + (", sparse" if sparse.issparse(self.instance_rows) else "")
             + "".join(f", {name}" for name in graphs)
+            + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + ")"
         )
+
+    def _repr_html_(self) -> str:
+        return bags_html(self)
 
     # -- selection ------------------------------------------------------------------------
 
@@ -496,38 +383,47 @@ class Bags:
         return self._take(bag_positions(key, len(self)))
 
     def _block(self, position: int) -> Any:
-        return row_range(self.instances, self.offsets[position], self.offsets[position + 1])
+        first, last = self.offsets[position], self.offsets[position + 1]
+        if self._instances is None:
+            return read_only(self.instance_rows[first:last])
+        return row_range(self._instances, first, last)
 
     def _take_range(self, start: int, stop: int) -> Bags:
         if start == 0 and stop == len(self):
             return self
         first, last = self.offsets[start], self.offsets[stop]
-        links = self.instance_graph
-        return self._derived(
-            row_range(self.instances, first, last),
-            self.offsets[start : stop + 1] - first,
-            None if self.bag_graph is None else self.bag_graph[start:stop][:, start:stop],
-            None if links is None else links[first:last][:, first:last],
-        )
+        offsets = self.offsets[start : stop + 1] - first
+        bags = slice(start, stop)
+        if self._instances is None:
+            instances = self.instance_rows.selected(bags, offsets)
+        else:
+            instances = row_range(self._instances, first, last)
+        return self._derived(instances, offsets, bags, slice(first, last))
 
     def _take(self, positions: np.ndarray) -> Bags:
         rows, offsets = gather_rows(self.offsets, positions)
-        bag_graph, links = self.bag_graph, self.instance_graph
-        return self._derived(
-            self.instances[rows],
-            offsets,
-            None if bag_graph is None else bag_graph[positions][:, positions],
-            None if links is None else links[rows][:, rows],
-        )
+        if self._rows is None:
+            return self._derived(self.instances[rows], offsets, positions, rows)
+        if len(positions) and (np.diff(positions) == 1).all():
+            return self._take_range(int(positions[0]), int(positions[-1]) + 1)
+        return self._derived(self._rows.selected(positions, offsets), offsets, positions, rows)
 
-    def _derived(self, instances: Any, offsets: Any, bag_graph: Any, instance_graph: Any) -> Bags:
-        return Bags(
-            instances,
+    def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
+        """Some of the bags: ``bags`` are their positions and ``rows`` those of their instances."""
+        bag_graph, links = self.bag_graph, self.instance_graph
+        derived = object.__new__(type(self))
+        derived._keep(
+            canonical_matrix(instances) if sparse.issparse(instances) else instances,
             offsets,
-            bag_graph=bag_graph,
-            instance_graph=instance_graph,
-            feature_names=self.feature_names,
+            None if bag_graph is None else canonical_csr(bag_graph[bags][:, bags]),
+            None if links is None else canonical_csr(links[rows][:, rows]),
+            self.feature_names,
+            taken_rows(self._instance_data, rows),
         )
+        if self._rows is not None:
+            root, chosen = (self, bags) if self._origin is None else self._origin
+            derived._origin = root, chosen if root is self else composed(chosen, bags)
+        return derived
 
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
@@ -557,23 +453,43 @@ class Bags:
         raise TypeError(f"numpy.{func.__name__} does not take Bags. {_ADVICE}")
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._origin is None:
+            return self._own_state()
+        # Bags that were selected from a mapped container: that one and the selection, unless
+        # the whole of what it holds in memory is more.
+        root, chosen = self._origin
+        whole = root._own_state()
+        if refers_to_file(whole["instances"]):
+            selected = {"root": whole, "bags": compact(chosen)}
+            if self._instances is None or held_bytes(selected) < held_bytes(self._own_state()):
+                return selected
+        return self._own_state()
+
+    def _own_state(self) -> dict[str, Any]:
         # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
         # same bags would change with them.
         return {
             "instances": pack(self.instances),
-            "offsets": self.offsets,
+            "offsets": pack(self.offsets),
             "bag_graph": pack(self.bag_graph),
             "instance_graph": pack(self.instance_graph),
             "feature_names": self.feature_names,
+            "instance_data": {name: pack(data) for name, data in self.instance_data.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        if "root" in state:
+            root = object.__new__(type(self))
+            root.__setstate__(state["root"])
+            self.__dict__.update(root[state["bags"]].__dict__)
+            return
         self._keep(
             unpack(state["instances"]),
-            np.asarray(state["offsets"]),
+            unpack(state["offsets"]),
             unpack(state["bag_graph"]),
             unpack(state["instance_graph"]),
             state["feature_names"],
+            {name: unpack(data) for name, data in state["instance_data"].items()},
         )
 
     def __sklearn_clone__(self) -> Bags:

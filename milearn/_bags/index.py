@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["bag_positions", "column_key", "is_full"]
+__all__ = ["bag_positions", "column_key", "compact", "composed", "is_full"]
 
 
 def is_full(key: Any) -> bool:
@@ -46,3 +46,22 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
                 raise IndexError(f"The bags have no feature named {str(name)!r}.")
         return np.array([known[name] for name in columns], dtype=np.intp)
     return columns.astype(np.intp) if columns.size == 0 else columns
+
+
+def composed(first: Any, second: Any) -> Any:
+    """Positions of what ``second`` selects from what ``first`` does, slices with step 1 or arrays.
+
+    The bounds of the slices are those of what they select from.
+    """
+    if not isinstance(first, slice):
+        return first[second]
+    if isinstance(second, slice):
+        return slice(first.start + second.start, first.start + second.stop)
+    return first.start + second
+
+
+def compact(key: Any) -> Any:
+    """Positions in half the bytes where these can count them."""
+    if isinstance(key, slice) or (key.size and key.max() > np.iinfo(np.int32).max):
+        return key
+    return key.astype(np.int32)

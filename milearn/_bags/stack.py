@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,17 @@ from .coerce import (
     same_label,
     same_names,
 )
+from .instance_data import joined_data
 from .segments import group_by_id
+from .series import series_advice
 
 __all__ = [
+    "block_column",
     "first_conflict",
     "frame_features",
     "frame_labels",
     "joined_parts",
+    "list_columns",
     "rows_by_bag",
     "stack_blocks",
     "stack_features",
@@ -68,7 +72,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
         if width != widths[0]:
             raise ValueError(
                 f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
-                "must have the same features."
+                f"must have the same features.{series_advice(arrays)}"
             )
     offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
     return stack_matrices(arrays), offsets, columns
@@ -92,6 +96,7 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
         "feature_names": names
         if all(same_names(names, part.feature_names) for part in parts)
         else None,
+        "instance_data": joined_data([part.instance_data for part in parts]),
     }
 
 
@@ -102,8 +107,10 @@ def stack_features(matrices: Sequence[Any]) -> Any:
     return np.hstack(matrices)
 
 
-def rows_by_bag(matrix: Any, bag_ids: Iterable[Hashable]) -> tuple[Any, np.ndarray, list[Any]]:
-    """The matrix with the rows of each bag together, the offsets, and the identifiers."""
+def rows_by_bag(
+    bag_ids: Iterable[Hashable], n_rows: int
+) -> tuple[np.ndarray | None, np.ndarray, list[Any]]:
+    """The rows bag by bag (None where they stand so), the offsets, and the identifiers."""
     names, codes, order, offsets = group_by_id(bag_ids)
     for position, key in enumerate(names):
         if is_missing(key):
@@ -111,24 +118,29 @@ def rows_by_bag(matrix: Any, bag_ids: Iterable[Hashable]) -> tuple[Any, np.ndarr
                 f"bag_ids is missing ({key}) at row {order[offsets[position]]}: give every "
                 "instance the identifier of its bag."
             )
-    if len(codes) != matrix.shape[0]:
+    if len(codes) != n_rows:
         raise ValueError(
-            f"bag_ids has {len(codes)} entries for {matrix.shape[0]} instances: give one bag "
+            f"bag_ids has {len(codes)} entries for {n_rows} instances: give one bag "
             "identifier per instance."
         )
     in_order = np.array_equal(order, np.arange(len(order)))
-    return matrix if in_order else matrix[order], offsets, names
+    return None if in_order else order, offsets, names
 
 
 def frame_features(
-    df: Any, bag: Any, label: Any, features: Sequence[Any] | None
+    df: Any,
+    bag: Any,
+    label: Any,
+    features: Sequence[Any] | None,
+    instance_data: Mapping[str, Any] | None = None,
 ) -> tuple[np.ndarray, list[Any] | None]:
     """The feature columns of a long data frame as a matrix, and their names if all are strings."""
     columns = list(df.columns)
+    beside = [bag, label]
+    for taken in (instance_data or {}).values():
+        beside.extend(taken if isinstance(taken, (list, tuple)) else [taken])
     chosen = (
-        [name for name in columns if name != bag and name != label]
-        if features is None
-        else list(features)
+        [name for name in columns if name not in beside] if features is None else list(features)
     )
     for name in [bag] + ([] if label is None else [label]) + chosen:
         if columns.count(name) != 1:
@@ -140,6 +152,43 @@ def frame_features(
         raise ValueError("The frame has no feature columns: bags need at least one.")
     values = np.column_stack([frame_column(df, name) for name in chosen])
     return values, chosen if all(isinstance(name, str) for name in chosen) else None
+
+
+def list_columns(df: Any, features: Sequence[Any] | None) -> list[Any]:
+    """The columns of a data frame, among the features if these are given, whose cells are lists."""
+    columns = list(df.columns) if features is None else list(features)
+    known = [name for name in columns if list(df.columns).count(name) == 1]
+    return [name for name in known if is_list(first_cell(df, name))]
+
+
+def first_cell(df: Any, name: Any) -> Any:
+    """The first cell of a column that is not missing; None for columns of numbers."""
+    if getattr(df[name].dtype, "kind", "O") in "biufcmM":
+        return None
+    return next((cell for cell in df[name] if is_list(cell) or not is_missing(cell)), None)
+
+
+def is_list(cell: Any) -> bool:
+    return hasattr(cell, "__len__") and not isinstance(cell, (str, bytes, dict))
+
+
+def block_column(
+    df: Any,
+    bag: Any,
+    label: Any,
+    features: Sequence[Any] | None,
+    instance_data: Mapping[str, Any] | None,
+) -> list[Any] | None:
+    """The cells of the only column of features where these are 2-D arrays, which Arrow has not."""
+    if features is None:
+        features = [name for name in df.columns if name not in (bag, label)]
+    if len(features) != 1 or getattr(first_cell(df, features[0]), "ndim", 0) != 2:
+        return None
+    if instance_data:
+        raise ValueError(
+            "instance_data cannot be taken from a frame of 2-D arrays: use Bags.from_list."
+        )
+    return df[features[0]].to_list()
 
 
 def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:

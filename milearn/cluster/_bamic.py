@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.blocks import in_memory
 from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
@@ -172,7 +173,7 @@ class BAMIC(BagClusterer):
             {
                 **noted,
                 "medoids_": result.medoids,
-                "medoid_bags_": bags[result.medoids],
+                "medoid_bags_": in_memory(bags[result.medoids]),
                 "objective_": result.objective,
                 "objective_history_": np.array(result.history),
                 "n_iter_": result.n_iter,

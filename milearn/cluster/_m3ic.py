@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
+from .._bags.blocks import compute_dtype
 from .._bags.coerce import canonical_matrix
-from .._bags.segments import pooling_matrix
 from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.max_margin import (
     ClusterProblem,
@@ -34,6 +34,7 @@ from ..utils._sklearn import (
     with_callbacks,
 )
 from ..utils._warn import warn_user
+from ..utils.validation import STORED_FLOATS
 
 __all__ = ["M3IC"]
 
@@ -184,6 +185,7 @@ class M3IC(CallbackSupport, BagClusterer):
     }
 
     coef_: np.ndarray
+    _dtypes = STORED_FLOATS
 
     def __init__(
         self,
@@ -234,7 +236,7 @@ class M3IC(CallbackSupport, BagClusterer):
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
         starts = self._starts(bags, check_random_state(self.random_state))
-        problem = ClusterProblem.of(bags.instances, bags.offsets, self.C, self.balance)
+        problem = ClusterProblem.of(bags.instance_rows, bags.offsets, self.C, self.balance)
         options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
         solve = partial(_solve, problem, options, self.cutting_plane_tol)
         runs = MultiStart(self, self.max_iter)
@@ -269,7 +271,8 @@ class M3IC(CallbackSupport, BagClusterer):
                 )
             starts.append(given)
         elif self.init == "k-means":
-            means = pooling_matrix(bags.offsets, dtype=bags.dtype) @ bags.instances
+            stream = InstanceStream(bags.instance_rows, bags.offsets)
+            means = stream.means(compute_dtype(bags))
             starts = k_means_weights(canonical_matrix(means), self.n_clusters, self.n_init, rng)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
@@ -285,7 +288,7 @@ class M3IC(CallbackSupport, BagClusterer):
 
     def _stream(self, X: Any) -> InstanceStream:
         bags = self._checked(X)
-        return InstanceStream(bags.instances, bags.offsets)
+        return InstanceStream(bags.instance_rows, bags.offsets)
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each bag: that of its witness.

@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
+from .._bags.blocks import bag_blocks, compute_dtype, is_read_in_blocks
 from .._bags.coerce import canonical_csr
 from .._bags.segments import gather_rows, segment_max, segment_min
-from ..utils.validation import validate_bags
+from ..utils.validation import STORED_FLOATS, validate_bags
 
 __all__ = ["BagStatistics"]
 
@@ -56,8 +57,9 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     Notes
     -----
     The columns come statistic by statistic; "count" is a single one. CSR instances are never
-    made dense: implicit zeros count like any other value. Sums run in float64, and float32
-    instances give float32 statistics.
+    made dense: implicit zeros count like any other value. Sums run in float64, and float32 and
+    float16 instances give float32 statistics. Instances in float16 or in a memory map are read in
+    blocks of bags.
 
     References
     ----------
@@ -99,7 +101,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
             The fitted estimator.
         """
         statistics = _checked_statistics(self.statistics)
-        validate_bags(self, X)
+        validate_bags(self, X, dtype=STORED_FLOATS)
         self.statistics_ = statistics
         return self
 
@@ -117,16 +119,24 @@ class BagStatistics(TransformerMixin, BaseEstimator):
             Columns as :meth:`get_feature_names_out` names them.
         """
         check_is_fitted(self)
-        bags = validate_bags(self, X, reset=False)
-        if sparse.issparse(bags.instances):
+        bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
+        if sparse.issparse(bags.instance_rows):
             stored = _Stored(bags)
             columns = [stored.statistic(name) for name in self.statistics_]
             rows = sparse.hstack(columns, format="csr", dtype=bags.dtype)
             # With 32-bit indices where they suffice: libsvm takes no others.
             return canonical_csr(rows) if self.sparse_output else rows.toarray()
-        dense = [_dense_statistic(bags, name) for name in self.statistics_]
-        rows = np.concatenate(dense, axis=1, dtype=bags.dtype, casting="same_kind")
+        if is_read_in_blocks(bags):
+            blocks = bag_blocks(bags, compute_dtype(bags))
+            parts = [self._rows_of(block) for _, _, block in blocks]
+            rows = np.concatenate(parts) if parts else self._rows_of(bags)
+        else:
+            rows = self._rows_of(bags)
         return canonical_csr(sparse.csr_array(rows)) if self.sparse_output else rows
+
+    def _rows_of(self, bags: Bags) -> np.ndarray:
+        dense = [_dense_statistic(bags, name) for name in self.statistics_]
+        return np.concatenate(dense, axis=1, dtype=bags.dtype, casting="same_kind")
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns, such as ``min_x0``, ``q0.25_x0`` and ``count``.

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import config_context
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from ..utils.validation import as_bags, validate_bags
+from .._bags.blocks import compute_dtype, converted, is_read_in_blocks, row_blocks
+from ..utils.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 
 __all__ = ["InstanceTransformer"]
+
+# Whose ``fit`` is one ``partial_fit`` on all instances, so that one per block gives the same.
+_FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
 
 
 def _inner_has(attribute: str) -> Any:
@@ -122,6 +127,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     are given to each instance of the bag too; with metadata routing they go where they are
     requested. NaN is let through when the inner transformer accepts it.
 
+    Instances in float16 or in a memory map are transformed in blocks, and come out in memory, from
+    float16 in float32. On them MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted in
+    blocks; for other transformers the whole is converted to float32.
+
     Examples
     --------
     >>> from sklearn.preprocessing import MinMaxScaler
@@ -173,10 +182,17 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 f"transformer={inner!r} is no transformer: pass an instance with fit and "
                 "transform, such as StandardScaler()."
             )
-        bags = validate_bags(self, X, ensure_all_finite=self._finite())
+        bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
         labels = _labels_of_instances(y, bags)
         routed = routed_fit_params(self, "transformer", inner, params, bags)
-        self.transformer_ = clone(inner).fit(bags.instances, labels, **routed)
+        fitted = clone(inner)
+        if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
+            for _, _, block in row_blocks(bags, compute_dtype(bags)):
+                fitted.partial_fit(block)
+        else:
+            whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
+            fitted.fit(whole.instances, labels, **routed)
+        self.transformer_ = fitted
         return self
 
     @available_if(_inner_has("inverse_transform"))
@@ -259,12 +275,33 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             return self.transformer_.transform(matrix)
 
     def _transform_bags(self, bags: Bags) -> Bags:
-        bags = validate_bags(self, bags, reset=False, ensure_all_finite=self._finite())
+        bags = validate_bags(
+            self, bags, reset=False, dtype=STORED_FLOATS, ensure_all_finite=self._finite()
+        )
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
         return bags.with_instances(
-            self._apply(bags.instances),
+            self._in_blocks(bags) if _reads_blocks(bags) else self._apply(bags.instances),
             feature_names=self.get_feature_names_out() if named else None,
         )
+
+    def _in_blocks(self, bags: Bags) -> Any:
+        parts = row_blocks(bags, compute_dtype(bags))
+        start, stop, block = next(parts)
+        first = self._apply(block)
+        if stop == bags.n_instances:
+            return first
+        if sparse.issparse(first):
+            blocks = [first, *(self._apply(block) for _, _, block in parts)]
+            return sparse.vstack(blocks, format="csr")
+        out = np.empty((bags.n_instances, first.shape[1]), dtype=first.dtype)
+        out[start:stop] = first
+        for start, stop, block in parts:
+            out[start:stop] = self._apply(block)
+        return out
+
+
+def _reads_blocks(bags: Bags) -> bool:
+    return bags.n_instances > 0 and is_read_in_blocks(bags)
 
 
 def _labels_of_instances(y: Any, bags: Bags) -> Any:

@@ -16,6 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
+from .._bags.blocks import converted, row_blocks
 from .._bags.coerce import frame_names, is_missing
 
 __all__ = [
@@ -30,7 +31,10 @@ __all__ = [
 ]
 
 _FLOATS = (np.float64, np.float32)
-_NOT_GIVEN = "not given"
+# For what reads the instances in blocks, and converts float16 there.
+STORED_FLOATS = (np.float64, np.float32, np.float16)
+# All bits of the exponent of a float16: infinity or NaN.
+_HALF_EXPONENT = np.uint16(0x7C00)
 
 
 # -- input -------------------------------------------------------------------------------------
@@ -117,9 +121,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
             matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.dtype not in kinds:
-        bags = bags.with_instances(
-            bags.instances.astype(kinds[0]), feature_names=bags.feature_names
-        )
+        bags = converted(bags, _target_dtype(bags, kinds))
     _check_finite(bags, allow_nan=False)
     return bags
 
@@ -188,7 +190,8 @@ def validate_bags(
     reset : bool, default=True
         True in ``fit``, False in methods that come after it.
     dtype : type or tuple of types, default=(float64, float32)
-        Instances of another type are converted to the first.
+        Instances of another type are converted to the first, float16 to float32 where that is
+        among them. Estimators that read in blocks pass ``STORED_FLOATS``, which leaves float16.
     accept_sparse : bool, default=True
         Whether CSR instances are allowed.
     ensure_all_finite : bool or "allow-nan", default=True
@@ -232,7 +235,7 @@ def validate_bags(
         )
     if n_features == 0:
         raise ValueError(f"The bags have 0 features while a minimum of 1 is required by {name}.")
-    if sparse.issparse(bags.instances) and not accept_sparse:
+    if sparse.issparse(bags.instance_rows) and not accept_sparse:
         raise TypeError(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
@@ -240,9 +243,7 @@ def validate_bags(
     if not reset:
         _check_features(estimator, bags, reset)
     if bags.dtype not in kinds:
-        bags = bags.with_instances(
-            bags.instances.astype(kinds[0]), feature_names=bags.feature_names
-        )
+        bags = converted(bags, _target_dtype(bags, kinds))
     if ensure_all_finite is True or ensure_all_finite == "allow-nan":
         _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
     if reset:  # last: bags that are refused leave nothing behind
@@ -278,24 +279,31 @@ def _short(names: np.ndarray) -> str:
     return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
 
 
+def _target_dtype(bags: Bags, kinds: Any) -> Any:
+    """The type to convert to: the first of those allowed, but no more than needed for float16."""
+    return np.float32 if bags.dtype == np.float16 and np.float32 in kinds else kinds[0]
+
+
 def _check_finite(bags: Bags, allow_nan: bool) -> None:
     if get_config()["assume_finite"]:
         return
-    values = bags.instances.data if sparse.issparse(bags.instances) else bags.instances
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = np.sum(values)
-    if np.isfinite(total):
-        return
-    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    if not wrong.any():
-        return
-    if sparse.issparse(bags.instances):
-        entry = int(np.flatnonzero(wrong)[0])
-        row = int(np.searchsorted(bags.instances.indptr, entry, side="right")) - 1
-        value = values[entry]
+    found = None
+    if sparse.issparse(bags.instance_rows):
+        entries = _wrong_entries(bags.instances.data, allow_nan)
+        if entries is not None:
+            entry = int(np.flatnonzero(entries)[0])
+            row = int(np.searchsorted(bags.instances.indptr, entry, side="right")) - 1
+            found = row, bags.instances.data[entry]
     else:
-        row = int(np.flatnonzero(wrong.any(axis=1))[0])
-        value = values[row][wrong[row]][0]
+        for start, _, block in row_blocks(bags):
+            entries = _wrong_entries(block, allow_nan)
+            if entries is not None:
+                at = int(np.flatnonzero(entries.any(axis=1))[0])
+                found = start + at, block[at][entries[at]][0]
+                break
+    if found is None:
+        return
+    row, value = found
     bag = int(bags.bag_index[row])
     what = "NaN" if np.isnan(value) else "infinity"
     remedy = (
@@ -305,6 +313,20 @@ def _check_finite(bags: Bags, allow_nan: bool) -> None:
         else "remove or clip it"
     )
     raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
+
+
+def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:
+    """Mask of the entries that are not finite (NaN may be allowed); None without one."""
+    if values.dtype == np.float16:
+        # A sum would overflow, and bits are faster than a type that processors do not have.
+        sound = not (values.view(np.uint16) & _HALF_EXPONENT == _HALF_EXPONENT).any()
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sound = bool(np.isfinite(np.sum(values)))
+    if sound:
+        return None
+    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    return wrong if wrong.any() else None
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:

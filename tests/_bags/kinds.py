@@ -32,12 +32,22 @@ def graphs_of_bags():
     }
 
 
+def data_of_bags():
+    n_instances = sum(SIZES)
+    return {
+        "coords": np.arange(2 * n_instances, dtype=np.int32).reshape(n_instances, 2),
+        "name": [f"patch {row}" for row in range(n_instances)],
+    }
+
+
 KINDS = {
     "dense": lambda: Bags(matrix_of_bags(), offsets_of_bags()),
     "float32": lambda: Bags(matrix_of_bags(np.float32), offsets_of_bags()),
+    "float16": lambda: Bags(matrix_of_bags(np.float16), offsets_of_bags()),
     "sparse": lambda: Bags(sparse.csr_array(matrix_of_bags()), offsets_of_bags()),
     "graphs": lambda: Bags(matrix_of_bags(), offsets_of_bags(), **graphs_of_bags()),
     "named": lambda: Bags(matrix_of_bags(), offsets_of_bags(), feature_names=["a", "b", "c"]),
+    "data": lambda: Bags(matrix_of_bags(), offsets_of_bags(), instance_data=data_of_bags()),
     "sparse graphs": lambda: Bags(
         sparse.csr_array(matrix_of_bags()), offsets_of_bags(), **graphs_of_bags()
     ),
@@ -66,6 +76,10 @@ def assert_same(left, right):
         assert (mine is None) == (other is None), name
         if mine is not None:
             np.testing.assert_array_equal(mine.toarray(), other.toarray())
+    assert list(left.instance_data) == list(right.instance_data)
+    for name, values in left.instance_data.items():
+        assert values.dtype == right.instance_data[name].dtype
+        np.testing.assert_array_equal(values, right.instance_data[name])
     names = left.feature_names, right.feature_names
     assert (names[0] is None) == (names[1] is None)
     assert names[0] is None or names[0].tolist() == names[1].tolist()
@@ -82,8 +96,11 @@ def assert_selected(picked, bags, positions):
     if bags.bag_graph is not None:
         expected = bags.bag_graph.toarray()[np.ix_(positions, positions)]
         np.testing.assert_array_equal(picked.bag_graph.toarray(), expected)
+    rows = [row for position in positions for row in rows_of(bags, position)]
+    assert list(picked.instance_data) == list(bags.instance_data)
+    for name, values in bags.instance_data.items():
+        np.testing.assert_array_equal(picked.instance_data[name], values[rows])
     if bags.instance_graph is not None:
-        rows = [row for position in positions for row in rows_of(bags, position)]
         expected = bags.instance_graph.toarray()[np.ix_(rows, rows)]
         np.testing.assert_array_equal(picked.instance_graph.toarray(), expected)
 
@@ -94,7 +111,7 @@ def rows_of(bags, position):
 
 def assert_canonical(bags):
     matrix = bags.instances
-    assert matrix.dtype in (np.float32, np.float64)
+    assert matrix.dtype in (np.float16, np.float32, np.float64)
     if sparse.issparse(matrix):
         assert type(matrix) is sparse.csr_array
         assert matrix.has_canonical_format

@@ -34,7 +34,7 @@ from tests._bags.kinds import (
     [
         (np.float64, np.float64),
         (np.float32, np.float32),
-        (np.float16, np.float64),
+        (np.float16, np.float16),
         (np.int64, np.float64),
         (np.uint8, np.float64),
         (bool, np.float64),

@@ -10,8 +10,11 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import io
+import json
+import pickle
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
@@ -30,9 +33,10 @@ from scipy import sparse
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
 
-FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
+FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight", "npy-folder")
 _MISSING_ALLOWED = ("csv", "tsv", "parquet", "c45", "arff")
 _MAX_SIZE = 1 << 16
+_HEAD = "bags.json"
 
 # Limits of the types that readers convert to, one beyond them, and what only looks like a number.
 _EXTREMES = (
@@ -111,11 +115,25 @@ def _bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray]:
 def _written(folder: Path, form: str, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
     suffix = {"c45": "data"}.get(form, form)
     path = folder / f"x.{suffix}"
+    if form == "npy-folder":
+        return _written_folder(folder / "saved", X, y, **fields)
     save_bags(path, X, y, **fields)
     files = {path.name: path.read_bytes()}
     if form == "c45":
         files["x.names"] = path.with_suffix(".names").read_bytes()
     return files
+
+
+def _written_folder(path: Path, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
+    """The files of a folder, without the random part of their names: a seed gives the same."""
+    save_bags(path, X, y, format="npy-folder", **fields)
+    files = {file.name: file.read_bytes() for file in path.iterdir()}
+    shutil.rmtree(path)
+    token = next(name for name in files if name != _HEAD).rpartition("-")[2].removesuffix(".npy")
+    return {
+        name.replace(f"-{token}", ""): data.replace(f"-{token}".encode(), b"")
+        for name, data in sorted(files.items())
+    }
 
 
 def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
@@ -128,7 +146,9 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
         "bag_graph": sparse.csr_array(np.ones((len(X), len(X)))),
         "instance_graph": sparse.csr_array(np.eye(X.n_instances)),
     }
-    rich = Bags(X.instances, X.offsets, feature_names=["u", "v", "w"], **links)
+    data = {"coords": np.ones((X.n_instances, 2)), "name": ["patch"] * X.n_instances}
+    rich = Bags(X.instances, X.offsets, feature_names=["u", "v", "w"], instance_data=data, **links)
+    half = X.with_instances(X.instances.astype(np.float16))
     gaps = np.where(y > 0, np.nan, 0.0)
     found: dict[str, list[dict[str, bytes]]] = {}
     for form in FORMATS:
@@ -136,12 +156,12 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
             _written(folder, form, X, y),
             *([] if form == "c45" else [_written(folder, form, X, y + 0.5)]),
         ]
-    for form in ("npz", "arff", "mat", "svmlight"):
+    for form in ("npz", "npy-folder", "arff", "mat", "svmlight"):
         found[form].append(_written(folder, form, csr, y))
-    for form in ("npz", "csv", "parquet", "arff", "c45"):
+    for form in ("npz", "npy-folder", "csv", "parquet", "arff", "c45"):
         texts = np.where(y > 0, "yes", "no")
         found[form].append(_written(folder, form, X, texts, bag_names=names))
-    for form in ("npz", "csv", "parquet", "arff"):
+    for form in ("npz", "npy-folder", "csv", "parquet", "arff"):
         found[form].append(_written(folder, form, X, gaps))
     fields = {
         "sample_weight": np.ones(len(X)),
@@ -152,7 +172,9 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
         "bag_links": np.zeros((2, 1), dtype=int),
         "descr": "words",
     }
-    found["npz"].append(_written(folder, "npz", rich, y, **fields))
+    for form in ("npz", "npy-folder"):
+        found[form].append(_written(folder, form, rich, y, **fields))
+        found[form].append(_written(folder, form, half, y))
     found["arff"].append({"x.arff": _ARFF})
     found["c45"] += [{"x.data": _C45, "x.names": _C45_NAMES}, {"x.data": _C45}]
     found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]
@@ -212,6 +234,25 @@ def _mutate_member(data: bytes, rng: random.Random) -> bytes:
         for member, content in members.items():
             archive.writestr(zipfile.ZipInfo(member), content)
     return packed.getvalue()
+
+
+def damage(form: str, content: dict[str, bytes], rng: random.Random) -> dict[str, bytes]:
+    """The files with one of them mutated; of a folder also with two of them exchanged."""
+    content = dict(content)
+    damaged = rng.choice(sorted(content))
+    if form == "npy-folder" and rng.random() < 0.15:
+        other = rng.choice(sorted(content))
+        content[damaged], content[other] = content[other], content[damaged]
+        return content
+    content[damaged] = mutate(content[damaged], rng)
+    if form == "npy-folder" and damaged != _HEAD and rng.random() < 0.6:
+        # The head with the new size, so that what is behind that check is tried too.
+        head = json.loads(content[_HEAD])
+        for entry in head["arrays"].values():
+            if entry["file"] == damaged:
+                entry["bytes"] = len(content[damaged])
+        content[_HEAD] = json.dumps(head).encode()
+    return content
 
 
 def _flip(data: bytes, rng: random.Random) -> bytes:
@@ -280,12 +321,12 @@ def run(
         # Each file has a generator of its own, so that one of them can be made alone.
         rng = random.Random(f"{seed}/{number}")
         form = FORMATS[number % len(FORMATS)]
-        content = dict(rng.choice(valid[form]))
-        damaged = rng.choice(sorted(content))
-        content[damaged] = mutate(content[damaged], rng)
+        content = damage(form, rng.choice(valid[form]), rng)
         options: dict[str, Any] = {}
         if form in _MISSING_ALLOWED and rng.random() < 0.5:
             options["missing"] = "nan"
+        if form == "npy-folder":
+            options = {"mmap": rng.random() < 0.5, "verify": rng.random() < 0.1}
         _read(folder, form, content, options, report, seed, number, saved)
         number += 1
     return report
@@ -302,15 +343,23 @@ def _read(
     saved: Path | None,
 ) -> None:
     for old in folder.iterdir():
-        old.unlink()
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
+    inside = folder
+    if form == "npy-folder":
+        inside = folder / "x"
+        inside.mkdir()
+        # A damaged head must not hide that this is such a folder.
+        options = {"format": form, **options}
     for name, data in content.items():
-        (folder / name).write_bytes(data)
-    path = folder / next(iter(content))
+        (inside / name).write_bytes(data)
+    path = inside if form == "npy-folder" else folder / next(iter(content))
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            load_bags(path, **options)
+            data = load_bags(path, **options).data
+            # What is mapped is read at last.
+            pickle.dumps(data), data.instances.copy(), data[::-1].instances
         outcome = "read"
     except BagFileError:
         outcome = "refused"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import bag_ranges, segment_max
+from ..._bags.segments import bag_ranges, pooling_matrix, segment_max
 
 __all__ = ["InstanceStream"]
 
@@ -24,7 +24,8 @@ class InstanceStream:
 
     Parameters
     ----------
-    instances : ndarray (also a memory map) or CSR of shape (n_instances, n_features)
+    instances : ndarray or CSR of shape (n_instances, n_features), or ``Bags.instance_rows``
+        Of float64, float32 or float16; read by slices and by arrays of rows.
     offsets : ndarray of shape (n_bags + 1,)
     block_bytes : int
         Size of a block in float64.
@@ -34,6 +35,7 @@ class InstanceStream:
         self, instances: Any, offsets: np.ndarray, *, block_bytes: int = _BLOCK_BYTES
     ) -> None:
         self.instances, self.offsets = instances, offsets
+        self.in_file = not (sparse.issparse(instances) or isinstance(instances, np.ndarray))
         self.n_bags, self.n_features = len(offsets) - 1, int(instances.shape[1])
         n_instances = max(1, int(instances.shape[0]))
         width = self.n_features
@@ -122,6 +124,20 @@ class InstanceStream:
         # Digits of float64 whatever the type: the choice is then the same for all of them.
         return weights @ np.asarray(block, dtype=np.float64).T
 
+    def means(self, dtype: Any) -> Any:
+        """Mean instance of each bag in the given type, shape (n_bags, n_features)."""
+        pooling = pooling_matrix(self.offsets, dtype=dtype)
+        if self.instances.dtype == dtype and not self.in_file:
+            return pooling @ self.instances
+        means = np.zeros((self.n_bags, self.n_features), dtype=dtype)
+        for first, last in bag_ranges(self.offsets, self.limit):
+            stop = self.offsets[last]
+            for row in range(self.offsets[first], stop, self.limit):
+                end = min(row + self.limit, stop)
+                block = np.asarray(self.instances[row:end], dtype=dtype)
+                means[first:last] += pooling[first:last, row:end] @ block
+        return means
+
     def sum_of_means(self) -> np.ndarray:
         """m, the sum over bags of their mean instance, shape (n_features,).
 
@@ -142,11 +158,11 @@ class InstanceStream:
         return np.where(np.abs(total) > _ROUNDING * size, total, 0.0)
 
     def gather(self, rows: np.ndarray) -> Any:
-        """The given instances, in float64 where that is not too large."""
+        """The given instances, in float64 where that is not too large, and never in float16."""
         taken = self.instances[rows]
         if sparse.issparse(taken) or 8 * taken.size <= _GATHERED_BYTES:
-            taken = taken.astype(np.float64, copy=False)
-        return taken
+            return taken.astype(np.float64, copy=False)
+        return taken.astype(np.float32) if taken.dtype == np.float16 else taken
 
 
 def _highest(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

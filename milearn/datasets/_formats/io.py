@@ -12,11 +12,13 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.blocks import converted
 from .._atomic import writing
 from .._errors import BagFileError
 from .arff import read_arff, write_arff
 from .c45 import read_c45, write_c45
 from .mat import read_mat, write_mat
+from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
 from .npz import read_npz, write_npz
 from .record import (
     BAG_FIELDS,
@@ -48,12 +50,13 @@ _SUFFIXES = {
     ".libsvm": "svmlight",
     ".svm": "svmlight",
 }
-_FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
+_FORMATS = ("npz", "npy-folder", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
 
 # The reader of each format, and the options of load_bags that mean something to it.
 _TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "missing")
 _READERS: dict[str, tuple[Callable[..., BagRecord], tuple[str, ...]]] = {
     "npz": (read_npz, ()),
+    "npy-folder": (read_npy_folder, ("mmap", "verify")),
     "csv": (read_csv, (*_TABLE_OPTIONS, "delimiter")),
     "tsv": (lambda path, **o: read_csv(path, **{"delimiter": "\t", **o}), _TABLE_OPTIONS),
     "parquet": (read_parquet, _TABLE_OPTIONS),
@@ -80,13 +83,16 @@ def load_bags(
     names: str | os.PathLike[str] | bool | None = None,
     n_features: int | None = None,
     zero_based: bool | str | None = None,
+    mmap: bool = False,
+    verify: bool = False,
 ) -> Any:
-    """Read bags from a file.
+    """Read bags from a file, or from a folder of arrays.
 
     ========== ==================== ==============================================================
     format     suffix               content
     ========== ==================== ==============================================================
     npz        .npz                 the layout of :func:`save_bags`; holds everything
+    npy-folder (a folder)           the same as .npy files, which can be memory-mapped
     csv, tsv   .csv, .tsv           one row per instance, a header line, a column that names the bag
     parquet    .parquet, .pq        the same table (needs pyarrow)
     c45        .data, with .names   UCI archive, as for Musk
@@ -99,13 +105,14 @@ def load_bags(
     Parameters
     ----------
     path : path-like
-        The file.
+        The file or folder.
     format : str, default=None
         One of the formats above; determined by the suffix, else by the content, when None.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
-    dtype : {float64, float32}, default=None
-        Type of the instances; what the file holds when None (float64 for text).
+    dtype : {float64, float32, float16}, default=None
+        Type of the instances, float16 for dense ones only; what the file holds when None (float64
+        for text).
     as_sparse : bool, default=None
         CSR instances (True), dense ones (False), or as the file stores them (None).
     bag, label, instance, instance_label : str, default=None
@@ -125,6 +132,13 @@ def load_bags(
         For svmlight: number of columns, when the file does not say and its last ones are unused.
     zero_based : bool or "auto", default="auto"
         For svmlight: whether columns count from 0; "auto" says so when a 0 occurs.
+    mmap : bool, default=False
+        For npy-folder: map the files into memory in place of loading them. Nothing is read before
+        it is used, worker processes share the files, and pickles of the bags refer to them by
+        their path. The files must stay as long as the bags, or their pickles, are used.
+    verify : bool, default=False
+        For npy-folder: compare the checksums of all files as well, which reads the whole of them.
+        Sizes and types are always checked.
 
     Returns
     -------
@@ -149,6 +163,7 @@ def load_bags(
 
     See Also
     --------
+    load_bag_folder : Read a folder with one file per bag.
     save_bags : Write bags to a file.
     fetch_bags : Download a file and read it.
 
@@ -173,9 +188,14 @@ def load_bags(
     (array([1, 0]), array(['box', 'can'], dtype='<U3'))
     """
     path = Path(path)
-    if not path.is_file():
-        what = "this is a folder" if path.is_dir() else "there is no such file"
-        raise FileNotFoundError(f"{path}: {what}; check the path.")
+    folder = format == "npy-folder" or (format is None and is_npy_folder(path))
+    if path.is_dir() and not folder:
+        raise FileNotFoundError(
+            f"{path}: this is a folder without the head of saved bags; read a folder with one file "
+            "per bag by milearn.datasets.load_bag_folder."
+        )
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file; check the path.")
     form = _format_of(path, format, reading=True)
     reader, takes = _READERS[form]
     given = {
@@ -188,6 +208,8 @@ def load_bags(
         "names": names,
         "n_features": n_features,
         "zero_based": zero_based,
+        "mmap": mmap or None,
+        "verify": verify or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
     for name in options:
@@ -210,11 +232,18 @@ def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
     if as_sparse is not None and as_sparse != sparse.issparse(matrix):
         matrix = sparse.csr_array(matrix) if as_sparse else matrix.toarray()
     if dtype is not None:
-        if np.dtype(dtype) not in (np.float32, np.float64):
-            raise ValueError(f"dtype={dtype!r} is not supported; choose float32 or float64.")
-        matrix = matrix.astype(dtype)
+        if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
+            raise ValueError(
+                f"dtype={dtype!r} is not supported; choose float64, float32 or float16."
+            )
+        if sparse.issparse(matrix) and np.dtype(dtype) == np.float16:
+            raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
+        if np.dtype(dtype) == bags.dtype:
+            dtype = None
     if matrix is bags.instances:
-        return bags
+        return bags if dtype is None else converted(bags, dtype)
+    if dtype is not None:
+        matrix = matrix.astype(dtype)
     return bags.with_instances(matrix, feature_names=bags.feature_names)
 
 
@@ -223,6 +252,8 @@ def _format_of(path: Path, format: str | None, *, reading: bool) -> str:
         if format not in _FORMATS:
             raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(_FORMATS)}.")
         return format
+    if reading and is_npy_folder(path):
+        return "npy-folder"
     form = _SUFFIXES.get(path.suffix.lower())
     if form is None and reading:
         form = _sniffed(path)
@@ -271,19 +302,21 @@ def save_bags(
     bag_links_instance: Any = None,
     descr: str = "",
 ) -> None:
-    """Write bags to a file that appears only when it is complete.
+    """Write bags to a file or folder that appears only when it is complete.
 
     Parameters
     ----------
     path : path-like
-        The file; for c45 the ``.data`` file, beside which a ``.names`` file is written.
+        The file; for c45 the ``.data`` file, beside which a ``.names`` file is written; for
+        npy-folder a folder that is not there, is empty or holds bags of this format.
     X : Bags, Bunch, or sequence of 2-D arrays
         The bags. A Bunch, as :func:`load_bags` returns it, brings its labels and all else along.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
         Labels. Strings become codes into ``target_names``, which are the sorted strings when
         not given.
     format : str, default=None
-        One of the formats of :func:`load_bags`; determined by the suffix when None.
+        One of the formats of :func:`load_bags`; determined by the suffix when None, which no
+        folder is.
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None
@@ -305,14 +338,14 @@ def save_bags(
     bag_links_instance : array-like of shape (n_links,), default=None
         Row of the instance in which the link stands.
     descr : str, default=""
-        Free text, npz only.
+        Free text, npz and npy-folder only.
 
     Raises
     ------
     BagFileError
         When the format cannot hold what it is given: nothing is dropped silently, and the file
-        that was there before stays as it was. Only npz holds everything, value for value and in
-        its own type; csv, tsv, parquet and c45 hold dense instances only.
+        that was there before stays as it was. Only npz and npy-folder hold everything, value for
+        value and in its own type; csv, tsv, parquet and c45 hold dense instances only.
 
     See Also
     --------
@@ -348,6 +381,9 @@ def save_bags(
     record = _record_of(path, X, y, given, descr)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+    if form == "npy-folder":
+        write_npy_folder(path, record)
+        return
     if form == "c45":
         with writing(path, path.with_suffix(".names")) as (rows, names):
             write_c45(path, rows, names, record)

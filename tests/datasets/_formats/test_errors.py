@@ -83,7 +83,8 @@ CASES = {
     "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
-              "content; pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
+              "content; pass format= as one of npz, npy-folder, csv, tsv, parquet, "
+              "c45, arff, mat, svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
@@ -305,7 +306,7 @@ def test_no_such_file(tmp_path):
     with pytest.raises(FileNotFoundError) as caught:
         load_bags(tmp_path / "x.npz")
     assert str(caught.value) == f"{tmp_path / 'x.npz'}: there is no such file; check the path."
-    with pytest.raises(FileNotFoundError, match=r": this is a folder; check the path\.$"):
+    with pytest.raises(FileNotFoundError, match=r": this is a folder .*load_bag_folder\.$"):
         load_bags(tmp_path)
     with pytest.raises(FileNotFoundError, match=r": there is no such folder; create it first\.$"):
         save_bags(tmp_path / "no" / "x.npz", Bags(X2, [0, 3]))
@@ -314,7 +315,9 @@ def test_no_such_file(tmp_path):
 def test_unknown_format_and_option(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text("bag,f\na,1\n")
-    with pytest.raises(ValueError, match=r"^format='xls' is unknown; choose one of npz, csv, "):
+    with pytest.raises(
+        ValueError, match=r"^format='xls' is unknown; choose one of npz, npy-folder, "
+    ):
         load_bags(path, format="xls")
     with pytest.raises(ValueError, match=r"^missing='drop' is unknown; choose 'error' or 'nan'\.$"):
         load_bags(path, missing="drop")
@@ -328,7 +331,7 @@ def test_unknown_format_and_option(tmp_path):
         save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
     assert str(caught.value) == (
         f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass "
-        "format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
+        "format= as one of npz, npy-folder, csv, tsv, parquet, c45, arff, mat, svmlight."
     )
 
 

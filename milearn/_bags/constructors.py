@@ -1,0 +1,446 @@
+"""Constructors of the container from lists, tables and other containers."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from .arrow import arrow_table, has_lists, need_module, read_nested
+from .coerce import canonical_matrix, frame_names, id_array
+from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
+from .series import windows_of_series
+from .stack import (
+    block_column,
+    frame_features,
+    frame_labels,
+    joined_parts,
+    list_columns,
+    rows_by_bag,
+    stack_blocks,
+)
+
+__all__ = ["BagConstructors"]
+
+
+class BagConstructors:
+    """The class methods of :class:`milearn.Bags` that make a container."""
+
+    def __init__(self, instances: Any, offsets: Any, **parts: Any) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def from_list(
+        cls,
+        blocks: Iterable[Any],
+        *,
+        bag_graph: Any = None,
+        instance_graph: Any = None,
+        feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Bags from a sequence of 2-D blocks: arrays, nested lists, CSR matrices or frames.
+
+        Parameters
+        ----------
+        blocks : iterable of array-like of shape (bag size, n_features)
+            One block per bag. Data frames must agree in their columns, which become the
+            feature names.
+        bag_graph, instance_graph, feature_names : array-like or None
+            As for :class:`Bags`.
+        instance_data : mapping of str to sequence of n_bags array-like, default=None
+            Further arrays of the instances, one block per bag as for the instances.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            For an empty block, a block that is not two-dimensional, blocks that differ in
+            their number of features, or blocks of ``instance_data`` that do not fit; the message
+            names the bags.
+        TypeError
+            For a block that is a string or itself :class:`Bags`.
+        """
+        blocks = list(blocks)
+        for position, block in enumerate(blocks):
+            if isinstance(block, BagConstructors):
+                raise TypeError(
+                    f"Bag {position} is itself Bags: join containers by Bags.concatenate."
+                )
+        stacked, offsets, columns = stack_blocks(blocks)
+        return cls(
+            stacked,
+            offsets,
+            bag_graph=bag_graph,
+            instance_graph=instance_graph,
+            feature_names=columns if feature_names is None else feature_names,
+            instance_data=data_of_blocks(instance_data, offsets),
+        )
+
+    @classmethod
+    def from_ids(
+        cls,
+        instances: Any,
+        bag_ids: Iterable[Hashable],
+        *,
+        return_ids: bool = False,
+        feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Bags from a table of instances and the identifier of each instance's bag.
+
+        Parameters
+        ----------
+        instances : array-like, data frame or sparse matrix of shape (n_instances, n_features)
+            The instances, in any order.
+        bag_ids : iterable of n_instances hashable identifiers
+            Bags come in the order in which their identifiers appear first; the instances of a
+            bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
+        return_ids : bool, default=False
+            Also return the identifiers, one per bag, to align labels with the bags.
+        feature_names : array-like of shape (n_features,), default=None
+            Taken from the columns of a data frame when not given.
+        instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
+            Further arrays of the instances, in the order of the rows.
+
+        Returns
+        -------
+        Bags, or (Bags, ndarray of shape (n_bags,)) with ``return_ids=True``
+
+        Raises
+        ------
+        ValueError
+            For a missing identifier, a number of identifiers that is not that of the instances,
+            or instances that are no 2-D matrix of real numbers.
+        """
+        if feature_names is None:
+            feature_names = frame_names(instances)
+        matrix = canonical_matrix(instances)
+        order, offsets, names = rows_by_bag(bag_ids, matrix.shape[0])
+        data = canonical_data(instance_data, matrix.shape[0])
+        bags = cls(
+            matrix if order is None else matrix[order],
+            offsets,
+            feature_names=feature_names,
+            instance_data=data if order is None else taken_rows(data, order),
+        )
+        if not return_ids:
+            return bags
+        return bags, id_array(names)
+
+    @classmethod
+    def from_frame(
+        cls,
+        df: Any,
+        bag: Any = None,
+        *,
+        label: Any = None,
+        features: Sequence[Any] | None = None,
+        instance_data: Mapping[str, Any] | None = None,
+        return_ids: bool = False,
+    ) -> Any:
+        """Bags from a data frame (pandas or polars), one row per instance, or per bag of lists.
+
+        In a long frame each row is an instance and the column ``bag`` tells its bag. Where the
+        features are columns of lists each row is a bag: a column holds the values of one feature,
+        or whole instances as lists of lists or 2-D arrays (see :meth:`from_arrow`).
+
+        Parameters
+        ----------
+        df : data frame
+            Its rows are the instances, in any order, or the bags.
+        bag : column name, default=None
+            The column that names the bag of each row; needed in a long frame.
+        label : column name, default=None
+            A column that is constant over each bag; when given, the labels are returned too. A
+            bag without a label has a missing value in all its rows.
+        features : sequence of column names, default=None
+            The feature columns, which must hold numbers; all other columns when not given.
+        instance_data : mapping of str to column name or list of column names, default=None
+            Columns that become arrays of the instances and no features, such as
+            ``{"coords": ["x", "y"]}``.
+        return_ids : bool, default=False
+            Also return the identifiers of the bags.
+
+        Returns
+        -------
+        Bags, or a tuple (Bags[, y][, ids])
+
+        Raises
+        ------
+        ValueError
+            For an unknown or repeated column, a feature that is not a number, a missing
+            identifier of a bag, a label that changes inside a bag, or lists that do not fit.
+        TypeError
+            For something that is not a data frame.
+        ImportError
+            For columns of lists without pyarrow.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from milearn import Bags
+        >>> df = pd.DataFrame(
+        ...     {"molecule": ["a", "a", "b"], "width": [1.0, 2.0, 3.0], "musk": [1, 1, 0]}
+        ... )
+        >>> X, y = Bags.from_frame(df, "molecule", label="musk")
+        >>> X.sizes, y
+        (array([2, 1]), array([1, 0]))
+        """
+        if not hasattr(df, "columns"):
+            raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
+        if list_columns(df, features):
+            return cls._from_list_columns(df, bag, label, features, instance_data, return_ids)
+        if bag is None:
+            raise ValueError("bag=None is for columns of lists: name the column of the bags.")
+        data = frame_data(df, instance_data)
+        values, feature_names = frame_features(df, bag, label, features, instance_data)
+        keys = df[bag].to_list()
+        bags, ids = cls.from_ids(
+            values, keys, return_ids=True, feature_names=feature_names, instance_data=data
+        )
+        labels = None if label is None else frame_labels(df, label, keys)
+        return _given(bags, label is not None, labels, return_ids, ids)
+
+    @classmethod
+    def _from_list_columns(
+        cls,
+        df: Any,
+        bag: Any,
+        label: Any,
+        features: Sequence[Any] | None,
+        instance_data: Mapping[str, Any] | None,
+        return_ids: bool,
+    ) -> Any:
+        blocks = block_column(df, bag, label, features, instance_data)
+        if blocks is None:
+            # As a table without the index, which is no column of ours.
+            table = arrow_table(df.to_arrow() if hasattr(df, "to_arrow") else df)
+            return cls.from_arrow(
+                table,
+                bag,
+                label=label,
+                features=features,
+                instance_data=instance_data,
+                return_ids=return_ids,
+            )
+        ids = np.arange(len(blocks)) if bag is None else id_array(df[bag].to_list())
+        labels = None if label is None else df[label].to_numpy()
+        return _given(cls.from_list(blocks), label is not None, labels, return_ids, ids)
+
+    @classmethod
+    def from_arrow(
+        cls,
+        data: Any,
+        bag: str | None = None,
+        *,
+        label: str | None = None,
+        features: Sequence[str] | None = None,
+        instance_data: Mapping[str, Any] | None = None,
+        empty: str = "raise",
+        return_ids: bool = False,
+    ) -> Any:
+        """Bags from list arrays and nested tables of Apache Arrow, one list per bag.
+
+        Parameters
+        ----------
+        data : pyarrow array or table, polars or pandas frame or series, or awkward array
+            An array of lists holds the instances of each bag: as lists of fixed size, as structs
+            with one field per feature, as lists of equal length, or, for one feature, as numbers.
+            Of a table each row is a bag, and its columns are such arrays, whose features stand
+            side by side. A table without lists is long: each row is an instance, and ``bag`` is
+            needed. A nested Parquet file is read by :func:`pyarrow.parquet.read_table` first.
+        bag : column name, default=None
+            The column of the identifiers of the bags.
+        label : column name, default=None
+            The column of their labels; when given, the labels are returned too.
+        features : sequence of column names, default=None
+            Columns, or fields of their structs, that are features; all others when not given.
+        instance_data : mapping of str to column name or list of column names, default=None
+            Columns, or fields of their structs, that become arrays of the instances.
+        empty : {"raise", "drop"}, default="raise"
+            Whether bags that are empty or missing are an error, which names them, or are left
+            out, together with their labels and identifiers.
+        return_ids : bool, default=False
+            Also return the identifiers of the bags, or their rows without ``bag``.
+
+        Returns
+        -------
+        Bags, or a tuple (Bags[, y][, ids])
+
+        Raises
+        ------
+        ValueError
+            For columns that are unknown or no numbers, lists of different lengths in one bag,
+            instances of different lengths, an instance that is missing, or an empty bag.
+        TypeError
+            For something that Arrow does not know.
+        ImportError
+            Without pyarrow.
+
+        Notes
+        -----
+        The memory of ``data`` is shared and nothing is copied where the instances are one column,
+        in one chunk, of lists of lists of fixed or equal size, of float64, float32 or float16
+        without missing values. A missing value becomes NaN.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> from milearn import Bags
+        >>> slides = pa.table({"name": ["a", "b"], "width": [[1.0, 2.0], [3.0]]})
+        >>> X, ids = Bags.from_arrow(slides, "name", return_ids=True)
+        >>> X.sizes, ids.tolist()
+        (array([2, 1]), ['a', 'b'])
+        """
+        table = arrow_table(data)
+        if not has_lists(table):
+            if bag is None:
+                raise ValueError("The table has no column of lists: name the column of the bags.")
+            return cls.from_frame(
+                need_module("pandas", "A long table").DataFrame(
+                    {name: table.column(name).to_numpy() for name in table.column_names}
+                ),
+                bag,
+                label=label,
+                features=features,
+                instance_data=instance_data,
+                return_ids=return_ids,
+            )
+        parts = read_nested(
+            table,
+            bag=bag,
+            label=label,
+            features=features,
+            instance_data=instance_data,
+            empty=empty,
+        )
+        bags = cls(
+            parts.instances,
+            parts.offsets,
+            feature_names=parts.feature_names,
+            instance_data=parts.instance_data,
+        )
+        return _given(bags, label is not None, parts.labels, return_ids, parts.ids)
+
+    @classmethod
+    def singletons(
+        cls,
+        X: Any,
+        *,
+        feature_names: Any = None,
+        instance_data: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Bags of one instance each, the rows of ``X``.
+
+        Parameters
+        ----------
+        X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
+            The instances.
+        feature_names : array-like of shape (n_features,), default=None
+            Taken from the columns of a data frame when not given.
+        instance_data : mapping of str to array-like of shape (n_bags, ...), default=None
+            Further arrays with one entry per row.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            For an ``X`` that is no 2-D matrix of real numbers.
+        """
+        if feature_names is None:
+            feature_names = frame_names(X)
+        matrix = canonical_matrix(X)
+        return cls(
+            matrix,
+            np.arange(matrix.shape[0] + 1),
+            feature_names=feature_names,
+            instance_data=instance_data,
+        )
+
+    @classmethod
+    def from_series(cls, X: Iterable[Any], length: int, step: int | None = None) -> Self:
+        """Bags from time series: a series is a bag, and its windows are the instances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_series, channels, time), or sequence of (channels, time) arrays
+            As aeon and sktime hold them. Series may differ in length but not in channels.
+        length : int
+            Time points of a window.
+        step : int, default=None
+            Time points from the start of a window to that of the next; ``length`` when None, so
+            that windows do not overlap. Points after the last whole window are left out.
+
+        Returns
+        -------
+        Bags
+            With channels * length features: the points of the first channel, then those of the
+            second, and so on. ``instance_data["start"]`` holds the time point at which each window
+            starts.
+
+        Raises
+        ------
+        ValueError
+            For a series that is no 2-D array of numbers, has fewer than ``length`` points or other
+            channels than the first.
+        TypeError
+            For a ``length`` or ``step`` that is no whole number.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_series([[[1, 2, 3, 4, 5], [10, 20, 30, 40, 50]]], length=2)
+        >>> bags.instances
+        array([[ 1.,  2., 10., 20.],
+               [ 3.,  4., 30., 40.]])
+        >>> bags.instance_data["start"]
+        array([0, 2])
+        """
+        windows, offsets, starts = windows_of_series(X, length, step)
+        return cls(windows, offsets, instance_data={"start": starts})
+
+    @classmethod
+    def concatenate(cls, parts: Iterable[Self]) -> Self:
+        """All bags of several containers, in order; graphs become diagonal blocks.
+
+        Parameters
+        ----------
+        parts : iterable of Bags
+            Feature names are kept when every part has the same; of ``instance_data`` the arrays
+            that every part has.
+
+        Returns
+        -------
+        Bags
+
+        Raises
+        ------
+        ValueError
+            Without a part, or for parts that differ in their number of features, or whose
+            ``instance_data`` of one name differ in shape or hold text in one part only.
+        TypeError
+            For a part that is not :class:`Bags`.
+        """
+        parts = list(parts)
+        if not parts:
+            raise ValueError("No bags were given: pass at least one Bags to concatenate.")
+        for position, part in enumerate(parts):
+            if not isinstance(part, BagConstructors):
+                raise TypeError(
+                    f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
+                )
+        return cls(**joined_parts(parts))
+
+
+def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
+    """The bags alone, or a tuple with what was asked for."""
+    out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
+    return bags if len(out) == 1 else out

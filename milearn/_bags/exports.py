@@ -1,0 +1,124 @@
+"""Conversions of the container to lists, data frames and Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .arrow import need_module, table_of
+
+__all__ = ["BagExports"]
+
+
+class BagExports:
+    """The methods of :class:`milearn.Bags` that give other containers."""
+
+    def to_list(self) -> list[Any]:
+        """The bags as a list of 2-D blocks, which :meth:`from_list` takes.
+
+        Returns
+        -------
+        list of n_bags ndarray or csr_array of shape (bag size, n_features)
+            Read-only views where the instances lie in memory.
+        """
+        return list(self)  # type: ignore[call-overload]
+
+    def to_frame(self, *, bag: str = "bag", ids: Any = None, y: Any = None) -> Any:
+        """A long pandas data frame with one row per instance, which :meth:`from_frame` takes.
+
+        Parameters
+        ----------
+        bag : str, default="bag"
+            Name of the first column, which names the bag of each row.
+        ids : array-like of shape (n_bags,), default=None
+            Identifiers of the bags; 0, 1, ... when None.
+        y : array-like of shape (n_bags,), default=None
+            Labels of the bags, repeated for their rows in the column ``label``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Without feature names the features are ``x0, x1, ...``. Instance data of one dimension
+            is a column of its name, that of two dimensions the columns ``name_0, name_1, ...``.
+
+        Raises
+        ------
+        ValueError
+            For sparse instances, columns of the same name, instance data of three dimensions, or
+            ``ids`` or ``y`` that are not one per bag.
+        ImportError
+            Without pandas.
+
+        Notes
+        -----
+        A frame has no place for graphs, which are left out.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_list([[[1.0], [2.0]], [[3.0]]], instance_data={"at": [[7, 8], [9]]})
+        >>> bags.to_frame(ids=["a", "b"], y=[1, 0])
+          bag  label   x0  at
+        0   a      1  1.0   7
+        1   a      1  2.0   8
+        2   b      0  3.0   9
+        """
+        pandas = need_module("pandas", "Bags.to_frame")
+        bags: Any = self
+        if sparse.issparse(bags.instance_rows):
+            raise ValueError("A data frame needs dense instances: make them dense first.")
+        names = bags.feature_names
+        if names is None:
+            names = [f"x{column}" for column in range(bags.shape[1])]
+        frames = [pandas.DataFrame(bags.instances, columns=list(names))]
+        for name, values in bags.instance_data.items():
+            if values.ndim > 2:
+                raise ValueError(f"instance_data[{name!r}] has {values.ndim} dimensions: a frame "
+                                 "holds one or two.")  # fmt: skip
+            listed = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
+            frames.append(pandas.DataFrame(values, columns=listed))
+        frame = pandas.concat(frames, axis=1)
+        if y is not None:
+            frame.insert(0, "label", _per_bag(bags, y, "y"), allow_duplicates=True)
+        keys = np.arange(len(bags)) if ids is None else ids
+        frame.insert(0, bag, _per_bag(bags, keys, "ids"), allow_duplicates=True)
+        twice = frame.columns[frame.columns.duplicated()].tolist()
+        if twice:
+            raise ValueError(f"Two columns would be named {twice[0]!r}: rename one.")
+        return frame
+
+    def to_arrow(self, y: Any = None, *, ids: Any = None) -> Any:
+        """A pyarrow table with one row per bag, which :meth:`from_arrow` takes.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_bags,), default=None
+            Labels of the bags, the column ``label``.
+        ids : array-like of shape (n_bags,), default=None
+            Identifiers of the bags, the column ``bag``.
+
+        Returns
+        -------
+        pyarrow.Table
+            The column ``instances`` holds lists of lists of fixed size and shares the memory of
+            the bags; each array of ``instance_data`` is a column of its name. The names of the
+            features stand in the metadata of the schema, which Parquet keeps.
+
+        Raises
+        ------
+        ValueError
+            For sparse instances, graphs, instance data whose name is that of a column, or ``ids``
+            or ``y`` that are not one per bag.
+        ImportError
+            Without pyarrow.
+        """
+        return table_of(self, y, ids)
+
+
+def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:
+    array = np.asarray(values)
+    if array.shape != (len(bags),):
+        raise ValueError(f"{name} has shape {array.shape}: give one entry for {len(bags)} bags.")
+    return array[bags.bag_index]

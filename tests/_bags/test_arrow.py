@@ -1,0 +1,357 @@
+"""Bags from and to Arrow, nested frames and awkward arrays, each made by its own library."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from milearn import Bags
+from tests._bags.kinds import assert_same, data_of_bags, matrix_of_bags, offsets_of_bags, refuses
+
+pa = pytest.importorskip("pyarrow", reason="the container of the tests")
+pq = pytest.importorskip("pyarrow.parquet", reason="nested Parquet")
+
+BLOCKS = [np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 6.0]]), np.array([[7.0, 8.0]] * 3)]
+EXPECTED = Bags.from_list(BLOCKS)
+NAMED = Bags.from_list(BLOCKS, feature_names=["u", "v"])
+SIZES = [len(block) for block in BLOCKS]
+
+
+def fixed(dtype=None, *, large=False):
+    kind = pa.list_(dtype or pa.float64(), 2)
+    return pa.array(
+        [block.tolist() for block in BLOCKS], (pa.large_list if large else pa.list_)(kind)
+    )
+
+
+def structs():
+    rows = [[{"u": u, "v": v} for u, v in block.tolist()] for block in BLOCKS]
+    return pa.array(rows, pa.list_(pa.struct({"u": pa.float64(), "v": pa.float64()})))
+
+
+def per_feature(column):
+    return [block[:, column].tolist() for block in BLOCKS]
+
+
+# -- layouts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (fixed, EXPECTED),
+        (lambda: fixed(large=True), EXPECTED),
+        (lambda: pa.array([block.tolist() for block in BLOCKS]), EXPECTED),
+        (structs, NAMED),
+        (lambda: pa.chunked_array([fixed()[:1], fixed()[1:]]), EXPECTED),
+        (lambda: pa.table({"x": fixed()}), EXPECTED),
+        (lambda: pa.table({"x": structs()}), NAMED),
+        (lambda: pa.record_batch({"x": fixed()}), EXPECTED),
+        (lambda: pa.table({"u": per_feature(0), "v": per_feature(1)}), NAMED),
+        (lambda: pl.Series([block.tolist() for block in BLOCKS]), EXPECTED),
+        (lambda: pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
+        (lambda: pl.Series(BLOCKS, dtype=pl.List(pl.Array(pl.Float64, 2))), EXPECTED),
+        (lambda: pd.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
+    ],
+)
+def test_each_layout(data, expected):
+    assert_same(Bags.from_arrow(data()), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("large", [False, True])
+def test_memory_is_shared(dtype, large):
+    flat = pa.array(np.arange(12, dtype=dtype))
+    make = pa.LargeListArray if large else pa.ListArray
+    offsets = pa.array([0, 2, 3, 6], pa.int64() if large else pa.int32())
+    array = make.from_arrays(offsets, pa.FixedSizeListArray.from_arrays(flat, 2))
+    view = flat.to_numpy(zero_copy_only=True)
+    for data in (array, pa.table({"x": array}), array[1:]):
+        bags = Bags.from_arrow(data)
+        assert bags.dtype == dtype
+        assert np.shares_memory(bags.instances, view)
+    assert Bags.from_arrow(array[1:]).instances.tolist() == view.reshape(-1, 2)[2:].tolist()
+    # Also where the lists are of equal length by chance, and where an empty one is left out.
+    equal = make.from_arrays(
+        offsets, pa.ListArray.from_arrays(pa.array(np.arange(7, dtype=np.int32) * 2), flat)
+    )
+    assert np.shares_memory(Bags.from_arrow(equal).instances, view)
+    gap = make.from_arrays(
+        pa.array([0, 2, 2, 6], offsets.type), pa.FixedSizeListArray.from_arrays(flat, 2)
+    )
+    assert np.shares_memory(Bags.from_arrow(gap, empty="drop").instances, view)
+
+
+def test_other_numbers():
+    for kind in (pa.int8(), pa.uint32(), pa.bool_()):
+        one, zero = (True, False) if kind == pa.bool_() else (1, 0)
+        rows = [[[one, zero]], [[zero, one], [one, one]]]
+        array = pa.array(rows, pa.list_(pa.list_(kind, 2)))
+        bags = Bags.from_arrow(array)
+        assert bags.dtype == np.float64
+        assert bags.instances.tolist() == [[1, 0], [0, 1], [1, 1]]
+    missing = Bags.from_arrow(pa.array([[[1.0, None]], [[None, 2.0]]]))
+    np.testing.assert_array_equal(missing.instances, [[1, np.nan], [np.nan, 2]])
+    whole = Bags.from_arrow(pa.table({"x": [[1, None], [2]]}))
+    np.testing.assert_array_equal(whole.instances, [[1], [np.nan], [2]])
+
+
+def test_columns_beside_the_features():
+    table = pa.table(
+        {
+            "slide": ["a", "b", "c"],
+            "grade": [1, 0, 1],
+            "x": fixed(),
+            "at": pa.array([[[k, -k]] * size for k, size in enumerate(SIZES)],
+                           pa.list_(pa.list_(pa.int32(), 2))),
+            "name": [[f"{k}-{i}" for i in range(size)] for k, size in enumerate(SIZES)],
+        }
+    )  # fmt: skip
+    bags, y, ids = Bags.from_arrow(
+        table,
+        "slide",
+        label="grade",
+        instance_data={"coords": "at", "name": "name"},
+        return_ids=True,
+    )
+    np.testing.assert_array_equal(bags.instances, EXPECTED.instances)
+    assert y.tolist() == [1, 0, 1]
+    assert ids.tolist() == ["a", "b", "c"]
+    assert bags.instance_data["coords"].tolist() == [[0, 0]] * 2 + [[1, -1]] + [[2, -2]] * 3
+    assert bags.instance_data["name"].tolist() == ["0-0", "0-1", "1-0", "2-0", "2-1", "2-2"]
+    fields = pa.table({"x": structs()})
+    bags = Bags.from_arrow(fields, features=["v"], instance_data={"at": ["u"], "u": "u"})
+    assert bags.instances[:, 0].tolist() == NAMED.instances[:, 1].tolist()
+    assert bags.instance_data["at"].tolist() == NAMED.instances[:, [0]].tolist()
+    assert bags.instance_data["u"].tolist() == NAMED.instances[:, 0].tolist()
+    np.testing.assert_array_equal(
+        Bags.from_arrow(table, features=["x"]).instances, EXPECTED.instances
+    )
+
+
+def test_long_tables():
+    table = pa.table({"bag": ["b", "a", "b"], "f": [1.0, 2.0, 3.0], "y": [1, 0, 1]})
+    bags, y, ids = Bags.from_arrow(table, "bag", label="y", return_ids=True)
+    assert bags.instances.tolist() == [[1.0], [3.0], [2.0]]
+    assert y.tolist() == [1, 0]
+    assert ids.tolist() == ["b", "a"]
+    refuses(
+        lambda: Bags.from_arrow(table),
+        "The table has no column of lists: name the column of the bags.",
+    )
+
+
+def test_nested_parquet(tmp_path):
+    for name, column, expected in (("a", fixed(), EXPECTED), ("b", structs(), NAMED)):
+        pq.write_table(pa.table({"id": [3, 1, 2], "x": column}), tmp_path / name)
+        bags, ids = Bags.from_arrow(pq.read_table(tmp_path / name), "id", return_ids=True)
+        assert_same(bags, expected)
+        assert ids.tolist() == [3, 1, 2]
+    pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}).write_parquet(tmp_path / "c")
+    assert_same(Bags.from_arrow(pq.read_table(tmp_path / "c")), NAMED)
+
+
+def test_awkward_arrays():
+    ak = pytest.importorskip("awkward", reason="the arrays of particle physics")
+    array = ak.Array([block.tolist() for block in BLOCKS])
+    assert_same(Bags.from_arrow(array), EXPECTED)
+    flat = ak.from_numpy(np.concatenate(BLOCKS), regulararray=True)
+    assert_same(Bags.from_arrow(ak.unflatten(flat, SIZES)), EXPECTED)
+    records = ak.Array([[{"u": u, "v": v} for u, v in block.tolist()] for block in BLOCKS])
+    assert_same(Bags.from_arrow(records), NAMED)
+    assert_same(Bags.from_arrow(records[[2, 0]]), NAMED[[2, 0]])
+    events = ak.Array(
+        [{"u": u, "v": v} for u, v in zip(per_feature(0), per_feature(1), strict=True)]
+    )
+    assert_same(Bags.from_arrow(events), NAMED)
+
+
+# -- frames whose cells are lists ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pandas", "pandas of arrays", "pandas of Arrow", "polars"])
+def test_frames_of_lists(library):
+    columns = {"id": ["p", "q", "r"], "y": [0, 1, 0], "u": per_feature(0), "v": per_feature(1)}
+    if library == "polars":
+        frame = pl.DataFrame(columns)
+    elif library == "pandas of arrays":
+        frame = pd.DataFrame({**columns, "u": [*map(np.array, columns["u"])]}, index=[7, 8, 9])
+    elif library == "pandas of Arrow":
+        frame = pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)
+    else:
+        frame = pd.DataFrame(columns)
+    bags, y, ids = Bags.from_frame(frame, "id", label="y", return_ids=True)
+    assert_same(bags, NAMED)
+    assert y.tolist() == [0, 1, 0]
+    assert ids.tolist() == ["p", "q", "r"]
+    assert_same(Bags.from_frame(frame, features=["v", "u"]), NAMED[:, ["v", "u"]])
+
+
+def test_frames_of_blocks():
+    frame = pd.DataFrame({"id": ["p", "q", "r"], "x": BLOCKS, "y": [0, 1, 0]})
+    bags, y, ids = Bags.from_frame(frame, "id", label="y", return_ids=True)
+    assert_same(bags, EXPECTED)
+    assert y.tolist() == [0, 1, 0]
+    assert ids.tolist() == ["p", "q", "r"]
+    frame = pl.DataFrame({"x": [block.tolist() for block in BLOCKS]})
+    assert_same(Bags.from_frame(frame), EXPECTED)
+    refuses(
+        lambda: Bags.from_frame(pd.DataFrame({"f": [1.0]})),
+        "bag=None is for columns of lists: name the column of the bags.",
+    )
+
+
+# -- empty and wrong ---------------------------------------------------------------------------
+
+
+def test_empty_bags_are_named_or_dropped():
+    table = pa.table({"id": ["a", "b", "c", "d"], "y": [1, 0, 1, 0], "x": [[1.0], [], None, [2.0]]})
+    refuses(
+        lambda: Bags.from_arrow(table, "id", label="y"),
+        "1 bag(s) are missing (null): 'c'. Every bag needs at least one instance; remove them, or "
+        "pass empty='drop'.",
+    )
+    refuses(
+        lambda: Bags.from_arrow(pa.array([[], [[1.0]], [], [], [], [], [], []])),
+        "7 bag(s) are without an instance: 0, 2, 3, 4, 5 and 2 more. Every bag needs at least one "
+        "instance; remove them, or pass empty='drop'.",
+    )
+    bags, y, ids = Bags.from_arrow(table, "id", label="y", empty="drop", return_ids=True)
+    assert bags.instances.tolist() == [[1.0], [2.0]]
+    assert y.tolist() == [1, 0]
+    assert ids.tolist() == ["a", "d"]
+    refuses(
+        lambda: Bags.from_arrow(table, "id", label="y", empty="keep"),
+        "empty='keep' is unknown: choose 'raise' or 'drop'.",
+    )
+
+
+def test_a_missing_list_with_values_beneath_is_dropped_whole():
+    lists = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3, 4]), pa.array([1.0, 2.0, 3.0, 4.0]), mask=pa.array([False, True, False])
+    )
+    assert Bags.from_arrow(lists, empty="drop").instances.tolist() == [[1.0], [4.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Bags.from_arrow(pa.table({"u": [[1.0], [2.0]], "v": [[1.0], [2.0, 3.0]]})),
+         "Bag 1 has 1 instances in 'u' but 2 in 'v': all lists of a bag must have one length."),
+        (lambda: Bags.from_arrow(pa.array([[[1.0, 2.0], [3.0]]])),
+         "Instance 1 of 'instances' has 1 features but the first has 2: every instance must have "
+         "the same features."),
+        (lambda: Bags.from_arrow(pa.array([[[1.0], None]])),
+         "The column 'instances' has an instance that is missing (null)."),
+        (lambda: Bags.from_arrow(pa.array([["a"], ["b"]])),
+         "The column 'instances' holds string values: encode them as numbers first."),
+        (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "y": [3]})),
+         "The column 'y' holds int64 and no lists: name it as bag or label, or choose the columns "
+         "by features."),
+        (lambda: Bags.from_arrow(pa.table({"x": [[1.0]]}), "id"),
+         "The table has no column 'id': its columns are ['x']."),
+        (lambda: Bags.from_arrow(pa.table({"x": [[1.0]]}), features=["z"]),
+         "The table has no column 'z': its columns are ['x']."),
+        (lambda: Bags.from_arrow(pa.table({"id": [1, 1], "x": [[1.0], [2.0]]}), "id"),
+         "The column 'id' names a bag in two rows: give one row per bag."),
+        (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "n": [[None]]}),
+                                 features=["x"], instance_data={"n": "n"}),
+         "The column 'n' has missing values: instance data has none."),
+    ],
+)  # fmt: skip
+def test_what_is_refused(make, sentence):
+    refuses(make, sentence)
+
+
+def test_what_is_no_arrow():
+    refuses(
+        lambda: Bags.from_arrow([[1.0]]),
+        "list is no Arrow table or array: pass what pyarrow makes of it, or use Bags.from_list.",
+        TypeError,
+    )
+
+
+def test_without_the_libraries(monkeypatch):
+    bags = Bags(matrix_of_bags(), offsets_of_bags())
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for call, name, what in (
+        (lambda: Bags.from_arrow([[1.0]]), "pyarrow", "Bags.from_arrow"),
+        (bags.to_arrow, "pyarrow", "Bags.to_arrow"),
+        (bags.to_frame, "pandas", "Bags.to_frame"),
+    ):
+        sentence = f"{what} needs {name}: install milearn[frames], or {name} itself."
+        refuses(call, sentence, ImportError)
+
+
+# -- there and back ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_there_and_back(tmp_path, dtype):
+    for names in (None, ["a", "b", "c"]):
+        bags = Bags(
+            matrix_of_bags(dtype),
+            offsets_of_bags(),
+            feature_names=names,
+            instance_data=data_of_bags(),
+        )
+        table = bags.to_arrow(y=["u", "v", "v", "u"], ids=[4, 3, 2, 1])
+        values = table.column("instances").chunk(0).values.flatten().to_numpy()
+        assert np.shares_memory(values, bags.instances)
+        pq.write_table(table, tmp_path / "x.parquet")
+        for each in (table, pq.read_table(tmp_path / "x.parquet"), table.slice(0, 4)):
+            again, y, ids = Bags.from_arrow(each, "bag", label="label", return_ids=True)
+            assert_same(again, bags)
+            assert y.tolist() == ["u", "v", "v", "u"]
+            assert ids.tolist() == [4, 3, 2, 1]
+        part = bags[1:3]
+        assert_same(Bags.from_arrow(part.to_arrow()), part)
+
+
+def test_there_and_back_by_frames_and_lists():
+    bags = Bags(
+        matrix_of_bags(), offsets_of_bags(), feature_names=["a", "b", "c"],
+        instance_data=data_of_bags(),
+    )  # fmt: skip
+    frame = bags.to_frame(bag="slide", ids=[3, 1, 2, 0], y=[0, 1, 1, 0])
+    assert list(frame.columns) == ["slide", "label", "a", "b", "c", "coords_0", "coords_1", "name"]
+    again, y, ids = Bags.from_frame(
+        frame,
+        "slide",
+        label="label",
+        instance_data={"coords": ["coords_0", "coords_1"], "name": "name"},
+        return_ids=True,
+    )
+    assert_same(again, bags)
+    assert y.tolist() == [0, 1, 1, 0]
+    assert ids.tolist() == [3, 1, 2, 0]
+    plain = Bags(matrix_of_bags(), offsets_of_bags())
+    assert list(plain.to_frame().columns) == ["bag", "x0", "x1", "x2"]
+    assert_same(Bags.from_list(plain.to_list()), plain)
+    for block in plain.to_list():
+        assert np.shares_memory(block, plain.instances)
+
+
+def test_what_does_not_go_out():
+    bags = Bags(matrix_of_bags(), offsets_of_bags())
+    wide = np.zeros((8, 2, 2))
+    graph = Bags(bags.instances, bags.offsets, bag_graph=np.eye(4))
+    for call, sentence in (
+        (graph.to_arrow, "Arrow does not hold bag_graph: save the bags by save_bags."),
+        (lambda: bags.to_arrow(y=[1]), "label has 1 entries for 4 bags."),
+        (lambda: bags.to_frame(y=[1]), "y has shape (1,): give one entry for 4 bags."),
+        (Bags(bags.instances, bags.offsets, instance_data={"label": wide}).to_arrow,
+         "instance_data has the name 'label' of a column: rename it."),
+        (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_arrow,
+         "Arrow holds instance data of one or two dimensions only."),
+        (Bags(bags.instances, bags.offsets, instance_data={"w": wide}).to_frame,
+         "instance_data['w'] has 3 dimensions: a frame holds one or two."),
+        (Bags(bags.instances, bags.offsets, instance_data={"x1": np.zeros(8)}).to_frame,
+         "Two columns would be named 'x1': rename one."),
+    ):  # fmt: skip
+        refuses(call, sentence)

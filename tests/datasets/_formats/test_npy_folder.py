@@ -1,0 +1,350 @@
+"""The folder of .npy files: round trips, memory maps, and saves that end in the middle."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn.datasets import BagFileError, load_bags, save_bags
+from milearn.datasets._formats import npy_folder
+from tests._bags.kinds import KINDS, assert_same, matrix_of_bags
+
+
+def bags_and_labels(dtype=np.float16):
+    return KINDS["data"]().with_instances(matrix_of_bags(dtype)), np.array([0, 1, 1, 0])
+
+
+def files_of(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("verify", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_comes_back(tmp_path, kind, mmap, verify):
+    bags = KINDS[kind]()
+    save_bags(tmp_path / "x", bags, ["u", "v", "v", "u"], format="npy-folder", descr="words")
+    found = load_bags(tmp_path / "x", mmap=mmap, verify=verify)
+    assert_same(found.data, bags)
+    assert found.target.tolist() == [0, 1, 1, 0]
+    assert found.target_names.tolist() == ["u", "v"]
+    assert found.DESCR == "words"
+    assert_same(pickle.loads(pickle.dumps(found.data)), bags)
+
+
+def test_all_fields_come_back(tmp_path):
+    bags, y = bags_and_labels()
+    n = bags.n_instances
+    fields = {
+        "bag_names": np.array(["a", "b", "ç", "d"]),
+        "instance_names": np.array([f"i{row}" for row in range(n)]),
+        "instance_labels": np.arange(n) % 2,
+        "instance_position": np.ones((n, 2)),
+        "split": y,
+        "groups": y,
+        "group_names": np.array(["g", "h"]),
+        "sample_weight": np.arange(4.0),
+        "bag_links": np.array([[0, 1], [1, 2]]),
+        "bag_links_instance": np.array([0, 3]),
+    }
+    save_bags(tmp_path / "x", bags, y + 0.5, format="npy-folder", **fields)
+    for mmap in (False, True):
+        found = load_bags(tmp_path / "x", mmap=mmap)
+        for name, values in fields.items():
+            np.testing.assert_array_equal(found[name], values)
+            assert found[name].dtype == values.dtype
+        np.testing.assert_array_equal(found.target, y + 0.5)
+
+
+def test_only_this_format_is_mapped(tmp_path):
+    bags, y = bags_and_labels()
+    save_bags(tmp_path / "x.npz", bags, y)
+    with pytest.raises(BagFileError, match="mmap= means nothing for the format 'npz'"):
+        load_bags(tmp_path / "x.npz", mmap=True)
+    with pytest.raises(BagFileError, match="verify= means nothing for the format 'npz'"):
+        load_bags(tmp_path / "x.npz", verify=True)
+
+
+def test_bags_that_are_mapped_are_saved_in_blocks(tmp_path, monkeypatch):
+    bags, y = bags_and_labels()
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    mapped = load_bags(tmp_path / "x", mmap=True).data[[2, 0]]
+    monkeypatch.setattr(npy_folder, "_CHUNK_BYTES", 8)
+    save_bags(tmp_path / "y", mapped, y[[2, 0]], format="npy-folder")
+    assert mapped._instances is None
+    again = load_bags(tmp_path / "y", verify=True)
+    assert_same(again.data, bags[[2, 0]])
+
+
+def test_types_on_request(tmp_path):
+    bags, y = bags_and_labels(np.float32)
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    for dtype in (np.float16, np.float32, np.float64):
+        found = load_bags(tmp_path / "x", dtype=dtype, mmap=True).data
+        assert_same(found, bags.with_instances(bags.instances.astype(dtype)))
+    with pytest.raises(ValueError, match="choose float64, float32 or float16"):
+        load_bags(tmp_path / "x", dtype=np.int8)
+    with pytest.raises(ValueError, match="dtype=float16 is for dense instances"):
+        load_bags(tmp_path / "x", dtype=np.float16, as_sparse=True)
+
+
+# -- what is there while and after a save ends in the middle ------------------------------------
+
+
+def test_a_new_version_replaces_the_old_one(tmp_path):
+    bags, y = bags_and_labels()
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    old = load_bags(tmp_path / "x", mmap=True).data
+    stored = pickle.dumps(old)
+    save_bags(tmp_path / "x", bags[1:], y[1:], format="npy-folder")
+    assert_same(load_bags(tmp_path / "x", verify=True).data, bags[1:])
+    assert_same(old, bags)
+    # Nothing of the old version is left, so that its pickle does not take the data of the new.
+    with pytest.raises(FileNotFoundError, match="to which pickled Bags refer, is gone"):
+        pickle.loads(stored)
+    assert os.listdir(tmp_path) == ["x"]
+    assert len(list((tmp_path / "x").iterdir())) == 1 + len(
+        json.loads((tmp_path / "x" / npy_folder.HEAD).read_text())["arrays"]
+    )
+
+
+def test_an_empty_folder_gives_way_and_other_things_do_not(tmp_path):
+    bags, y = bags_and_labels()
+    (tmp_path / "x").mkdir()
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    assert_same(load_bags(tmp_path / "x").data, bags)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    (tmp_path / "file").write_text("precious")
+    for name in ("other", "file"):
+        with pytest.raises(BagFileError, match="there is something else in this place"):
+            save_bags(tmp_path / name, bags, y, format="npy-folder")
+    assert (tmp_path / "other" / "thesis.tex").read_text() == "precious"
+    assert (tmp_path / "file").read_text() == "precious"
+    assert sorted(os.listdir(tmp_path)) == ["file", "other", "x"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("fails", ["write", "fsync", "replace"])
+def test_a_full_disk_leaves_the_old_version_or_nothing(tmp_path, monkeypatch, there, fails):
+    bags, y = bags_and_labels()
+    if there:
+        save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    before = files_of(tmp_path / "x") if there else None
+    full = OSError(errno.ENOSPC, "No space left on device")
+    calls = []
+
+    def failing(real, after):
+        def call(*args, **options):
+            calls.append(1)
+            if len(calls) > after:
+                raise full
+            return real(*args, **options)
+
+        return call
+
+    if fails == "write":
+        monkeypatch.setattr(npy_folder, "_write_array", failing(npy_folder._write_array, 2))
+    elif fails == "fsync":
+        monkeypatch.setattr(os, "fsync", failing(os.fsync, 3))
+    else:
+        # With a version there the head is what comes last, else the folder is all.
+        monkeypatch.setattr(os, "replace", failing(os.replace, 5 if there else 0))
+    with pytest.raises(OSError, match="No space left on device"):
+        save_bags(tmp_path / "x", bags[:2], y[:2], format="npy-folder")
+    monkeypatch.undo()
+    assert os.listdir(tmp_path) == (["x"] if there else [])
+    if there:
+        assert files_of(tmp_path / "x") == before
+        assert_same(load_bags(tmp_path / "x", verify=True).data, bags)
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from milearn.datasets import load_bags, save_bags
+
+bags = load_bags({source!r}).data
+
+def until_killed(real, left):
+    def call(*args, **options):
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return real(*args, **options)
+    return call
+
+for step in range({steps}):
+    child = os.fork()
+    if child == 0:
+        left = [step]
+        for name in ("mkdir", "fsync", "replace", "unlink"):
+            setattr(os, name, until_killed(getattr(os, name), left))
+        save_bags(Path({folder!r}) / f"x{{step}}", bags[:2], [1, 1], format="npy-folder")
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no kill -9 on this system")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_killed_save_leaves_the_old_version_or_nothing(tmp_path, there):
+    # Killed before each call that makes something durable or visible; the last one gets through.
+    steps = 30
+    bags, y = bags_and_labels()
+    save_bags(tmp_path / "source", bags, y, format="npy-folder")
+    for step in range(steps if there else 0):
+        save_bags(tmp_path / f"x{step}", bags, y, format="npy-folder")
+    code = _KILLED.format(source=str(tmp_path / "source"), folder=str(tmp_path), steps=steps)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, cwd=Path(__file__).parents[3], check=True
+    )
+    ends = done.stdout.decode().split()
+    assert set(ends) == {"0", str(signal.SIGKILL.value)}
+    outcomes = set()
+    for step, end in enumerate(ends):
+        target = tmp_path / f"x{step}"
+        if not target.exists():
+            assert not there
+            outcomes.add((end, "nothing"))
+            continue
+        found = load_bags(target, verify=True)
+        whole = len(found.data) == 4
+        assert_same(found.data, bags if whole else bags[:2])
+        assert found.target.tolist() == (y.tolist() if whole else [1, 1])
+        outcomes.add((end, "old" if whole else "new"))
+        # Whatever a killed save has left, the next one succeeds.
+        save_bags(target, bags, y, format="npy-folder")
+        assert_same(load_bags(target, verify=True).data, bags)
+    killed = str(signal.SIGKILL.value)
+    assert outcomes == {(killed, "old" if there else "nothing"), (killed, "new"), ("0", "new")}
+
+
+# -- damaged folders ---------------------------------------------------------------------------
+
+
+def damaged(folder, **entries):
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    head.update(entries)
+    (folder / npy_folder.HEAD).write_text(json.dumps(head))
+
+
+def file_of(folder, key):
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    return folder / head["arrays"][key]["file"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    bags, y = bags_and_labels()
+    save_bags(tmp_path / "x", bags, y, format="npy-folder")
+    return tmp_path / "x"
+
+
+def test_sizes_are_always_checked(folder):
+    file = file_of(folder, "instances")
+    file.write_bytes(file.read_bytes()[:-2])
+    with pytest.raises(BagFileError, match=r"instances-\w+\.npy has \d+ bytes in place of \d+"):
+        load_bags(folder)
+
+
+def test_types_are_always_checked(folder):
+    file = file_of(folder, "instances")
+    file.write_bytes(file.read_bytes().replace(b"<f2", b"<i2"))
+    with pytest.raises(BagFileError, match=r"is not the array that bags\.json describes"):
+        load_bags(folder, mmap=True)
+
+
+def test_checksums_are_compared_on_request(folder):
+    file = file_of(folder, "y")
+    content = bytearray(file.read_bytes())
+    content[-8] ^= 2
+    file.write_bytes(content)
+    assert load_bags(folder).target.tolist() == [0, 1, 1, 2]
+    with pytest.raises(BagFileError, match=r"the checksum of y-\w+\.npy is wrong"):
+        load_bags(folder, verify=True)
+
+
+def test_missing_files_and_names_that_lead_elsewhere(folder):
+    shutil.copy(file_of(folder, "y"), folder.parent / "y.npy")
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    for name in ("../y.npy", str(folder.parent / "y.npy"), "gone.npy", ""):
+        head["arrays"]["y"]["file"] = name
+        damaged(folder, arrays=head["arrays"])
+        with pytest.raises(BagFileError, match="of the array 'y' is not there"):
+            load_bags(folder)
+
+
+@pytest.mark.parametrize(
+    ("entries", "sentence"),
+    [
+        ({"format": "other"}, "is not the head of a folder of bags"),
+        ({"version": 2}, "has the version 2, but this milearn knows 1 to 1"),
+        ({"n_bags": 5}, r"speaks of \(5, 8, 3\) bags, instances and features but"),
+        ({"n_bags": -1}, "lacks an entry or has one of the wrong type"),
+        ({"feature_names": 3}, "lacks an entry or has one of the wrong type"),
+        ({"instance_data": [3]}, "lacks an entry or has one of the wrong type"),
+        ({"instance_data": ["a", "b", "c"]}, "'instance_data' names 3 arrays that are not all"),
+        ({"arrays": {}}, "neither 'instances' nor"),
+        ({"feature_names": ["a"]}, "feature_names has 1 names for 3 features"),
+    ],
+)
+def test_a_head_that_is_wrong(folder, entries, sentence):
+    damaged(folder, **entries)
+    with pytest.raises(BagFileError, match=sentence):
+        load_bags(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["n_bags", "n_instances", "n_features", "feature_names", "instance_data", "arrays", "descr"],
+)
+def test_a_head_that_lacks_an_entry(folder, name):
+    head = json.loads((folder / npy_folder.HEAD).read_text())
+    del head[name]
+    (folder / npy_folder.HEAD).write_text(json.dumps(head))
+    with pytest.raises(BagFileError, match="lacks an entry or has one of the wrong type"):
+        load_bags(folder)
+
+
+def test_a_head_that_is_no_json(folder):
+    for text in ("", "{", "[" * 100_000, "[1]", '{"n_bags": ' + "9" * 5000 + "}"):
+        (folder / npy_folder.HEAD).write_text(text)
+        with pytest.raises(BagFileError, match=r"bags\.json (cannot be read|is not the head)"):
+            load_bags(folder)
+
+
+def test_sparse_parts_are_mapped(tmp_path):
+    matrix = sparse.random_array((50, 7), density=0.3, format="csr", rng=np.random.default_rng(0))
+    bags = Bags(matrix, [0, 20, 50], bag_graph=np.eye(2))
+    save_bags(tmp_path / "x", bags, format="npy-folder")
+    mapped = load_bags(tmp_path / "x", mmap=True).data
+    base = mapped.instances.data
+    while base is not None and not isinstance(base, np.memmap):
+        base = base.base
+    assert base is not None
+    assert_same(mapped[[1]], bags[[1]])
+
+
+def test_offsets_of_many_bags_stay_in_the_file(tmp_path):
+    n = 200_000
+    bags = Bags(np.arange(n, dtype=np.float16).reshape(-1, 1), np.arange(n + 1))
+    save_bags(tmp_path / "x", bags, format="npy-folder")
+    mapped = load_bags(tmp_path / "x", mmap=True).data
+    assert len(pickle.dumps(mapped)) < 10_000
+    part = mapped[1_000:-1_000][5:]
+    assert len(pickle.dumps(part)) < 10_000
+    again = pickle.loads(pickle.dumps(part))
+    assert_same(again, bags[1_005:-1_000])
