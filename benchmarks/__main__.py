@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import shlex
 import sys
+from collections.abc import Sequence
 
 # Folds run side by side and their matrices are small: threads inside BLAS would only get into
 # each other's way. It must stand before NumPy is imported; a value of the user's own counts.
@@ -23,11 +25,12 @@ COMMANDS = (
     "paper",
     "scale",
     "backends",
+    "equal",
     "report",
     "all",
 )
 
-# Those that print one table of their own; what they print is kept for the report.
+# Those with a page of their own; each report of "paper" and "scale" has one too.
 KEPT = ("quick", "speed", "nested", "classical", "selection", "defaults", "backends")
 
 
@@ -47,13 +50,25 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
+    argv = sys.argv[1:] if argv is None else argv
     args = build_parser().parse_args(argv)
     if args.command not in KEPT:
         return args.main(args)
-    from .common.output import kept_output
+    from .common.output import recorded_page
+    from .common.page import SUFFIX
 
-    with kept_output(args.out / f"{args.command}.txt"):
+    with recorded_page(args.out / f"{args.command}{SUFFIX}", typed(argv)):
         return args.main(args)
+
+
+def typed(argv: Sequence[str]) -> str:
+    """The command line without the options that do not matter for the result."""
+    words, skip = [], False
+    for word in argv:
+        if not skip and not word.startswith("--out=") and word not in ("--out", "--fresh"):
+            words.append(word)
+        skip = not skip and word == "--out"
+    return shlex.join(words)
 
 
 if __name__ == "__main__":

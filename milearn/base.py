@@ -49,7 +49,7 @@ class BagEstimator(BaseEstimator):
         """
         # scikit-learn's validation notes the features on the estimator; here on a stand-in.
         stand_in = copy(self)
-        vars(stand_in).pop("feature_names_in_", None)
+        stand_in.__dict__.pop("feature_names_in_", None)
         bags = validate_bags(stand_in, X, dtype=self._dtypes, **options)
         names = ("n_features_in_", "feature_names_in_")
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
@@ -58,8 +58,8 @@ class BagEstimator(BaseEstimator):
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
         """Store all fitted attributes at once, and delete those of an earlier fit."""
         for name in self._fitted_names:
-            vars(self).pop(name, None)
-        vars(self).update(fitted)
+            self.__dict__.pop(name, None)
+        self.__dict__.update(fitted)
         self._fitted_names = tuple(fitted)
 
     def _checked(self, X: Any) -> Bags:

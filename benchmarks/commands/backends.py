@@ -7,10 +7,7 @@ or stop so far from the optimum that the loop needs more steps: whole fits are w
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
-from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,18 +17,22 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import MISVC, Bags
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.common.cutting_plane import (
+    CuttingPlaneOptions,
+    RiskProblem,
+    cutting_plane,
+)
 
 from ..common.data import load
-from ..common.output import add_common_options, short_path
+from ..common.memory import Stopwatch
+from ..common.methods import gap_of
+from ..common.output import add_common_options
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import (
-    RecordFile,
-    digest,
-    environment,
-    source_digest,
-)
-from ..common.table import duration, format_table
+from ..common.records import RecordFile, digest, source_digest
+from ..common.reports import finish
+from ..common.table import Table, duration
+from ..common.tasks import record_of
 
 HELP = "backends of qpsolvers in the loops that call them: time, objective, gap"
 
@@ -81,7 +82,6 @@ def main(args: argparse.Namespace) -> int:
     with RecordFile(args.out / "backends.jsonl", fresh=args.fresh) as file:
         # One at a time: times of fits that run side by side say little.
         records, complete = run(tasks, file, jobs=1, label="backends", function=run_task)
-    failed = False
     for loop, title in LOOPS.items():
         rows = []
         for backend in names:
@@ -91,62 +91,39 @@ def main(args: argparse.Namespace) -> int:
                 if (task.loop, task.backend) == (loop, backend) and task.key in records
             ]
             results = [record["result"] for record in found if "result" in record]
-            failed |= len(results) < len(found)
             if not results:
                 error = next((record["error"] for record in found), "not run")
                 rows.append([backend, "-", "-", "-", "-", error[:60]])
                 continue
-            best = min(result["seconds"] for result in results)
+            seconds = [result["cpu_seconds"] for result in results]
             remarks = ", ".join({name for record in found for name in record["warnings"]})
             rows.append(
                 [
                     backend,
-                    duration(best),
-                    duration(float(np.median([result["seconds"] for result in results]))),
+                    duration(min(seconds)),
+                    duration(float(np.median(seconds))),
                     f"{results[0]['objective']:.10g}",
                     f"{results[0]['gap']:.1e}",
                     remarks,
                 ]
             )
-        print(f"\n{title}, {args.dataset}")
-        header = ["backend", "shortest", "median", "objective", "relative gap", ""]
-        print(format_table(header, rows, align="lrrrrl"))
+        columns = ["backend", "shortest CPU time", "median CPU time", "objective", "relative gap"]
+        show(Table([*columns, ""], rows, "lrrrrl", title=f"{title}, {args.dataset}"))
     missing = [name for name in BACKENDS if name not in names]
-    print(
+    say(
         f"\nCPU time of a whole fit on standardised instances, C=1, {args.rounds} rounds in turn; "
         "MISVC's objective\nis that of the non-convex problem, its gap that of the last convex "
         "step; a cutting plane ends at a gap of 1e-6."
     )
     if missing:
-        print(f"not installed: {', '.join(missing)}")
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
-    if not complete:
-        return 130
-    return 1 if failed else 0
+        say(f"not installed: {', '.join(missing)}")
+    return finish(records, complete, file, len(tasks))
 
 
 def run_task(task: BackendTask) -> dict[str, Any]:
     """The record of one fit."""
-    record: dict[str, Any] = {
-        "schema": 1,
-        "key": task.key,
-        "command": "backends",
-        **asdict(task),
-        "method": f"{task.loop} {task.backend}",
-        "versions": environment(),
-    }
-    bags, y = _standardised(task.dataset)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        start = time.process_time()
-        try:
-            objective, gap = _fit(task, bags, y)
-            seconds = time.process_time() - start
-            record["result"] = {"seconds": seconds, "objective": objective, "gap": gap}
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
-    return record
+    fields = {"command": "backends", "method": f"{task.loop} {task.backend}"}
+    return record_of(task, _fit, **fields)
 
 
 @lru_cache(maxsize=1)
@@ -155,18 +132,27 @@ def _standardised(name: str) -> tuple[Bags, np.ndarray]:
     return data.bags.with_instances(StandardScaler().fit_transform(data.bags.instances)), data.y
 
 
-def _fit(task: BackendTask, bags: Bags, y: np.ndarray) -> tuple[float, float]:
+def _fit(task: BackendTask) -> dict[str, Any]:
+    bags, y = _standardised(task.dataset)
     kind, _, setting = task.loop.partition("-")
+    watch = Stopwatch()
     if kind == "cuts":
-        return _cut(bags, np.where(y == 1, 1.0, -1.0), int(setting), task.backend)
+        objective, gap = _cut(bags, np.where(y == 1, 1.0, -1.0), int(setting), task.backend)
+    else:
+        objective, gap = _fitted(bags, y, setting, task.backend)
+    return {**watch.seconds(), "objective": objective, "gap": gap}
+
+
+def _fitted(bags: Bags, y: np.ndarray, setting: str, backend: str) -> tuple[float, float]:
     model = MISVC(
         loss="max",
         kernel="linear" if setting == "linear" else "rbf",
         gamma=1.0 / bags.shape[1],
         slack="instance" if setting == "instance" else "bag",
-        qp_solver=task.backend,
+        qp_solver=backend,
     ).fit(bags, y)
-    return float(model.objective_), max(0.0, float(model.gap_) / float(model.objective_))
+    objective = float(model.objective_)
+    return objective, max(0.0, gap_of(model) / objective)
 
 
 def _cut(bags: Bags, y: np.ndarray, n_risks: int, backend: str) -> tuple[float, float]:
@@ -183,12 +169,7 @@ def _cut(bags: Bags, y: np.ndarray, n_risks: int, backend: str) -> tuple[float, 
         return np.bincount(dealt, hinge, n_risks), on @ X[row], on.sum(axis=1)[:, None]
 
     result = cutting_plane(
-        oracle,
-        X.shape[1],
-        np.ones(n_risks),
-        tols=0.0,
-        n_free=1,
-        gap_tol=_GAP,
-        qp_solver=backend,
+        RiskProblem(oracle, X.shape[1], np.ones(n_risks), n_free=1),
+        CuttingPlaneOptions(gap_tol=_GAP, qp_solver=backend),
     )
     return result.objective, result.gap / result.objective

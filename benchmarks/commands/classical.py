@@ -9,9 +9,10 @@ import numpy as np
 from ..common.data import FILES
 from ..common.methods import METHODS
 from ..common.output import short_path
+from ..common.page import say, show
 from ..common.protocol import Summary
 from ..common.ranks import Ranks, plot_ranks, rank_methods
-from ..common.table import format_table
+from ..common.table import Table
 from .nested import add_nested_options, run_nested
 
 HELP = "10 x 10-fold nested accuracy of every classifier on the classical sets, with ranks"
@@ -37,28 +38,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     status, summaries, _ = run_nested(args, "classical", "classical")
-    print("\npublished, unchecked, with protocols of their own:")
-    header = ["source", *PUBLISHED_SETS]
-    print(format_table(header, [[name, *map(str, row)] for name, row in PUBLISHED]))
+    rows = [[name, *map(str, row)] for name, row in PUBLISHED]
+    title = "published, unchecked, with protocols of their own:"
+    show(Table(["source", *PUBLISHED_SETS], rows, title=title))
     ranks = ranks_of(summaries, args.methods)
     if ranks is None:
-        print("\nNo ranks: fewer than two data sets with all folds of at least two methods.")
+        say("\nNo ranks: fewer than two data sets with all folds of at least two methods.")
         return status
-    rows = [
-        [METHODS[name].title, f"{rank:.2f}"]
-        for name, rank in zip(ranks.methods, ranks.ranks, strict=True)
-    ]
-    print(f"\naverage rank over {ranks.n_datasets} data sets (1 is best)")
-    print(format_table(["method", "rank"], rows))
-    print(
-        f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
-        f"{ranks.critical_difference:.2f} are not told apart (Nemenyi, 5 %)."
+    show(rank_table(ranks))
+    say(
+        f"\nFriedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
+        f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %).\np: of the "
+        "difference to the first row, by Nemenyi's test, and by Wilcoxon's with Holm's correction "
+        "over\nall pairs."
     )
     titles = {name: method.title for name, method in METHODS.items()}
-    path = plot_ranks(ranks, titles, args.out / "classical-ranks.png")
-    if path is not None:
-        print(f"plot:    {short_path(path)}")
+    print(f"plot:    {short_path(plot_ranks(ranks, titles, args.out / 'classical-ranks.png'))}")
     return status
+
+
+def rank_table(ranks: Ranks) -> Table:
+    """One row per method, with the p-values of its difference to the best one."""
+    first = ranks.methods[0]
+    rows = []
+    for name, rank in zip(ranks.methods, ranks.ranks, strict=True):
+        p_values = [test.loc[first, name] for test in (ranks.nemenyi, ranks.wilcoxon)]
+        cells = ["", ""] if name == first else [f"{value:.2g}" for value in p_values]
+        rows.append([METHODS[name].title, f"{rank:.2f}", *cells])
+    title = f"average rank over {ranks.n_datasets} data sets (1 is best)"
+    return Table(["method", "rank", "p, Nemenyi", "p, Wilcoxon-Holm"], rows, title=title)
 
 
 def ranks_of(summaries: list[Summary], methods: list[str]) -> Ranks | None:

@@ -6,14 +6,10 @@ import argparse
 
 import numpy as np
 
-from ..common.methods import (
-    FIXED,
-    FIXED_C,
-    FIXED_GAMMA,
-    METHODS,
-)
+from ..common.methods import FIXED, FIXED_C, FIXED_GAMMA, METHODS
+from ..common.page import say, show
 from ..common.protocol import Summary
-from ..common.table import format_table, percent
+from ..common.table import Table, percent
 from .nested import add_nested_options, run_nested
 
 HELP = "settings of the support vector machines without a search, on average over data sets"
@@ -34,17 +30,11 @@ def main(args: argparse.Namespace) -> int:
     status, summaries, _ = run_nested(args, "defaults", "defaults", tables=False)
     datasets, table = accuracies(summaries)
     if len(datasets) < 2:
-        print("\nNo comparison: fewer than two data sets with all folds of all settings.")
+        say("\nNo comparison: fewer than two data sets with all folds of all settings.")
         return status
-    print(f"\nmean accuracy over {', '.join(datasets)}; gamma as a multiple of 1 / n_features")
-    print("(of 1 for texts of unit length), instances standardised (texts: unit length)")
-    print(format_table(*averages(table)))
-    print(
-        f"\nby data set, with the defaults: C = {DEFAULT[0]:g}, gamma = {DEFAULT[1]:g} / n_features"
-    )
-    print(format_table(*by_dataset(datasets, table)))
-    print("\neach data set by the setting that is best on average over the other sets")
-    print(format_table(*left_out(datasets, table), align="lrlrl"))
+    show(averages(table, datasets))
+    show(by_dataset(datasets, table))
+    show(left_out(datasets, table))
     return status
 
 
@@ -66,21 +56,23 @@ def accuracies(summaries: list[Summary]) -> tuple[list[str], dict[str, np.ndarra
     }
 
 
-def averages(table: dict[str, np.ndarray]) -> tuple[list[str], list[list[str]]]:
-    """A row a machine, a column a setting."""
+def averages(table: dict[str, np.ndarray], datasets: list[str]) -> Table:
+    """One row per estimator, one column per setting."""
     settings = [(C, gamma) for C in FIXED_C for gamma in FIXED_GAMMA]
     rows = []
     for title in FIXED:
         cells = [table.get(f"{title} C={C:g} gamma={gamma:g}") for C, gamma in settings]
         rows.append([title, *("-" if cell is None else percent(cell.mean()) for cell in cells)])
-    header = ["machine", *(f"C={C:g}, gamma={gamma:g}" for C, gamma in settings)]
-    return header, rows
+    columns = ["estimator", *(f"C={C:g}, gamma={gamma:g}" for C, gamma in settings)]
+    title = (
+        f"mean accuracy over {', '.join(datasets)}; gamma as a multiple of 1 / n_features\n"
+        "(of 1 for texts of unit length), instances standardised (texts: unit length)"
+    )
+    return Table(columns, rows, title=title)
 
 
-def by_dataset(
-    datasets: list[str], table: dict[str, np.ndarray]
-) -> tuple[list[str], list[list[str]]]:
-    """A row a machine at ``DEFAULT``, a column a data set."""
+def by_dataset(datasets: list[str], table: dict[str, np.ndarray]) -> Table:
+    """One row per estimator at ``DEFAULT``, one column per data set."""
     C, gamma = DEFAULT
     named = {title: table.get(f"{title} C={C:g} gamma={gamma:g}") for title in FIXED}
     rows = [
@@ -88,12 +80,11 @@ def by_dataset(
         for title, values in named.items()
         if values is not None
     ]
-    return ["machine", *datasets], rows
+    title = f"by data set, with the defaults: C = {C:g}, gamma = {gamma:g} / n_features"
+    return Table(["estimator", *datasets], rows, title=title)
 
 
-def left_out(
-    datasets: list[str], table: dict[str, np.ndarray]
-) -> tuple[list[str], list[list[str]]]:
+def left_out(datasets: list[str], table: dict[str, np.ndarray]) -> Table:
     """For each data set the setting that the others would choose, and the best one there."""
     names = list(table)
     values = np.array([table[name] for name in names])
@@ -101,13 +92,8 @@ def left_out(
     for number, dataset in enumerate(datasets):
         others = np.delete(values, number, axis=1).mean(axis=1)
         chosen, best = int(others.argmax()), int(values[:, number].argmax())
-        rows.append(
-            [
-                dataset,
-                percent(values[chosen, number]),
-                names[chosen],
-                percent(values[best, number]),
-                names[best],
-            ]
-        )
-    return ["data", "chosen elsewhere", "setting", "best here", "setting"], rows
+        figures = [percent(values[place, number]) for place in (chosen, best)]
+        rows.append([dataset, figures[0], names[chosen], figures[1], names[best]])
+    columns = ["data", "chosen elsewhere", "setting", "best here", "setting"]
+    title = "each data set by the setting that is best on average over the other sets"
+    return Table(columns, rows, "lrlrl", title=title)

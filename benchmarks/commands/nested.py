@@ -1,4 +1,4 @@
-"""``nested``: repeated nested cross-validation on the real sets, MISVC beside the plain floors."""
+"""``nested``: repeated nested cross-validation on the real sets, MISVC beside plain baselines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..common.methods import LEVELS, select
 from ..common.output import (
     add_common_options,
     print_tables,
-    short_path,
     write_plot,
 )
+from ..common.page import say
 from ..common.protocol import (
     Summary,
     run,
@@ -24,14 +24,15 @@ from ..common.protocol import (
     tasks_for,
 )
 from ..common.records import RecordFile
+from ..common.reports import finish
 
-HELP = "10 x 10-fold nested accuracy on Musk1, Elephant, Fox, Tiger, with floors"
+HELP = "10 x 10-fold nested accuracy on Musk1, Elephant, Fox, Tiger, with baselines"
 
 DATASETS = ("musk1", "elephant", "fox", "tiger")
 METHODS = (
-    "floor-minmax",
-    "floor-mean",
-    "floor-setkernel",
+    "baseline-minmax",
+    "baseline-mean",
+    "baseline-setkernel",
     "misvc-bag-rbf",
     "misvc-instance-rbf",
 )
@@ -97,15 +98,14 @@ def run_nested(
     summaries = summarise(tasks, records, over="repeat")
     if tables:
         print_tables(summaries)
-        print(
+        say(
             f"\n{args.repeats} x {args.folds}-fold cross-validation over bags, C and gamma by an "
             f"inner 5-fold GridSearchCV (grid: {args.grid});\naccuracy: mean +- standard deviation "
-            "of the cross-validations' means; the floors ran on the same folds."
+            "of the cross-validations' means; the baselines ran on the same folds."
         )
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
+    status = finish(records, complete, file, len(tasks))
     if tables:
         title = f"python -m benchmarks {command}, {args.repeats} x {args.folds}-fold"
         write_plot(summaries, args.out / f"{plot}.png", title=title, spread="sd over repetitions")
     print(f"time:    {time.perf_counter() - start:.0f} s")
-    status = 1 if any(item.failed for item in summaries) else 0
-    return status if complete else 130, summaries, list(records.values())
+    return status, summaries, list(records.values())

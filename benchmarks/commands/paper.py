@@ -8,7 +8,7 @@ from ..common.reports import add_report_options, collect, run_reports
 
 HELP = "published tables again: our figure beside the published one"
 
-# One module a paper.
+# One module per paper.
 MODULES: tuple[str, ...] = (
     "andrews2003",
     "guo2009",

@@ -12,17 +12,18 @@ from ..common.methods import select
 from ..common.output import (
     add_common_options,
     print_tables,
-    short_path,
     write_plot,
 )
+from ..common.page import say
 from ..common.protocol import run, summarise, tasks_for
 from ..common.records import RecordFile
+from ..common.reports import finish
 
 HELP = "the support vector machines on embedded data (and Musk1 where it is)"
 
 DATASETS = ("digits", "concept", "musk1")
 METHODS = (
-    "floor-minmax",
+    "baseline-minmax",
     "single-rbf",
     "misvc-l1-rbf",
     "misvc-bag-linear",
@@ -65,25 +66,23 @@ def main(args: argparse.Namespace) -> int:
         protocol = {"repeats": 1, "n_splits": 5, "n_inner": 3, "level": "quick"}
     if "musk1" in datasets and not available("musk1"):
         datasets.remove("musk1")
-        print("musk1 is left out: no data folder (set MILEARN_DATA to one that holds musk1.npz).")
+        say("musk1 is left out: no data folder (set MILEARN_DATA to one that holds musk1.npz).")
     tasks = tasks_for("quick", datasets, names, **protocol)
     with RecordFile(args.out / "quick.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label="quick")
     summaries = summarise(tasks, records, over="fold")
     folds, inner = protocol["n_splits"], protocol["n_inner"]
     if args.fast:
-        print("\nTiny data, no search (--fast): the figures below say nothing about the methods.")
+        say("\nTiny data, no search (--fast): the figures below say nothing about the methods.")
     print_tables(summaries)
-    print(
+    say(
         f"\n{folds}-fold cross-validation over bags, parameters by an inner {inner}-fold "
         "GridSearchCV;\naccuracy: mean +- standard deviation over the folds; fit: one fit with the "
         "chosen parameters."
     )
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
+    status = finish(records, complete, file, len(tasks))
     if not args.no_plot:
         title = f"python -m benchmarks quick{' --fast' if args.fast else ''}"
         write_plot(summaries, args.out / "quick.png", title=title, spread="sd over folds")
     print(f"time:    {time.perf_counter() - start:.0f} s")
-    if not complete:
-        return 130
-    return 1 if any(item.failed for item in summaries) else 0
+    return status

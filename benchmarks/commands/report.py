@@ -14,9 +14,9 @@ from pathlib import Path
 from joblib import cpu_count
 
 from ..common.output import RESULTS, short_path
-from ..common.records import environment, source_digest
+from ..common.page import SUFFIX, Page, read_page
 from ..common.reports import collect
-from ..common.table import Table, read_tables
+from ..common.table import Table
 from . import paper, scale
 
 HELP = "one HTML page with the tables and plots of every command that was run"
@@ -26,9 +26,9 @@ _COMMANDS = {
     "quick": "The support vector machines on small data",
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
-    "selection": "One search over several estimators, beside the best floor",
+    "selection": "One search over several estimators, beside the best baseline",
     "defaults": "Settings without a search, over many data sets",
-    "speed": "Time and memory against floors and peers",
+    "speed": "Time and memory against baselines and peers",
     "backends": "Backends of the quadratic programs",
 }
 
@@ -47,7 +47,8 @@ p, li { max-width: 46rem; } .faint { color: var(--faint); }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap;
   text-align: right; }
-th.text, td.text { text-align: left; }
+th.text, td.text, caption { text-align: left; }
+caption { font-weight: 600; white-space: pre-line; }
 tbody tr:hover { background: color-mix(in srgb, var(--accent) 10%, transparent); }
 img { max-width: 100%; height: auto; } pre { white-space: pre-wrap; font-size: .85rem; }
 nav ul { columns: 18rem; padding-left: 1.2rem; } a { color: var(--accent); }
@@ -57,12 +58,11 @@ nav ul { columns: 18rem; padding-left: 1.2rem; } a { color: var(--accent); }
 
 @dataclass(frozen=True)
 class Section:
-    """One run: what it printed, and the plots beside it."""
+    """One run: its page, and the plots beside it."""
 
     name: str
     title: str
-    command: str
-    text: str
+    page: Page
     plots: tuple[Path, ...]
 
 
@@ -94,14 +94,14 @@ def main(args: argparse.Namespace) -> int:
 
 
 def find_sections(folder: Path) -> list[Section]:
-    """What was run, in the order of the page; a command without a printed table is left out."""
-    known = {name: (title, name) for name, title in _COMMANDS.items()}
+    """What was run, in the order of the page; a command without a page is left out."""
+    known = dict(_COMMANDS)
     for command, module in (("paper", paper), ("scale", scale)):
         for name, report in collect(f"{command}s", module.MODULES).items():
-            known[name] = (report.title, f"{command} {name}")
+            known[name] = report.title
     sections = []
-    for name, (title, command) in known.items():
-        path = folder / f"{name}.txt"
+    for name, title in known.items():
+        path = folder / f"{name}{SUFFIX}"
         if not path.is_file():
             continue
         # "name.png" and "name-anything.png", but not the plots of a longer name of another run.
@@ -112,18 +112,15 @@ def find_sections(folder: Path) -> list[Section]:
             if re.match(rf"{re.escape(name)}([-_.])", plot.name)
             and not any(plot.name.startswith(other) for other in others)
         ]
-        text = path.read_text(encoding="utf-8", errors="replace")
-        sections.append(Section(name, title, command, text, tuple(plots)))
+        try:
+            sections.append(Section(name, title, read_page(path), tuple(plots)))
+        except ValueError as error:
+            print(f"left out: {error}")
     return sections
 
 
 def page(sections: Sequence[Section]) -> str:
     """The whole page; style and plots are inside, nothing is loaded from anywhere."""
-    versions = ", ".join(
-        f"{html.escape(name)} {html.escape(value)}"
-        for name, value in environment().items()
-        if name != "milearn_source"
-    )
     contents = "".join(
         f'<li><a href="#{item.name}">{html.escape(item.title)}</a></li>' for item in sections
     )
@@ -138,11 +135,10 @@ def page(sections: Sequence[Section]) -> str:
 </head>
 <body>
 <h1>milearn: what it reaches and what it costs</h1>
-<p>Tables and plots as the commands of <code>python -m benchmarks</code> printed them;
-each section names its command.</p>
+<p>Tables and plots of the commands of <code>python -m benchmarks</code>; each section names its
+command and the versions that it ran with.</p>
 <p class="faint">{cpu_count()} processors, {html.escape(platform.machine())},
-{html.escape(platform.system())}; {versions};
-source {source_digest()} when this page was written.</p>
+{html.escape(platform.system())} when this page was written.</p>
 <nav><ul>{contents}</ul></nav>
 {body}
 </body>
@@ -154,8 +150,9 @@ def _section(item: Section) -> str:
     parts = [
         f'<section id="{item.name}">',
         f"<h2>{html.escape(item.title)}</h2>",
-        f'<p class="faint"><code>python -m benchmarks {html.escape(item.command)}</code></p>',
-        *_blocks(item.text),
+        f'<p class="faint"><code>{html.escape(item.page.command)}</code><br>',
+        f"{html.escape(_provenance(item.page))}</p>",
+        *_blocks(item.page),
     ]
     for plot in item.plots:
         data = base64.b64encode(plot.read_bytes()).decode("ascii")
@@ -164,20 +161,29 @@ def _section(item: Section) -> str:
     return "\n".join([*parts, "</section>"])
 
 
-def _blocks(text: str) -> Iterator[str]:
-    """HTML of the printed lines: tables as tables, the rest as it was printed."""
-    for block in read_tables(text):
-        if isinstance(block, str):
-            yield f"<pre>{html.escape(block)}</pre>"
-        else:
-            yield _table(block)
+def _provenance(page: Page) -> str:
+    versions = page.versions
+    if not isinstance(versions, str):
+        versions = ", ".join(f"{name} {value}" for name, value in versions.items())
+    return f"commit {page.commit}; source {page.milearn_source}; versions: {versions}"
+
+
+def _blocks(page: Page) -> Iterator[str]:
+    """HTML of the notes and tables in their order."""
+    for note in page.notes:
+        yield f"<pre>{html.escape(note)}</pre>"
+    for table in page.tables:
+        yield _table(table)
+        if table.note:
+            yield f"<pre>{html.escape(table.note)}</pre>"
 
 
 def _table(table: Table) -> str:
-    kinds = ["" if right else ' class="text"' for right in table.right]
+    kinds = ["" if side == "r" else ' class="text"' for side in table.align or ""]
+    caption = f"<caption>{html.escape(table.title)}</caption>" if table.title else ""
     head = "".join(
         f"<th{kind}>{html.escape(cell)}</th>"
-        for kind, cell in zip(kinds, table.header, strict=True)
+        for kind, cell in zip(kinds, table.columns, strict=True)
     )
     body = "".join(
         "<tr>"
@@ -185,5 +191,5 @@ def _table(table: Table) -> str:
         + "</tr>"
         for row in table.rows
     )
-    found = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    found = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="wide">{found}</div>'

@@ -8,7 +8,7 @@ from ..common.reports import add_report_options, collect, run_reports
 
 HELP = "time and memory against the size of the data, with slopes"
 
-# One module a method, and one for all of them.
+# One module per method, and one for all of them.
 MODULES: tuple[str, ...] = (
     "sizes",
     "dpboost",

@@ -1,7 +1,7 @@
-"""``speed``: CPU time and peak memory of fits and predictions, beside a floor and other packages.
+"""``speed``: CPU time and peak memory of fits and predictions, beside a baseline and peers.
 
 A round measures every row of a (data set, kernel) once, in turn and each in a fresh process, and
-its ratios compare fits of that round alone: a machine that gets slower or busier during the run
+its ratios compare fits of that round alone: a computer that gets slower or busier during the run
 moves both sides. Reported are the ratio of the shortest times, and the median and range of the
 rounds' ratios. Another package's time stands beside ours for the same problem only where both
 reached the same value of the objective.
@@ -11,23 +11,20 @@ from __future__ import annotations
 
 import argparse
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common import peers
 from ..common import weka as _weka
 from ..common.data import describe, load
-from ..common.fresh import TooLong, in_fresh_process
-from ..common.output import add_common_options, short_path
-from ..common.progress import Progress
-from ..common.records import (
-    RecordFile,
-    digest,
-    environment,
-    source_digest,
-)
-from ..common.table import duration, format_table, megabytes
-from ._speed_fit import FLOOR, OURS, TRAIN_SHARE
+from ..common.fresh import in_fresh_process
+from ..common.output import add_common_options
+from ..common.page import say, show
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, source_digest
+from ..common.table import Table, duration, megabytes
+from ..common.tasks import record_of
+from ._speed_fit import BASELINE, OURS, TRAIN_SHARE
 
 HELP = "time and memory of fits and predictions, beside one SVC and the packages that are here"
 
@@ -45,6 +42,27 @@ class Title:
     kernels: tuple[str, ...]
     problem: str | None
     peer: bool
+
+
+@dataclass(frozen=True)
+class RoundTask:
+    """One round: every row of a data set and kernel once; ``method`` is the kernel."""
+
+    dataset: str
+    method: str
+    repeat: int
+    C: float
+    timeout: float
+    methods: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        # A time belongs to the code that was timed.
+        settings = digest([self.C, self.timeout, self.methods, source_digest()])
+        return f"speed/{self.dataset}/{self.method}/{self.repeat}@{settings}"
+
+
+FIELDS = {"command": "speed", "gamma": "1 / n_features", "scaled": "standardised"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def rows_here(*, with_peers: bool = True) -> dict[str, Title]:
-    """The rows that can be measured on this machine, in the order of the tables."""
+    """The rows that can be measured here, in the order of the tables."""
     others: dict[str, Title] = {}
     if with_peers:
         for name, peer in peers.installed().items():
@@ -97,75 +115,49 @@ def main(args: argparse.Namespace) -> int:
         for kernel in args.kernels
     }
     # Whole rounds one after the other: a run that is stopped early has a table of everything.
-    rounds = [
-        (dataset, kernel, number)
+    tasks = [
+        RoundTask(dataset, kernel, number, args.C, args.timeout, tuple(groups[kernel]))
         for number in range(args.rounds)
         for dataset in args.datasets
         for kernel in args.kernels
     ]
-    keys = {item: _key(*item, args.C, args.timeout, groups[item[1]]) for item in rounds}
-    complete = True
     with RecordFile(args.out / "speed.jsonl", fresh=args.fresh) as file:
-        known = file.read()
-        # Times of another state of the package are of no use, not even for a warning.
-        records = {
-            key: known[key]
-            for key in keys.values()
-            if key in known and known[key]["versions"]["milearn_source"] == source_digest()
-        }
-        with Progress(len(rounds), done=len(records), label="speed") as progress:
-            try:
-                for (dataset, kernel, number), key in keys.items():
-                    if key in records:
-                        continue
-                    task = {"dataset": dataset, "kernel": kernel, "C": args.C}
-                    first = records.get(keys[dataset, kernel, 0], {}).get("result", {})
-                    hopeless = {name: row for name, row in first.items() if "timeout" in row}
-                    result = run_round(
-                        {**task, "accuracy": number == 0}, groups[kernel], args.timeout, hopeless
-                    )
-                    records[key] = {
-                        "schema": 2,
-                        "key": key,
-                        "command": "speed",
-                        "dataset": dataset,
-                        "method": kernel,
-                        "repeat": number,
-                        "fold": None,
-                        "seed": None,
-                        "parameters": {**task, "gamma": "1 / n_features", "scaled": "standardised"},
-                        "versions": environment(),
-                        "result": result,
-                    }
-                    file.append(records[key])
-                    progress.advance(f"{dataset} {kernel}")
-            except KeyboardInterrupt:
-                complete = False
-                progress.write("Stopped: the same command goes on from here.")
-    failed = False
+        timed_out = _timed_out(file, tasks)
+
+        def measure(task: RoundTask) -> dict[str, Any]:
+            known = timed_out.setdefault((task.dataset, task.method), {})
+            record = record_of(task, lambda task: run_round(task, known), **FIELDS)
+            found = record.get("result", {})
+            known.update((name, row) for name, row in found.items() if "timeout" in row)
+            return record
+
+        # One at a time: times of fits that run side by side say little.
+        records, complete = run(tasks, file, jobs=1, label="speed", function=measure)
+    failed = any("error" in record for record in records.values())
     for dataset in args.datasets:
         for kernel in args.kernels:
             found = [
-                records[keys[dataset, kernel, number]]["result"]
-                for number in range(args.rounds)
-                if keys[dataset, kernel, number] in records
+                records[task.key]["result"]
+                for task in tasks
+                if (task.dataset, task.method) == (dataset, kernel)
+                and "result" in records.get(task.key, {})
             ]
             if found:
                 words = "no kernel" if kernel == "none" else f"{kernel} kernel"
-                print(f"\n{describe(load(dataset))}; {words}, C={args.C:g}")
-                print(fit_table(found, kernel, rows))
+                title = f"{describe(load(dataset))}; {words}, C={args.C:g}"
+                show(replace(fit_table(found, kernel, rows), title=title))
                 print()
-                print(predict_table(found, rows))
+                show(predict_table(found, rows))
                 failed |= any(
                     "error" in row and "timeout" not in row
                     for each in found
                     for row in each.values()
                 )
-    print(_legend())
+    say(_legend())
     reason = None if args.no_peers else _weka.missing()
     if reason is not None:
-        print(reason)
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(rounds)} rounds)")
+        say(reason)
+    say(f"records: {file.path.name} ({len(records)} of {len(tasks)} rounds)")
     if not complete:
         return 130
     return 1 if failed else 0
@@ -174,50 +166,55 @@ def main(args: argparse.Namespace) -> int:
 def _legend() -> str:
     return (
         "\nStandardised instances, gamma = 1 / features; each row of a round in a process of its "
-        "own, rows in turn.\ntime: shortest CPU time of a fit, and of a prediction for all bags; "
-        "ratio: to that of the floor, shortest over\nshortest; rounds: median [smallest, largest] "
+        "own, rows in turn.\nCPU time: shortest of a fit, and of a prediction for all bags; "
+        "ratio: to that of the baseline, shortest over\nshortest; rounds: median [least, largest] "
         "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
-        "Java: in a virtual machine that runs already, its collector's time and garbage included."
+        "Java: in a JVM that runs already, its collector's time and garbage included."
         "\nobjective: recomputed here for another package; beside ours: its time in ours for the "
         "same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
         f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, nothing tuned:\nan indication. "
-        '"no kernel": the floor has a linear one.'
+        '"no kernel": the baseline has a linear one.'
     )
 
 
-def _key(
-    dataset: str, kernel: str, number: int, C: float, timeout: float, methods: list[str]
-) -> str:
-    return f"speed/{dataset}/{kernel}/{number}@{digest([C, timeout, methods])}"
+def _timed_out(
+    file: RecordFile, tasks: list[RoundTask]
+) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Rows that an earlier run has seen to take too long, by data set and kernel."""
+    records, found = file.read(), {}
+    for task in tasks:
+        for name, row in records.get(task.key, {}).get("result", {}).items():
+            if "timeout" in row:
+                found.setdefault((task.dataset, task.method), {})[name] = row
+    return found
 
 
 def run_round(
-    task: dict[str, Any],
-    methods: list[str],
-    timeout: float,
-    hopeless: dict[str, dict[str, Any]] | None = None,
+    task: RoundTask, timed_out: dict[str, dict[str, Any]] | None = None
 ) -> dict[str, Any]:
     """Every method once, each in a fresh process; a failure is a part of the result.
 
     What an earlier round has seen to take too long is not tried again.
     """
-    hopeless = hopeless or {}
+    stated = {"dataset": task.dataset, "kernel": task.method, "C": task.C}
+    timed_out = timed_out or {}
     return {
-        method: hopeless.get(method) or _fit({**task, "method": method}, timeout)
-        for method in methods
+        method: timed_out.get(method)
+        or _fit({**stated, "accuracy": task.repeat == 0, "method": method}, task.timeout)
+        for method in task.methods
     }
 
 
 def _fit(task: dict[str, Any], timeout: float) -> dict[str, Any]:
     try:
         return in_fresh_process("benchmarks.commands._speed_fit", task, timeout=timeout)
-    except TooLong as error:
+    except TimeoutError as error:
         return {"error": str(error), "timeout": timeout}
     except RuntimeError as error:
         return {"error": str(error)}
 
 
-def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title]) -> str:
+def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title]) -> Table:
     """Fits of one data set and kernel over its rounds."""
     lines = []
     for method in (name for name in rows if name in rounds[0]):
@@ -225,7 +222,7 @@ def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title])
         if error is not None:
             lines.append([rows[method].text, "-", "-", "-", "", "-", error[:60], ""])
             continue
-        seconds, ratio, spread, limit = _ratios(method, rounds, "seconds", kernel)
+        seconds, ratio, spread, limit = _ratios(method, rounds, "cpu_seconds", kernel)
         memory = statistics.median(row[method]["peak_mb"] for row in rounds)
         value = rounds[0][method]["objective"]
         words = "" if value is None else f"{value:.6g}"
@@ -235,23 +232,23 @@ def fit_table(rounds: list[dict[str, Any]], kernel: str, rows: dict[str, Title])
         lines.append(
             [rows[method].text, seconds, ratio, spread, limit, megabytes(memory), words, beside]
         )
-    header = ["fit", "time", "ratio", "rounds", "goal", "memory", "objective", "beside ours"]
-    return format_table(header, lines, align="lrrrlrll")
+    columns = ["fit", "CPU time", "ratio", "rounds", "goal", "memory", "objective", "beside ours"]
+    return Table(columns, lines, "lrrrlrll")
 
 
-def predict_table(rounds: list[dict[str, Any]], rows: dict[str, Title]) -> str:
+def predict_table(rounds: list[dict[str, Any]], rows: dict[str, Title]) -> Table:
     """Predictions for all bags; and accuracies, which the first round measures."""
     lines = []
     for method in (name for name in rows if name in rounds[0]):
         if _error(method, rounds) is not None:
             continue
-        seconds, ratio, spread, _ = _ratios(method, rounds, "predict_seconds", None)
+        seconds, ratio, spread, _ = _ratios(method, rounds, "predict_cpu_seconds", None)
         memory = statistics.median(row[method]["predict_peak_mb"] for row in rounds)
         shares = [rounds[0][method].get(f"{side}_accuracy") for side in ("train", "test")]
         accuracies = ["" if share is None else f"{100 * share:.1f}" for share in shares]
         lines.append([rows[method].text, seconds, ratio, spread, megabytes(memory), *accuracies])
-    header = ["prediction", "time", "ratio", "rounds", "memory", "train %", "test %"]
-    return format_table(header, lines, align="lrrrrrr")
+    columns = ["prediction", "CPU time", "ratio", "rounds", "memory", "train %", "test %"]
+    return Table(columns, lines, "lrrrrrr")
 
 
 def _error(method: str, rounds: list[dict[str, Any]]) -> str | None:
@@ -262,17 +259,17 @@ def _error(method: str, rounds: list[dict[str, Any]]) -> str | None:
 def _ratios(
     method: str, rounds: list[dict[str, Any]], what: str, kernel: str | None
 ) -> tuple[str, str, str, str]:
-    """Cells: shortest time, its ratio to the floor's, the rounds' ratios, the goal."""
+    """Cells: shortest time, its ratio to the baseline's, the rounds' ratios, the goal."""
     seconds = [row[method][what] for row in rounds]
-    floors = [row[FLOOR].get(what) for row in rounds]
-    if method == FLOOR or None in floors:
+    baselines = [row[BASELINE].get(what) for row in rounds]
+    if method == BASELINE or None in baselines:
         return duration(min(seconds)), "", "", ""
-    ratio = min(seconds) / min(floors)
+    ratio = min(seconds) / min(baselines)
     goal = OURS[method].goal.get(kernel) if kernel is not None and method in OURS else None
     limit = "" if goal is None else f"{goal:g}"
     if goal is not None and ratio > goal:
         limit += " missed"
-    return duration(min(seconds)), _figure(ratio), _spread(seconds, floors), limit
+    return duration(min(seconds)), _figure(ratio), _spread(seconds, baselines), limit
 
 
 def _spread(mine: list[float], other: list[float]) -> str:
@@ -304,6 +301,6 @@ def _beside(method: str, rounds: list[dict[str, Any]], rows: dict[str, Title]) -
         return f"higher than {rows[same[0]].text} ({ours:.6g})"
     if value < ours * (1 - SAME):
         return f"lower than {rows[same[0]].text} ({ours:.6g})"
-    seconds, others = ([each[name]["seconds"] for each in rounds] for name in (method, same[0]))
+    seconds, others = ([each[name]["cpu_seconds"] for each in rounds] for name in (method, same[0]))
     ratio = _figure(min(seconds) / min(others))
     return f"{ratio}, {_spread(seconds, others)} x {rows[same[0]].text}"

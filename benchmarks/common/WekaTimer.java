@@ -1,4 +1,4 @@
-// Times one of WEKA's multi-instance classifiers inside a virtual machine that is already warm.
+// Times one of WEKA's multi-instance classifiers inside a JVM that is already warm.
 //
 //   java -cp weka.jar WekaTimer.java ENOUGH_SECONDS MOST_FITS LONGEST BAGS.arff SPLIT CLASS [OPTION...]
 //
@@ -121,29 +121,29 @@ public class WekaTimer {
     throw new NoSuchFieldException(name);
   }
 
-  static double output(Object machine, Instance instance) throws Exception {
+  static double output(Object svm, Instance instance) throws Exception {
     Method method =
-        machine.getClass().getDeclaredMethod("SVMOutput", int.class, Instance.class);
+        svm.getClass().getDeclaredMethod("SVMOutput", int.class, Instance.class);
     method.setAccessible(true);
-    return (Double) method.invoke(machine, -1, instance);
+    return (Double) method.invoke(svm, -1, instance);
   }
 
-  static double squareNorm(Object machine) throws Exception {
+  static double squareNorm(Object svm) throws Exception {
     double sum = 0;
-    double[] sparse = (double[]) get(machine, "m_sparseWeights");
+    double[] sparse = (double[]) get(svm, "m_sparseWeights");
     if (sparse != null) {
       for (double weight : sparse) {
         sum += weight * weight;
       }
       return sum;
     }
-    double[] alpha = (double[]) get(machine, "m_alpha");
-    double[] label = (double[]) get(machine, "m_class");
-    Instances data = (Instances) get(machine, "m_data");
-    double b = (Double) get(machine, "m_b");
+    double[] alpha = (double[]) get(svm, "m_alpha");
+    double[] label = (double[]) get(svm, "m_class");
+    Instances data = (Instances) get(svm, "m_data");
+    double b = (Double) get(svm, "m_b");
     for (int i = 0; i < alpha.length; i++) {
       if (alpha[i] > 0) {
-        sum += alpha[i] * label[i] * (output(machine, data.instance(i)) + b);
+        sum += alpha[i] * label[i] * (output(svm, data.instance(i)) + b);
       }
     }
     return sum;
@@ -154,26 +154,26 @@ public class WekaTimer {
     return fitted == null ? data : Filter.useFilter(data, fitted);
   }
 
-  /** Scores of instances (MISVM) or bags (MISMO), and the square norm of their machine. */
+  /** Scores of instances (MISVM) or bags (MISMO), and the square norm of their SVM. */
   static void printSolution(Classifier model, Instances bags) throws Exception {
-    Object machines;
+    Object svms;
     Instances rows;
     if (model instanceof weka.classifiers.mi.MISVM) {
-      machines = get(get(model, "m_SVM"), "m_classifiers");
+      svms = get(get(model, "m_SVM"), "m_classifiers");
       rows = through(model, bags, "m_ConvertToProp");
       rows.deleteAttributeAt(0);
       rows = through(model, rows, "m_Filter");
     } else if (model instanceof weka.classifiers.mi.MISMO) {
-      machines = get(model, "m_classifiers");
+      svms = get(model, "m_classifiers");
       rows = bags;
     } else {
       return;
     }
-    Object machine = ((Object[][]) machines)[0][1];
-    System.out.println("square_norm " + squareNorm(machine));
+    Object svm = ((Object[][]) svms)[0][1];
+    System.out.println("square_norm " + squareNorm(svm));
     StringBuilder line = new StringBuilder("scores");
     for (int i = 0; i < rows.numInstances(); i++) {
-      line.append(' ').append(output(machine, rows.instance(i)));
+      line.append(' ').append(output(svm, rows.instance(i)));
     }
     System.out.println(line);
   }

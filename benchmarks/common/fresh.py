@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["TooLong", "in_fresh_process"]
+import psutil
 
+__all__ = ["in_fresh_process"]
 
-class TooLong(Exception):
-    """The process was ended because it took too long."""
+_LOOK_EVERY = 0.2
 
 
 def in_fresh_process(
-    module: str, task: dict[str, Any], *, timeout: float | None = None
+    module: str,
+    task: dict[str, Any],
+    *,
+    timeout: float | None = None,
+    cpu_timeout: float | None = None,
 ) -> dict[str, Any]:
     """What ``python -m module '<task as JSON>'`` prints in its last line, as JSON; one thread.
 
+    Parameters
+    ----------
+    module : str
+    task : dict
+    timeout : float, default=None
+        Wall time in seconds after which the process is ended.
+    cpu_timeout : float, default=None
+        CPU time in seconds after which the process is ended.
+
     Raises
     ------
-    TooLong
-        After ``timeout`` seconds; whatever the process started has ended with it.
+    TimeoutError
+        After either of them; whatever the process started has ended with it.
     RuntimeError
         When it fails, with the last line that it wrote on stderr.
     """
-    start = time.perf_counter()
     process = subprocess.Popen(
         [sys.executable, "-m", module, json.dumps(task)],
         cwd=Path(__file__).resolve().parents[2],
@@ -38,12 +49,11 @@ def in_fresh_process(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Ctrl-C of a terminal reaches this process alone, which ends the other.
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        raise TooLong(f"not finished after {time.perf_counter() - start:.0f} s") from error
+        out, err = _communicate(process, timeout, cpu_timeout)
     finally:
         if process.poll() is None:
             _end(process)
@@ -53,10 +63,43 @@ def in_fresh_process(
     return json.loads(out.strip().splitlines()[-1])
 
 
+def _communicate(
+    process: subprocess.Popen[str], timeout: float | None, cpu_timeout: float | None
+) -> tuple[str, str]:
+    begin = time.perf_counter()
+    while True:
+        spent = time.perf_counter() - begin
+        left = None if timeout is None else max(0.0, timeout - spent)
+        if left == 0.0:
+            raise TimeoutError(f"not finished after {spent:.0f} s")
+        if cpu_timeout is not None:
+            if _cpu_seconds(process.pid) > cpu_timeout:
+                raise TimeoutError(f"not finished after {cpu_timeout:g} CPU s")
+            left = _LOOK_EVERY if left is None else min(left, _LOOK_EVERY)
+        try:
+            return process.communicate(timeout=left)
+        except subprocess.TimeoutExpired:
+            continue
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.NoSuchProcess:
+        return 0.0
+    return float(times.user + times.system)
+
+
 def _end(process: subprocess.Popen[str]) -> None:
-    # The whole group: a virtual machine that the process started would go on without it.
-    if os.name == "posix":
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
+    # With its children: a virtual machine that the process started would go on without it.
+    try:
+        started = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        started = []
+    process.kill()
+    for child in started:
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
     process.communicate()

@@ -1,83 +1,143 @@
-"""Memory and time of the running process, as the system counts them."""
+"""Memory and time of the running process."""
 
 from __future__ import annotations
 
 import re
-import resource
-import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["anonymous", "measured", "peak", "reset_peak", "resident"]
+import psutil
 
+__all__ = ["PeakMemory", "Stopwatch", "anonymous", "measured", "resident"]
 
-def _status(field: str) -> float | None:
-    try:
-        text = Path("/proc/self/status").read_text()
-    except OSError:
-        return None
-    found = re.search(rf"^{field}:\s+(\d+) kB", text, flags=re.MULTILINE)
-    return None if found is None else 1024.0 * int(found.group(1))
-
-
-def reset_peak() -> None:
-    """Forget the high-water mark of this process, where the system lets one."""
-    # Linux forgets the high-water mark on request; without it the loading of the data would
-    # count, and the mark that getrusage shows even survives from the parent through exec.
-    try:
-        Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
-
-
-def peak() -> float:
-    """Most memory that this process held at once, in bytes."""
-    mark = _status("VmHWM")
-    if mark is not None:
-        return mark
-    unit = 1 if sys.platform == "darwin" else 1024
-    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+_LOOK_EVERY = 0.005
 
 
 def resident() -> float:
     """Memory that this process holds now, in bytes."""
-    now = _status("VmRSS")
-    return peak() if now is None else now
+    return float(psutil.Process().memory_info().rss)
 
 
 def anonymous() -> float:
-    """Memory that this process holds now and that no file backs, in bytes (0 where unknown).
+    """Memory that this process holds now and that no file backs, in bytes.
 
-    Pages of a memory map come and go as the system likes; this leaves them out.
+    Pages of a memory map come and go as the system likes; this leaves them out, where the system
+    counts them (Linux), and is the same as :func:`resident` elsewhere.
     """
-    now = _status("RssAnon")
-    return 0.0 if now is None else now
+    now = psutil.Process().memory_info()
+    return float(now.rss - getattr(now, "shared", 0))
+
+
+def _high_water_mark() -> float | None:
+    try:
+        text = Path("/proc/self/status").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^VmHWM:\s+(\d+) kB", text, flags=re.MULTILINE)
+    return None if found is None else 1024.0 * int(found.group(1))
+
+
+def _reset_high_water_mark() -> bool:
+    # Without it the loading of the data would count.
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+class PeakMemory:
+    """Largest memory of this process inside of a block.
+
+    Linux keeps a mark of the resident memory and resets it on request; psutil reads none that can
+    be reset. Elsewhere, and for another reading, a thread looks every five milliseconds.
+
+    Parameters
+    ----------
+    reading : callable, default=resident
+        Bytes that the process holds now.
+
+    Attributes
+    ----------
+    before, peak : float
+        The reading when the block began, and the largest one inside, in bytes.
+    looks : int
+        How often the thread looked; 0 where the system kept the mark.
+    """
+
+    def __init__(self, reading: Callable[[], float] = resident) -> None:
+        self.reading = reading
+        self.before = self.peak = 0.0
+        self.looks = 0
+
+    def __enter__(self) -> PeakMemory:
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        if self.reading is not resident or not _reset_high_water_mark():
+            self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.before = self.peak = self.reading()
+        if self._thread is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._thread is None:
+            self.peak = _high_water_mark() or self.reading()
+            return
+        self._over.set()
+        self._thread.join()
+        self.peak = max(self.peak, self.reading())
+
+    def _watch(self) -> None:
+        while not self._over.wait(_LOOK_EVERY):
+            self.peak, self.looks = max(self.peak, self.reading()), self.looks + 1
+
+    @property
+    def above(self) -> float:
+        """The peak above the reading before, in bytes."""
+        return max(0.0, self.peak - self.before)
+
+
+class Stopwatch:
+    """CPU and wall time since it was made: the two that every record names."""
+
+    def __init__(self) -> None:
+        self._wall, self._cpu = time.perf_counter(), time.process_time()
+
+    def seconds(self, prefix: str = "") -> dict[str, float]:
+        """``{"cpu_seconds": ..., "wall_seconds": ...}``, with a prefix before the names."""
+        return {
+            f"{prefix}cpu_seconds": round(time.process_time() - self._cpu, 6),
+            f"{prefix}wall_seconds": round(time.perf_counter() - self._wall, 6),
+        }
 
 
 def measured(work: Callable[[], Any], *, enough: float, most: int) -> tuple[dict[str, Any], Any]:
     """Shortest CPU and wall time of some calls, peak memory of the first; and the last's result.
 
     A short call is repeated until ``enough`` seconds are spent, at most ``most`` times, and the
-    shortest time counts: what else the machine does can only add to it.
+    shortest time counts: whatever else the computer does can only add to it.
     """
-    reset_peak()
-    before = resident()
-    seconds: list[float] = []
-    walls: list[float] = []
-    above, value = 0.0, None
-    while sum(walls) < enough and len(walls) < most:
-        wall, start = time.perf_counter(), time.process_time()
-        value = work()
-        seconds.append(time.process_time() - start)
-        walls.append(time.perf_counter() - wall)
-        if len(walls) == 1:
-            above = max(0.0, peak() - before)
+    times: list[dict[str, float]] = []
+    spent, above, value = 0.0, 0.0, None
+    while spent < enough and len(times) < most:
+        if times:
+            watch = Stopwatch()
+            value = work()
+            times.append(watch.seconds())
+        else:
+            with PeakMemory() as memory:
+                watch = Stopwatch()
+                value = work()
+                times.append(watch.seconds())
+            above = memory.above
+        spent += times[-1]["wall_seconds"]
     result = {
-        "seconds": min(seconds),
-        "wall": min(walls),
-        "fits": len(walls),
+        **{name: min(each[name] for each in times) for name in times[0]},
+        "fits": len(times),
         "peak_mb": above / 2**20,
     }
     return result, value

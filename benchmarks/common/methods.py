@@ -1,7 +1,7 @@
 """The methods that are compared, each a pipeline and the grid over which it is tuned.
 
 Every method sees the same bags and does its own scaling inside the pipeline, so that nothing of
-a test fold enters a training fold. The floors are plain scikit-learn on a summary of each bag:
+a test fold enters a training fold. The baselines are plain scikit-learn on a summary of each bag:
 a method for bags that does not beat them has not earned its place.
 """
 
@@ -28,7 +28,7 @@ from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
 from .search import search_grid, search_pipeline, search_score
 
-__all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "select"]
+__all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "gap_of", "select"]
 
 # Width of the search: C as it is, gamma as a multiple of 1 / n_features (of the matrix that the
 # kernel sees), the natural unit after standardisation. A linear kernel on standardised features
@@ -53,7 +53,7 @@ LEVELS: dict[str, dict[str, tuple[float, ...]]] = {
 
 # Texts are scaled to rows of unit length: a linear kernel is then as large as an RBF kernel, and
 # the unit of gamma is one. Boosting pays for the sum of its weights: a slack that costs less than
-# 1 / n_bags leaves it empty. "mean": C of a machine that divides it by the number of bags.
+# 1 / n_bags leaves it empty. "mean": C of an SVM that divides it by the number of bags.
 
 
 # What GridSearchCV takes: one grid or several.
@@ -80,7 +80,7 @@ class Method:
         Features that the kernel sees for one feature of an instance.
     gamma : str, default=None
         Full name of the parameter gamma, where it does not stand beside C.
-    floor : bool, default=False
+    baseline : bool, default=False
         Whether it is plain scikit-learn, to be beaten.
     search : callable, default=None
         ``search(n_features, level, text)`` makes the whole grid, for a method that is a choice
@@ -98,7 +98,7 @@ class Method:
     kernel: str = "rbf"
     width: int = 1
     gamma: str | None = None
-    floor: bool = False
+    baseline: bool = False
     search: Callable[[int, str, bool], list[dict[str, list[Any]]]] | None = None
     scoring: str | Callable[..., float] = "accuracy"
     fixed: bool = False
@@ -128,7 +128,7 @@ class SetKernel(TransformerMixin, BaseEstimator):
     """Bags to rows of the normalised set kernel with the training bags.
 
     k(A, B) = s(A, B) / sqrt(s(A, A) s(B, B)), s the sum of an RBF kernel over all pairs of
-    instances (Gaertner et al. 2002). A floor in a few lines, not a part of the package.
+    instances (Gaertner et al. 2002). A baseline in a few lines, not a part of the package.
     """
 
     def __init__(self, gamma: float = 1.0) -> None:
@@ -180,7 +180,7 @@ def _coupled(kernel: str) -> Method:
     return Method(
         f"misvc-l1-{kernel}",
         f"MISVC, l1 loss, {kernel}",
-        _on_instances(lambda: MISVC(kernel=kernel)),
+        _on_instances(lambda: MISVC(loss="l1", kernel=kernel)),
         "misvc",
         kernel,
     )
@@ -227,22 +227,24 @@ def _sdpmil(kernel: str, polish: bool) -> Method:
     )
 
 
-# Machines whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
+# SVMs whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
 FIXED: dict[str, Callable[..., BaseEstimator]] = {
-    "MISVC(coupling=0)": partial(MISVC, coupling=0.0),
-    "MISVC()": MISVC,
+    'MISVC(loss="l1", coupling=0)': partial(MISVC, loss="l1", coupling=0.0),
+    'MISVC(loss="l1")': partial(MISVC, loss="l1"),
     'MISVC(loss="l2")': partial(MISVC, loss="l2"),
     'MISVC(loss="epsilon_insensitive")': partial(MISVC, loss="epsilon_insensitive"),
-    'MISVC(bag_kernel="minmax")': partial(MISVC, bag_kernel="minmax"),
+    'MISVC(loss="l1", bag_kernel="minmax")': partial(MISVC, loss="l1", bag_kernel="minmax"),
     'MISVC(loss="max")': partial(MISVC, loss="max"),
     'MISVC(loss="max", slack="instance")': partial(MISVC, loss="max", slack="instance"),
     "InstanceMISVC()": InstanceMISVC,
     "SDPMIL()": SDPMIL,
-    'MISVC(coupling=0, kernel="laplacian")': partial(MISVC, coupling=0.0, kernel="laplacian"),
-    'MISVC(coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
-        MISVC, coupling=0.0, kernel="laplacian", bag_kernel="minmax"
+    'MISVC(loss="l1", coupling=0, kernel="laplacian")': partial(
+        MISVC, loss="l1", coupling=0.0, kernel="laplacian"
     ),
-    'MISVC(kernel="laplacian")': partial(MISVC, kernel="laplacian"),
+    'MISVC(loss="l1", coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
+        MISVC, loss="l1", coupling=0.0, kernel="laplacian", bag_kernel="minmax"
+    ),
+    'MISVC(loss="l1", kernel="laplacian")': partial(MISVC, loss="l1", kernel="laplacian"),
     'MISVC(loss="max", kernel="laplacian")': partial(MISVC, loss="max", kernel="laplacian"),
     'InstanceMISVC(kernel="laplacian")': partial(InstanceMISVC, kernel="laplacian"),
     'SDPMIL(kernel="laplacian")': partial(SDPMIL, kernel="laplacian"),
@@ -276,21 +278,21 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         Method(
-            "floor-minmax",
-            "floor: min/max + SVC",
+            "baseline-minmax",
+            "baseline: min/max + SVC",
             _statistics("min", "max"),
             "svc",
             width=2,
-            floor=True,
+            baseline=True,
         ),
-        Method("floor-mean", "floor: mean + SVC", _statistics("mean"), "svc", floor=True),
+        Method("baseline-mean", "baseline: mean + SVC", _statistics("mean"), "svc", baseline=True),
         Method(
-            "floor-setkernel",
-            "floor: set kernel + SVC",
+            "baseline-setkernel",
+            "baseline: set kernel + SVC",
             _on_instances(SetKernel, lambda: SVC(kernel="precomputed")),
             "svc",
             gamma="setkernel__gamma",
-            floor=True,
+            baseline=True,
         ),
         Method(
             "single-rbf",
@@ -310,20 +312,20 @@ METHODS: dict[str, Method] = {
         Method(
             "misvc-l1-minmax",
             "MISVC, l1 loss, min/max kernel",
-            _on_instances(lambda: MISVC(bag_kernel="minmax")),
+            _on_instances(lambda: MISVC(loss="l1", bag_kernel="minmax")),
             "misvc",
         ),
         Method(
             "misvc-laplacian",
             "MISVC, no tie, laplacian",
-            _on_instances(lambda: MISVC(coupling=0.0, kernel="laplacian")),
+            _on_instances(lambda: MISVC(loss="l1", coupling=0.0, kernel="laplacian")),
             "misvc",
         ),
         Method(
             "misvc-minmax-laplacian",
             "MISVC, no tie, min/max, laplacian",
             _on_instances(
-                lambda: MISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
+                lambda: MISVC(loss="l1", coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
             ),
             "misvc",
         ),
@@ -357,3 +359,11 @@ def select(names: list[str]) -> list[Method]:
         if name not in METHODS:
             raise SystemExit(f"There is no method {name!r}: choose from {', '.join(known)}.")
     return [METHODS[name] for name in names]
+
+
+def gap_of(model: Any) -> float:
+    """The gap that a fitted model states: of its last convex problem, or to its lower bound."""
+    for name in ("dual_gap_", "optimality_gap_", "gap_"):
+        if hasattr(model, name):
+            return float(getattr(model, name))
+    raise AttributeError(f"{type(model).__name__} states no gap.")

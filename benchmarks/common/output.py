@@ -1,21 +1,21 @@
-"""What the commands share around a run: options, tables, the closing lines, the exit status."""
+"""Options, tables and closing lines of the commands."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from .data import describe, load
 from .methods import METHODS
+from .page import UNKNOWN, Page, kept_page, show
 from .plots import plot_accuracies
 from .protocol import Summary
-from .table import duration, format_table, percent
+from .records import commit, environment, source_digest
+from .table import Table, duration, percent
 
-__all__ = ["add_common_options", "kept_output", "print_tables", "short_path", "write_plot"]
+__all__ = ["add_common_options", "print_tables", "recorded_page", "short_path", "write_plot"]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -37,12 +37,11 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def print_tables(summaries: Sequence[Summary]) -> None:
-    """A table a data set; incomplete and troubled rows say so."""
+    """One table per data set; incomplete and troubled rows say so."""
     for dataset in dict.fromkeys(item.dataset for item in summaries):
         rows = [_row(item) for item in summaries if item.dataset == dataset]
-        print(f"\n{describe(load(dataset))}")
-        header = ["method", "accuracy %", "AUC", "fit", ""]
-        print(format_table(header, rows, align="lrrrl"))
+        columns = ["method", "accuracy %", "AUC", "fit, CPU time", "fit, wall time", ""]
+        show(Table(columns, rows, "lrrrrl", title=describe(load(dataset))))
 
 
 def _row(item: Summary) -> list[str]:
@@ -55,9 +54,10 @@ def _row(item: Summary) -> list[str]:
         remarks.append(f"warnings in {item.warned} folds")
     title = METHODS[item.method].title
     if not item.folds:
-        return [title, "-", "-", "-", ", ".join(remarks)]
+        return [title, "-", "-", "-", "-", ", ".join(remarks)]
     accuracy = percent(item.accuracy, item.sd if item.sd == item.sd else None)
-    return [title, accuracy, f"{item.auc:.3f}", duration(item.fit_seconds), ", ".join(remarks)]
+    times = [duration(item.fit_cpu_seconds), duration(item.fit_wall_seconds)]
+    return [title, accuracy, f"{item.auc:.3f}", *times, ", ".join(remarks)]
 
 
 def write_plot(summaries: Sequence[Summary], path: Path, *, title: str, spread: str) -> None:
@@ -77,36 +77,14 @@ def short_path(path: Path) -> str:
         return str(path)
 
 
-class _Both:
-    """A stream that writes to two."""
-
-    def __init__(self, *streams: Any) -> None:
-        self.streams = streams
-
-    def write(self, text: str) -> int:
-        for stream in self.streams:
-            stream.write(text)
-        return len(text)
-
-    def flush(self) -> None:
-        for stream in self.streams:
-            stream.flush()
-
-    def isatty(self) -> bool:
-        return False
-
-
 @contextmanager
-def kept_output(path: Path) -> Iterator[None]:
-    """What is printed goes to the terminal and into a file, from which ``report`` makes its page.
-
-    The file takes its place at the end: a run that breaks off leaves the earlier one as it was.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(path.name + ".part")
-    try:
-        with open(draft, "w", encoding="utf-8") as file, redirect_stdout(_Both(sys.stdout, file)):
-            yield
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+def recorded_page(path: Path, command: str) -> Iterator[None]:
+    """What is shown and said inside is kept for ``report``, with the state that it comes from."""
+    page = Page(command=f"python -m benchmarks {command}", commit=commit())
+    page.versions = {
+        name: value for name, value in environment().items() if name != "milearn_source"
+    }
+    with kept_page(path, page):
+        yield
+        if page.milearn_source == UNKNOWN:
+            page.milearn_source = source_digest()

@@ -18,7 +18,7 @@ from milearn import Bags
 
 __all__ = ["BAG_PROBLEMS", "PEERS", "Peer", "hinge_objective", "installed"]
 
-# Problems of one machine on bags, whose scores are those of bags: with the set kernel of
+# Problems of one SVM on bags, whose scores are those of bags: with the set kernel of
 # Gaertner et al. (2002), normalised or not.
 BAG_PROBLEMS = ("setkernel", "setkernel-sum")
 
@@ -39,7 +39,7 @@ class Peer:
         ``fit(blocks, signs, kernel, gamma, C)`` returns the fitted model. ``blocks`` is a list of
         2-D arrays, ``signs`` -1 and +1.
     predict : callable
-        ``predict(model, blocks)`` returns a score a bag, above zero for a positive one.
+        ``predict(model, blocks)`` returns a score per bag, above zero for a positive one.
     solution : callable, default=None
         ``solution(model, bags)`` returns |w|^2 and the scores that the problem is about.
     """
@@ -120,7 +120,7 @@ PEERS: dict[str, Peer] = {
         )
         for name, problem in (("MISVM", "misvc-bag"), ("miSVM", "instancemisvc"))
     },
-    # Its other normalisers sum over a bag in the kernel and take the mean in a linear machine's
+    # Its other normalisers sum over a bag in the kernel and take the mean in a linear model's
     # predictions (0.2.1).
     "sawmil-NSK": Peer(
         ("sawmil", "osqp"),
@@ -159,9 +159,9 @@ def hinge_objective(
     y : ndarray of shape (n_bags,)
         1 for positive bags, 0 for the others.
     problem : {"misvc-bag", "misvc-instance", "instancemisvc", "setkernel", "setkernel-sum"}
-        One slack a bag; one slack a positive bag and a negative instance; one slack an instance,
-        where an instance of a positive bag has the label that fits its score and the highest one
-        is positive; one slack a bag, which is a point.
+        One slack per bag; one slack per positive bag and negative instance; one slack per
+        instance, where an instance of a positive bag has the label that fits its score and the
+        highest one is positive; one slack per bag, which is a point.
     """
     if problem in BAG_PROBLEMS:
         losses = [np.maximum(0.0, 1.0 - np.where(y == 1, scores, -scores))]

@@ -10,14 +10,14 @@ from .protocol import Summary
 
 __all__ = ["plot_accuracies", "plot_sizes"]
 
-_FLOOR = "#9c4a00"
+_BASELINE = "#9c4a00"
 _OURS = "#1f5f99"
 
 
 def plot_accuracies(
     summaries: Sequence[Summary], path: Path, *, title: str, spread: str
 ) -> Path | None:
-    """One panel a data set: accuracies with error bars, the best floor as a line.
+    """One panel per data set: accuracies with error bars, the best baseline as a line.
 
     Parameters
     ----------
@@ -50,10 +50,14 @@ def plot_accuracies(
     panels = figure.subplots(1, len(datasets), sharey=True, squeeze=False)[0]
     for panel, dataset in zip(panels, datasets, strict=True):
         here = {item.method: item for item in shown if item.dataset == dataset}
-        floors = [item.accuracy for name, item in here.items() if METHODS[name].floor]
-        if floors:
+        baselines = [item.accuracy for name, item in here.items() if METHODS[name].baseline]
+        if baselines:
             panel.axvline(
-                100 * max(floors), color=_FLOOR, linestyle="--", linewidth=1.2, label="best floor"
+                100 * max(baselines),
+                color=_BASELINE,
+                linestyle="--",
+                linewidth=1.2,
+                label="best baseline",
             )
         for name, item in here.items():
             # One repetition has no spread over repetitions: a point without a bar says so.
@@ -62,8 +66,8 @@ def plot_accuracies(
                 100 * item.accuracy,
                 methods.index(name),
                 xerr=bar,
-                fmt="D" if METHODS[name].floor else "o",
-                color=_FLOOR if METHODS[name].floor else _OURS,
+                fmt="D" if METHODS[name].baseline else "o",
+                color=_BASELINE if METHODS[name].baseline else _OURS,
                 markersize=6,
                 capsize=3,
             )
@@ -85,7 +89,7 @@ def plot_accuracies(
 def plot_sizes(
     curves: dict[str, list[tuple[float, float]]], path: Path, *, size: str
 ) -> Path | None:
-    """Time over size on log axes, one line a method; None without matplotlib or data.
+    """Time over size on log axes, one line per method; None without matplotlib or data.
 
     Parameters
     ----------

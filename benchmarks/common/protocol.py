@@ -1,4 +1,4 @@
-"""Nested cross-validation as a stream of independent tasks, one a (data set, method, fold).
+"""Nested cross-validation as a stream of tasks, one per data set, method and fold.
 
 A task tunes its pipeline by an inner cross-validation on the training bags of one outer fold and
 is scored once on the bags left out; no parameter ever sees the bags that are reported. Tasks know
@@ -8,33 +8,28 @@ everything by name and number, so they can run in any order, in any process, aga
 from __future__ import annotations
 
 import signal
-import time
-import warnings
-from collections import Counter
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 
 from .data import load
+from .memory import Stopwatch
 from .methods import METHODS
-from .progress import Progress
-from .records import (
-    RecordFile,
-    digest,
-    environment,
-    mixed_sources,
-)
+from .page import note_sources
+from .progress import progress_bar
+from .records import RecordFile, digest, mixed_sources
+from .tasks import SCHEMA, record_of
 
 __all__ = ["FoldTask", "Summary", "run", "run_fold", "summarise", "tasks_for"]
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -125,32 +120,10 @@ def tasks_for(
 
 
 def run_fold(task: FoldTask) -> dict[str, Any]:
-    """Tune, fit, score; the record of the task.
-
-    An exception becomes part of the record: one fold that fails must neither end a night's run
-    nor vanish from its table.
-    """
-    record = {
-        "schema": SCHEMA,
-        "key": task.key,
-        **{
-            name: value
-            for name, value in asdict(task).items()
-            if name not in ("level", "train_share")
-        },
-        "seed": task.repeat,
-        "parameters": task.settings,
-        "versions": environment(),
-    }
-    start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            record["result"] = _result(task)
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - start, 4)
-    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    """Tune, fit, score; the record of the task."""
+    record = record_of(task, _result, seed=task.repeat, parameters=task.settings)
+    # They stand in the parameters.
+    del record["level"], record["train_share"]
     return record
 
 
@@ -173,23 +146,24 @@ def _result(task: FoldTask) -> dict[str, Any]:
     candidates = ParameterGrid(method.grid(data.bags.shape[1], task.level, data.text))
     if len(candidates) == 1:  # nothing to choose
         chosen, inner_score = candidates[0], None
-        begin = time.perf_counter()
-        model = pipeline.set_params(**chosen).fit(data.bags[train], data.y[train])
-        fit_seconds = time.perf_counter() - begin
     else:
-        model = GridSearchCV(
+        search = GridSearchCV(
             pipeline,
             candidates.param_grid,
             cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
             scoring=method.scoring,
+            refit=False,
             error_score="raise",
         )
-        model.fit(data.bags[train], data.y[train])
-        chosen, inner_score = model.best_params_, float(model.best_score_)
-        fit_seconds = model.refit_time_
-    begin = time.perf_counter()
+        search.fit(data.bags[train], data.y[train])
+        chosen, inner_score = search.best_params_, float(search.best_score_)
+    # An estimator among the parameters belongs to all the candidates: its clone is fitted.
+    model = clone(pipeline).set_params(**clone(chosen, safe=False))
+    watch = Stopwatch()
+    model.fit(data.bags[train], data.y[train])
+    fit_seconds, watch = watch.seconds("fit_"), Stopwatch()
     scores = model.decision_function(data.bags[test])
-    seconds = time.perf_counter() - begin
+    predict_seconds = watch.seconds("predict_")
     truth = data.y[test]
     two_classes = len(np.unique(truth)) == 2
     return {
@@ -197,8 +171,8 @@ def _result(task: FoldTask) -> dict[str, Any]:
         "n_test": len(test),
         "accuracy": float(np.mean(model.predict(data.bags[test]) == truth)),
         "auc": float(roc_auc_score(truth, scores)) if two_classes else None,
-        "fit_seconds": round(fit_seconds, 5),
-        "predict_seconds": round(seconds, 5),
+        **fit_seconds,
+        **predict_seconds,
         "chosen": _plain(chosen),
         "inner_score": inner_score,
     }
@@ -218,16 +192,27 @@ def run(
     made from it.
     """
     wanted = {task.key: task for task in tasks}
-    known = {key: record for key, record in file.read().items() if key in wanted}
-    # A fold that failed is worth another try: the cause may have been mended.
-    records = {key: record for key, record in known.items() if "error" not in record}
+
+    def finished() -> dict[str, dict[str, Any]]:
+        # A task that failed is worth another try: the cause may have been mended.
+        return {
+            key: record
+            for key, record in file.read().items()
+            if key in wanted and "error" not in record and record.get("schema") == SCHEMA
+        }
+
+    records = finished()
     todo = [task for key, task in wanted.items() if key not in records]
-    with Progress(len(wanted), done=len(records), label=label) as progress:
+    with progress_bar(len(wanted), done=len(records), label=label) as bar:
+
+        def write(message: str) -> None:
+            bar.write(message, file=sys.stderr)
+
         if records:
-            progress.write(f"{len(records)} of {len(wanted)} records are there already.")
+            write(f"{len(records)} of {len(wanted)} records are there already.")
         stale = mixed_sources(records.values())
         if stale:
-            progress.write(
+            write(
                 f"{stale} of them come from another state of the package: --fresh runs them again."
             )
         try:
@@ -235,15 +220,20 @@ def run(
                 file.append(record)
                 records[record["key"]] = record
                 if "error" in record:
-                    progress.write(f"{record['key']} failed: {record['error']}")
-                progress.advance(f"{record['dataset']} {record['method']}")
+                    write(f"{record['key']} failed: {record['error']}")
+                bar.set_postfix_str(f"{record['dataset']} {record['method']}", refresh=False)
+                bar.update()
+            complete = True
         except KeyboardInterrupt:
-            progress.write(
+            complete = False
+            # It may have come between the writing of a record and the next line.
+            records.update(finished())
+            write(
                 f"Stopped with {len(records)} of {len(wanted)} records written: the same command "
                 "goes on from here."
             )
-            return records, False
-    return records, True
+    note_sources(records.values())
+    return records, complete
 
 
 def _stream(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> Iterator[Any]:
@@ -270,7 +260,8 @@ class Summary:
     accuracy: float
     sd: float
     auc: float
-    fit_seconds: float
+    fit_cpu_seconds: float
+    fit_wall_seconds: float
     folds: int
     missing: int
     failed: int
@@ -280,7 +271,7 @@ class Summary:
 def summarise(
     tasks: Sequence[FoldTask], records: dict[str, dict[str, Any]], *, over: str
 ) -> list[Summary]:
-    """One summary a (data set, method) with at least one record, in the order of the tasks.
+    """One summary per data set and method with at least one record, in the order of the tasks.
 
     ``over="fold"`` gives the standard deviation over folds; ``over="repeat"`` that of the means
     of whole cross-validations, which is what published tables of 10 x 10 folds show.
@@ -303,7 +294,8 @@ def summarise(
                 accuracy=_mean(values),
                 sd=float(np.std(values, ddof=1)) if len(values) > 1 else float("nan"),
                 auc=_mean([result["auc"] for result in results if result["auc"] is not None]),
-                fit_seconds=_mean([result["fit_seconds"] for result in results]),
+                fit_cpu_seconds=_mean([result["fit_cpu_seconds"] for result in results]),
+                fit_wall_seconds=_mean([result["fit_wall_seconds"] for result in results]),
                 folds=len(good),
                 missing=len(members) - len(found),
                 failed=len(found) - len(good),

@@ -2,7 +2,7 @@
 
 One record is one line. A line is written by a single call and flushed to the disk before the
 next task's result is taken, so that a run that is stopped loses at most the task in progress. A
-line that does not parse (the disk was full, the machine went down, somebody edited the file) is
+line that does not parse (the disk was full, the power went out, somebody edited the file) is
 reported and skipped, never fatal: its task is simply run again.
 """
 
@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -19,7 +20,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RecordFile", "digest", "environment", "mixed_sources", "source_digest"]
+from filelock import FileLock, Timeout
+
+__all__ = ["RecordFile", "commit", "digest", "environment", "mixed_sources", "source_digest"]
 
 _PACKAGES = ("milearn", "scikit-learn", "numpy", "scipy", "qpsolvers", "osqp", "joblib")
 
@@ -29,7 +32,7 @@ def _to_stderr(message: str) -> None:
 
 
 class RecordFile:
-    """A file of JSON lines with one record a task, known by the record's ``key``.
+    """A file of JSON lines with one record per task, known by the record's ``key``.
 
     Parameters
     ----------
@@ -47,7 +50,7 @@ class RecordFile:
     ) -> None:
         self.path = Path(path)
         self.report = report
-        self._lock: int | None = None
+        self._lock = FileLock(f"{self.path}.lock", timeout=0)
         if fresh and self.path.exists():
             self.path.replace(self.path.with_name(self.path.name + ".old"))
 
@@ -90,17 +93,10 @@ class RecordFile:
 
     def __enter__(self) -> RecordFile:
         """Hold the file for this run: two runs at once would do every task twice."""
-        try:
-            import fcntl
-        except ImportError:  # not on Windows; nothing is lost there but this guard
-            return self
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = os.open(self.path.with_name(self.path.name + ".lock"), os.O_CREAT | os.O_RDWR)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._lock)
-            self._lock = None
+            self._lock.acquire()
+        except Timeout as error:
             raise SystemExit(
                 f"Another run is writing to {self.path.name}: wait for it, or choose another "
                 "folder with --out."
@@ -108,9 +104,7 @@ class RecordFile:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._lock is not None:
-            os.close(self._lock)  # releases the lock too
-            self._lock = None
+        self._lock.release()
 
 
 def digest(value: Any) -> str:
@@ -137,8 +131,24 @@ def source_digest() -> str:
 
 
 @cache
+def commit() -> str:
+    """The commit of the checkout, with ``-dirty`` where files were changed since."""
+    folder = Path(__file__).resolve().parents[2]
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+    except OSError:  # no git here
+        return "not recorded"
+    return done.stdout.strip() if done.returncode == 0 else "not recorded"
+
+
+@cache
 def environment() -> dict[str, str]:
-    """Versions that a result depends on; nothing that tells one machine from another."""
+    """Versions that a result depends on; nothing that identifies the computer."""
     versions = {"python": platform.python_version(), "milearn_source": source_digest()}
     for package in _PACKAGES:
         try:

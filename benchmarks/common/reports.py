@@ -14,7 +14,8 @@ from typing import Any
 
 from joblib import cpu_count
 
-from .output import add_common_options, kept_output, short_path
+from .output import add_common_options, recorded_page
+from .page import SUFFIX, say
 from .records import RecordFile
 
 __all__ = ["Report", "add_report_options", "collect", "finish", "run_reports"]
@@ -31,8 +32,8 @@ class Report:
     title : str
         One line for the help and above the table.
     run : callable
-        Takes the parsed arguments (``out``, ``fresh``, ``jobs``, ``fast``, ``repeats``), prints
-        the table and returns the exit status: 0, 1 when a task failed, 130 when it was stopped.
+        Takes the parsed arguments (``out``, ``fresh``, ``jobs``, ``fast``, ``repeats``), shows
+        the tables and returns the exit status: 0, 1 when a task failed, 130 when it was stopped.
         ``repeats`` is None where the user leaves it to the report; with ``fast`` the report makes
         do with few repetitions and says so in what it prints. Records go to
         ``args.out / f"{name}.jsonl"``.
@@ -77,10 +78,12 @@ def add_report_options(parser: argparse.ArgumentParser, reports: dict[str, Repor
 
 def finish(records: dict[str, Any], complete: bool, file: RecordFile, wanted: int) -> int:
     """Say where the records are; the exit status of a report."""
-    print(f"records: {short_path(file.path)} ({len(records)} of {wanted})")
+    failed = sum("error" in record for record in records.values())
+    remark = f", {failed} FAILED" if failed else ""
+    say(f"records: {file.path.name} ({len(records)} of {wanted}{remark})")
     if not complete:
         return 130
-    return 1 if any("error" in record for record in records.values()) else 0
+    return 1 if failed else 0
 
 
 def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:
@@ -90,9 +93,12 @@ def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:
     for name in wanted:
         report = reports[name]
         print(f"\n== {name}: {report.title}" + (" (fast: few repetitions)" if args.fast else ""))
-        with kept_output(args.out / f"{name}.txt"):
+        words = [args.command, name, *(["--fast"] if args.fast else [])]
+        if args.repeats is not None:
+            words += ["--repeats", str(args.repeats)]
+        with recorded_page(args.out / f"{name}{SUFFIX}", " ".join(words)):
             if args.fast:
-                print("--fast: few repetitions, a look and not a result.\n")
+                say("--fast: few repetitions, a look and not a result.\n")
             status = report.run(args)
         if status == 130:
             return status

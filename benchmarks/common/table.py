@@ -2,49 +2,65 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["Table", "duration", "format_table", "megabytes", "percent", "read_tables"]
-
-_RULE = re.compile(r"^-{2,}(  -+)*$")
+__all__ = ["Table", "duration", "megabytes", "percent"]
 
 
-def format_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, align: str | None = None
-) -> str:
-    """Columns as wide as their widest cell, two spaces between them.
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are printed, what they are about and what has to be said of them.
 
     Parameters
     ----------
-    header : sequence of str
-    rows : sequence of rows, each a cell a column
+    columns : sequence of str
+    rows : sequence of rows, each one cell per column
     align : str, default=None
-        One letter a column, ``l`` or ``r``; by default the first is left, the others right.
-
-    Returns
-    -------
-    str
-        Lines without trailing blanks, a rule under the header.
+        One letter per column, ``l`` or ``r``; by default the first is left, the others right.
+    title : str, default=""
+        Printed above.
+    note : str, default=""
+        What follows the table.
     """
-    align = align or "l" + "r" * (len(header) - 1)
-    if len(align) != len(header):
-        raise ValueError(f"align has {len(align)} letters for {len(header)} columns.")
-    for row in rows:
-        if len(row) != len(header):
-            raise ValueError(f"A row has {len(row)} cells for {len(header)} columns: {list(row)}.")
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
 
-    def line(cells: Sequence[str]) -> str:
-        padded = [
-            cell.ljust(width) if side == "l" else cell.rjust(width)
-            for cell, width, side in zip(cells, widths, align, strict=True)
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    align: str | None = None
+    title: str = ""
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        align = self.align or "l" + "r" * (len(self.columns) - 1)
+        if len(align) != len(self.columns):
+            raise ValueError(f"align has {len(align)} letters for {len(self.columns)} columns.")
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"A row has {len(row)} cells for {len(self.columns)} columns: {list(row)}."
+                )
+        object.__setattr__(self, "align", align)
+
+    def __str__(self) -> str:
+        """Columns as wide as their widest cell, two spaces between them, a rule under the header.
+
+        Lines have no trailing blanks. Title and note are no part of it.
+        """
+        align = self.align or ""
+        widths = [
+            max(len(cell) for cell in column)
+            for column in zip(self.columns, *self.rows, strict=True)
         ]
-        return "  ".join(padded).rstrip()
 
-    rule = "  ".join("-" * width for width in widths).rstrip()
-    return "\n".join([line(header), rule, *(line(row) for row in rows)])
+        def line(cells: Sequence[str]) -> str:
+            padded = [
+                cell.ljust(width) if side == "l" else cell.rjust(width)
+                for cell, width, side in zip(cells, widths, align, strict=True)
+            ]
+            return "  ".join(padded).rstrip()
+
+        rule = "  ".join("-" * width for width in widths).rstrip()
+        return "\n".join([line(self.columns), rule, *(line(row) for row in self.rows)])
 
 
 def percent(mean: float, sd: float | None = None) -> str:
@@ -61,57 +77,3 @@ def duration(seconds: float) -> str:
 
 def megabytes(value: float) -> str:
     return f"{value:.0f} MB" if value >= 10 else f"{value:.1f} MB"
-
-
-@dataclass(frozen=True)
-class Table:
-    """What ``format_table`` wrote, cell by cell; ``right`` tells the columns of figures."""
-
-    header: list[str]
-    rows: list[list[str]]
-    right: list[bool]
-
-
-def read_tables(text: str) -> Iterator[str | Table]:
-    """The printed text in its order: a table where a rule stands under a header, else lines."""
-    lines = text.splitlines()
-    plain: list[str] = []
-    number = 0
-    while number < len(lines):
-        if number + 1 < len(lines) and _RULE.match(lines[number + 1]):
-            if any(plain):
-                yield "\n".join(plain).strip("\n")
-            plain = []
-            end = number + 2
-            while end < len(lines) and lines[end].strip():
-                end += 1
-            yield _read_table(lines[number:end])
-            number = end
-        else:
-            plain.append(lines[number])
-            number += 1
-    if any(plain):
-        yield "\n".join(plain).strip("\n")
-
-
-def _read_table(lines: Sequence[str]) -> Table:
-    # The rule tells where each column begins and ends, so blanks inside a cell do no harm.
-    columns = [match.span() for match in re.finditer(r"-+", lines[1])]
-    starts = [start for start, _ in columns]
-    ends = [*starts[1:], None]
-
-    def cells(line: str) -> list[str]:
-        return [line[start:end].strip() for start, end in zip(starts, ends, strict=True)]
-
-    header, rows = cells(lines[0]), [cells(line) for line in lines[2:]]
-    # A column is text when some cell of it begins where the column does and could begin later.
-    # The first one names the rows.
-    right = [
-        start > 0
-        and not any(
-            line[start : start + 1].strip() and len(row[place]) < stop - start
-            for line, row in zip(lines[2:], rows, strict=True)
-        )
-        for place, (start, stop) in enumerate(columns)
-    ]
-    return Table(header, rows, right if rows else [False] * len(header))

@@ -1,7 +1,7 @@
 """WEKA's multi-instance classifiers, over an ARFF file that our writer wrote.
 
 Where WEKA, Java and its compiler are there (Debian: ``weka``, ``default-jdk-headless``), each is
-timed inside one Java virtual machine by ``WekaTimer.java``: neither the start of the machine nor
+timed inside one JVM by ``WekaTimer.java``: neither the start of the JVM nor
 the reading of the file counts.
 """
 
@@ -146,14 +146,14 @@ def measure(
     enough : float
         Seconds after which no fit (and no prediction) is repeated.
     most : int
-        Most fits, and most predictions.
+        Maximum number of fits, and of predictions.
     longest : float
         Seconds of a fit above which the accuracies are left out.
     split : (Bags, ndarray), default=None
         All bags scaled as the training bags among them ask for, and the numbers of these: for
         accuracies.
     timeout : float, default=None
-        Seconds after which the virtual machine is ended, by an exception.
+        Seconds after which the JVM is ended, by an exception.
     """
     jar = find_jar()
     assert jar is not None
@@ -168,12 +168,12 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="milearn-weka-") as folder:
         path = Path(folder) / "bags.arff"
         save_bags(path, placed(bags), y)
-        told = "-"
+        split_file = "-"
         if split is not None:
-            told = str(Path(folder) / "split.txt")
+            split_file = str(Path(folder) / "split.txt")
             save_bags(Path(folder) / "split.arff", placed(split[0]), y)
             numbers = " ".join(map(str, split[1].tolist()))
-            Path(told).write_text(f"{Path(folder) / 'split.arff'}\n{numbers}\n")
+            Path(split_file).write_text(f"{Path(folder) / 'split.arff'}\n{numbers}\n")
         done = subprocess.run(
             [
                 *("java", "-XX:+UseSerialGC", "-Xmx3g", "-Djava.awt.headless=true"),
@@ -183,7 +183,7 @@ def measure(
                     str(_TIMER),
                     *map(str, (enough, most, longest)),
                     str(path),
-                    told,
+                    split_file,
                 ),
                 _CLASSES + name.removeprefix("weka-"),
                 *options,
@@ -204,12 +204,12 @@ def _read(text: str) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
         name, *numbers = line.split()
         values[name] = np.array(numbers, dtype=float)
     result: dict[str, Any] = {
-        "seconds": float(values["fit"].min()),
-        "wall": float(values["fit_wall"].min()),
+        "cpu_seconds": float(values["fit"].min()),
+        "wall_seconds": float(values["fit_wall"].min()),
         "fits": len(values["fit"]),
         "peak_mb": max(0.0, float(values["fit_memory"][0])) / 2**20,
-        "predict_seconds": float(values["predict"].min()),
-        "predict_wall": float(values["predict_wall"].min()),
+        "predict_cpu_seconds": float(values["predict"].min()),
+        "predict_wall_seconds": float(values["predict_wall"].min()),
         "predict_peak_mb": max(0.0, float(values["predict_memory"][0])) / 2**20,
     }
     for side in ("train_accuracy", "test_accuracy"):

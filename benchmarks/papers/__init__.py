@@ -1,1 +1,1 @@
-"""One module a paper, each with its ``REPORTS``."""
+"""One module per paper, each with its ``REPORTS``."""

@@ -10,7 +10,9 @@ import numpy as np
 
 from ..common.data import load_file
 
-__all__ = ["Pages", "pages_of", "with_graph"]
+__all__ = ["CATEGORIES", "Pages", "pages_of", "with_graph"]
+
+CATEGORIES = ("course", "faculty", "student")
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ def _stemmed() -> tuple[Any, Any]:
 @lru_cache(maxsize=3)
 def pages_of(category: str) -> Pages:
     """Linked pages of the category, as many linked others (seed 0), tf-idf passages, graphs."""
+    if category not in CATEGORIES:
+        raise ValueError(f"There is no category {category!r}: choose from {', '.join(CATEGORIES)}.")
     from scipy import sparse
     from sklearn.feature_extraction.text import TfidfTransformer
 
@@ -64,7 +68,7 @@ def pages_of(category: str) -> Pages:
     inside = np.flatnonzero(mine & linked)
     outside = rng.choice(np.flatnonzero(~mine & linked), len(inside), replace=False)
     chosen = rng.permutation(np.r_[inside, outside])
-    # Sparse indices of 32 bits: scikit-learn's machines take no others.
+    # Sparse indices of 32 bits: scikit-learn's SVMs take no others.
     bags = Bags(counts, pages.data.offsets)[chosen]
     pool = sparse.csr_matrix(
         (np.ones(bags.n_instances), np.arange(bags.n_instances), bags.offsets),

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import time
-import warnings
-from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +14,15 @@ from milearn.datasets import make_ambiguous_plane, plane_side
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import StratifiedBagKFold
 
-from ..common import memory as _memory
 from ..common.data import load
+from ..common.memory import PeakMemory, Stopwatch
 from ..common.output import short_path
-from ..common.protocol import SCHEMA, run
-from ..common.records import RecordFile, digest, environment
-from ..common.reports import Report
-from ..common.table import duration, format_table, percent
+from ..common.page import say, show
+from ..common.protocol import run
+from ..common.records import RecordFile, digest
+from ..common.reports import Report, finish
+from ..common.table import Table, duration, percent
+from ..common.tasks import record_of
 
 __all__ = ["REPORTS"]
 
@@ -60,8 +59,8 @@ def grid_accuracy(model: Any) -> float:
     return float(np.mean((model.decision_function(points) > 0) == (sides > 0)))
 
 
-def active_shares(model: DPBoost, X: Bags) -> tuple[float, float]:
-    """Shares of the dual variables above zero: of one margin an instance, of the reductions.
+def active_fractions(model: DPBoost, X: Bags) -> tuple[float, float]:
+    """Fractions of dual variables above zero: of one margin per instance, of the reductions.
 
     Of the reductions only those in the program are counted; there may be many more.
     """
@@ -87,29 +86,9 @@ class PlaneTask:
         )
 
 
-def _recorded(task: Any, dataset: str, method: str, function: Any) -> dict[str, Any]:
-    record = {
-        "schema": SCHEMA,
-        "key": task.key,
-        "dataset": dataset,
-        "method": method,
-        **asdict(task),
-        "versions": environment(),
-    }
-    start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            record["result"] = function(task)
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - start, 4)
-    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
-    return record
-
-
 def run_plane(task: PlaneTask) -> dict[str, Any]:
-    return _recorded(task, f"lambda {task.ambiguity}", f"|I| {task.n_ambiguous}", _plane_result)
+    names = {"dataset": f"lambda {task.ambiguity}", "method": f"|I| {task.n_ambiguous}"}
+    return record_of(task, _plane_result, **names)
 
 
 def _plane_result(task: PlaneTask) -> dict[str, Any]:
@@ -126,13 +105,13 @@ def _plane_result(task: PlaneTask) -> dict[str, Any]:
     inside = np.isin(X.bag_index, train)
     models = four_models(X[np.sort(train)], y[np.sort(train)], labels[inside], task.C)
     ours = models["DPBoost"]
-    margins, reductions = active_shares(ours, X[np.sort(train)])
+    margins, reductions = active_fractions(ours, X[np.sort(train)])
     return {
         "accuracy": {name: grid_accuracy(model) for name, model in models.items()},
         "active_margins": margins,
         "active_reductions": reductions,
         "reductions": int(ours.n_reductions_),
-        "relative_gap": float(ours.gap_ / ours.objective_),
+        "relative_gap": float(ours.optimality_gap_ / ours.objective_),
         "learners": len(ours.alpha_),
     }
 
@@ -150,22 +129,21 @@ def figure1(args: argparse.Namespace) -> int:
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label=name, function=run_plane)
     cells = collected(tasks, records)
-    print(figure1_table(cells))
-    print(
+    show(figure1_table(cells))
+    say(
         "\nAccuracy in percent on a grid of 21 x 21 points outside the margin, mean +- standard\n"
         f"deviation over {repeats} drawn plane(s) x {N_FOLDS} folds (trained on four of five). "
         "Balls of any\nradius around training instances, C = 1, at most "
         f"{MAX_ROWS} reductions; no parameter was chosen.\nDPBoost: learners with weight; dual "
-        "variables above zero, of one margin an instance and of\nthe reductions in the program; "
+        "variables above zero, of one margin per instance and of\nthe reductions in the program; "
         "gap relative to the objective.\nPublished (one plane of its own, lambda 3, |I| 20): "
         + ", ".join(f"{key} {value}" for key, value in PUBLISHED.items())
     )
-    failed = sum("error" in record for record in records.values())
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)}, {failed} failed)")
+    status = finish(records, complete, file, len(tasks))
     path = plot_figure1(cells, args.out / f"{name}.png", repeats)
     if path is not None:
         print(f"plot:    {short_path(path)}")
-    return 130 if not complete else int(failed > 0)
+    return status
 
 
 def collected(tasks: list[PlaneTask], records: dict[str, Any]) -> dict[tuple[int, int], list[Any]]:
@@ -177,7 +155,7 @@ def collected(tasks: list[PlaneTask], records: dict[str, Any]) -> dict[tuple[int
     return cells
 
 
-def figure1_table(cells: dict[tuple[int, int], list[Any]]) -> str:
+def figure1_table(cells: dict[tuple[int, int], list[Any]]) -> Table:
     rows = []
     for (count, ambiguity), results in sorted(cells.items()):
         row = [str(count), str(ambiguity)]
@@ -189,8 +167,8 @@ def figure1_table(cells: dict[tuple[int, int], list[Any]]) -> str:
             row.append(percent(float(np.mean([result[name] for result in results]))))
         learners = float(np.mean([result["learners"] for result in results]))
         rows.append([*row, percent(gap), f"{learners:.0f}"])
-    header = ["|I|", "lambda", *PUBLISHED, "margins %", "reductions %", "gap %", "learners"]
-    return format_table(header, rows, align="r" * len(header))
+    columns = ["|I|", "lambda", *PUBLISHED, "margins %", "reductions %", "gap %", "learners"]
+    return Table(columns, rows, "r" * len(columns))
 
 
 def plot_figure1(cells: dict[tuple[int, int], list[Any]], path: Path, repeats: int) -> Path | None:
@@ -249,9 +227,9 @@ def figure2(args: argparse.Namespace) -> int:
         ]
         for name, model in models.items()
     ]
-    print(format_table(["", "accuracy %", "published", "learners"], rows, align="lrrr"))
+    show(Table(["", "accuracy %", "published", "learners"], rows))
     ours = models["DPBoost"]
-    print(
+    say(
         f"\n|I| = 20, lambda = 3: {int(X.sizes[:20].sum())} ambiguous instances, {X.n_instances} "
         f"in all. DPBoost: objective {ours.objective_:.4f},\nlower bound {ours.lower_bound_:.4f}; "
         f"dual variables above zero: of {ours.n_active_reductions_} of {ours.n_reductions_} "
@@ -322,11 +300,7 @@ class RealTask:
 
 
 def run_real(task: RealTask) -> dict[str, Any]:
-    return _recorded_real(task)
-
-
-def _recorded_real(task: RealTask) -> dict[str, Any]:
-    return _recorded(task, task.dataset, task.method, _real_result)
+    return record_of(task, _real_result)
 
 
 def _real_result(task: RealTask) -> dict[str, Any]:
@@ -334,14 +308,14 @@ def _real_result(task: RealTask) -> dict[str, Any]:
     splitter = StratifiedBagKFold(task.n_folds, shuffle=True, random_state=0)
     train, test = list(splitter.split(data.bags, data.y))[task.fold]
     model = {"DPBoost": DPBoost, "LPBoost, naive": LPBoost}[task.method](task.C)
-    _memory.reset_peak()
-    start = time.process_time()
-    model.fit(data.bags[train], data.y[train])
-    seconds = time.process_time() - start
+    with PeakMemory() as memory:
+        watch = Stopwatch()
+        model.fit(data.bags[train], data.y[train])
+        seconds = watch.seconds("fit_")
     return {
         "accuracy": float(model.score(data.bags[test], data.y[test])),
-        "cpu_seconds": round(seconds, 3),
-        "peak_mib": round(_memory.peak() / 2**20, 1),
+        **seconds,
+        "peak_mb": round(memory.peak / 2**20, 1),
         "learners": len(model.alpha_),
         "objective": float(model.objective_),
         "lower_bound": float(model.lower_bound_),
@@ -368,18 +342,16 @@ def real(args: argparse.Namespace) -> int:
         records, complete = run(
             tasks, file, jobs=args.jobs, label="dpboost-real", function=run_real
         )
-    print(real_table(tasks, records))
-    failed = sum("error" in record for record in records.values())
-    print(
+    show(real_table(tasks, records))
+    say(
         f"\nStumps, at most 100 reductions, no parameter chosen; {n_folds}-fold over bags, mean +- "
-        "standard\ndeviation over the folds that were run; time: CPU seconds of a fit; gap: of (5) "
+        "standard\ndeviation over the folds that were run; CPU time: of a fit; gap: of (5) "
         "relative to\nthe objective; peak: largest memory of the process in a fit, data included."
     )
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)}, {failed} failed)")
-    return 130 if not complete else int(failed > 0)
+    return finish(records, complete, file, len(tasks))
 
 
-def real_table(tasks: list[RealTask], records: dict[str, Any]) -> str:
+def real_table(tasks: list[RealTask], records: dict[str, Any]) -> Table:
     cells: dict[tuple[str, float, str], list[Any]] = {}
     for task in tasks:
         record = records.get(task.key, {})
@@ -400,15 +372,15 @@ def real_table(tasks: list[RealTask], records: dict[str, Any]) -> str:
                 f"{method}, C = {C:g}",
                 str(len(results)),
                 percent(float(np.mean(accuracies)), float(np.std(accuracies))),
-                duration(mean("cpu_seconds")),
+                duration(mean("fit_cpu_seconds")),
                 f"{mean('learners'):.0f}",
                 percent(gap),
                 f"{mean('active_reductions'):.0f} of {mean('reductions'):.0f}",
-                f"{max(result['peak_mib'] for result in results):.0f} MiB",
+                f"{max(result['peak_mb'] for result in results):.0f} MB",
             ]
         )
-    names = ("accuracy %", "time", "learners", "gap %", "active reductions", "peak")
-    return format_table(["", "", "folds", *names], rows, align="ll" + 7 * "r")
+    names = ("accuracy %", "CPU time", "learners", "gap %", "active reductions", "peak")
+    return Table(["", "", "folds", *names], rows, "ll" + 7 * "r")
 
 
 REPORTS = (

@@ -24,11 +24,12 @@ from milearn.model_selection import BagShuffleSplit
 from milearn.svm import MISVC, MISVR
 
 from ..common.data import load_file
+from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest
 from ..common.reports import Report, finish
-from ..common.table import format_table, percent
-from .zhang2009 import recorded
+from ..common.table import Table, percent
+from ..common.tasks import record_of
 
 __all__ = ["REPORTS"]
 
@@ -79,7 +80,7 @@ class Task:
 
 
 def run_task(task: Task) -> dict[str, Any]:
-    return recorded(task, classify if task.report == "cheung2006-table1" else regress)
+    return record_of(task, classify if task.report == "cheung2006-table1" else regress)
 
 
 def _scaled(train: Bags, test: Bags) -> tuple[Bags, Bags]:
@@ -127,16 +128,16 @@ def classify(task: Task) -> dict[str, Any]:
     n = len(left)
     svm = _svm(whole, np.r_[y[train], y[test]], np.arange(n), np.arange(n, 2 * n), C)
 
-    def machine(coupling: float) -> MISVC:
-        return MISVC(C=C, kernel=task.method, gamma=gamma, coupling=coupling, tol=1e-3)
+    def misvc(coupling: float) -> MISVC:
+        return MISVC(loss="l1", C=C, kernel=task.method, gamma=gamma, coupling=coupling, tol=1e-3)
 
     fit, check = parts[0]
     scores = [
-        machine(coupling).fit(left[fit], y[train][fit]).score(left[check], y[train][check])
+        misvc(coupling).fit(left[fit], y[train][fit]).score(left[check], y[train][check])
         for coupling in COUPLINGS
     ]
     coupling = COUPLINGS[int(np.argmax(scores))]
-    ours = machine(coupling).fit(left, y[train]).score(right, y[test])
+    ours = misvc(coupling).fit(left, y[train]).score(right, y[test])
     return {
         "svm": svm,
         "ours": float(ours),
@@ -148,10 +149,10 @@ def classify(task: Task) -> dict[str, Any]:
 
 
 def _svm(gram: np.ndarray, y: np.ndarray, fit: np.ndarray, check: np.ndarray, C: float) -> float:
-    # One against the rest as in MISVC; MISVC(coupling=0) is the same machine, solved slower.
-    machine = OneVsRestClassifier(SVC(kernel="precomputed", C=C))
-    machine.fit(gram[np.ix_(fit, fit)], y[fit])
-    return float(accuracy_score(y[check], machine.predict(gram[np.ix_(check, fit)])))
+    # One against the rest as in MISVC; MISVC(coupling=0) is the same model, solved slower.
+    svm = OneVsRestClassifier(SVC(kernel="precomputed", C=C))
+    svm.fit(gram[np.ix_(fit, fit)], y[fit])
+    return float(accuracy_score(y[check], svm.predict(gram[np.ix_(check, fit)])))
 
 
 def run_table1(args: argparse.Namespace) -> int:
@@ -165,8 +166,8 @@ def run_table1(args: argparse.Namespace) -> int:
     ]
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label=name, function=run_task)
-    print(table1(tasks, records))
-    print(
+    show(table1(tasks, records))
+    say(
         "\npublished: 50 random splits, Gaussian kernel (5 splits: 84.1 and 84.4). "
         f"Here {splits} random splits, half of each class\nto train on, instances standardised "
         f"there. Kernel width and C by the bag kernel's SVM over {VALIDATION_PARTS} random\n"
@@ -177,7 +178,7 @@ def run_table1(args: argparse.Namespace) -> int:
     return finish(records, complete, file, len(tasks))
 
 
-def table1(tasks: list[Task], records: dict[str, Any]) -> str:
+def table1(tasks: list[Task], records: dict[str, Any]) -> Table:
     rows = []
     for kernel in GAMMAS:
         keys = [task.key for task in tasks if task.method == kernel]
@@ -199,7 +200,7 @@ def table1(tasks: list[Task], records: dict[str, Any]) -> str:
                 str(len(ours)),
             ],
         ]
-    return format_table(["kernel, method", "accuracy %", "gain", "published", "splits"], rows)
+    return Table(["kernel, method", "accuracy %", "gain", "published", "splits"], rows)
 
 
 def _spread(values: np.ndarray) -> str:
@@ -233,7 +234,7 @@ def regress(task: Task) -> dict[str, Any]:
     if task.method == "supervised":
         predicted, chosen = _supervised(left, y[train], right)
     else:
-        predicted, chosen = _machines(left, y[train], right, task.method)
+        predicted, chosen = _svr(left, y[train], right, task.method)
     return {
         "mse": float(mean_squared_error(y[test], predicted)),
         "error": float(np.mean((predicted > 0.5) != (y[test] > 0.5))),
@@ -258,37 +259,35 @@ def _kernel_search(left: Bags, y: np.ndarray) -> tuple[float, tuple[float, float
                 def fit(
                     kept: np.ndarray, out: np.ndarray, gram: Any = gram, C: float = C, nu: Any = nu
                 ) -> np.ndarray:
-                    machine = NuSVR(kernel="precomputed", C=C, nu=nu, max_iter=10**6)
-                    machine.fit(gram[np.ix_(kept, kept)], y[kept])
-                    return machine.predict(gram[np.ix_(out, kept)])
+                    svr = NuSVR(kernel="precomputed", C=C, nu=nu, max_iter=10**6)
+                    svr.fit(gram[np.ix_(kept, kept)], y[kept])
+                    return svr.predict(gram[np.ix_(out, kept)])
 
                 best = min(best, (_validated(y, fit), (gamma, C, nu)))
     return best
 
 
-def _machines(
-    left: Bags, y: np.ndarray, right: Bags, method: str
-) -> tuple[np.ndarray, dict[str, Any]]:
+def _svr(left: Bags, y: np.ndarray, right: Bags, method: str) -> tuple[np.ndarray, dict[str, Any]]:
     with warnings.catch_warnings():
         # libsvm's limit of iterations on nearly singular kernels of the grid.
         warnings.simplefilter("ignore", ConvergenceWarning)
         value, (gamma, C, nu) = _kernel_search(left, y)
     chosen = {"gamma": gamma, "C": C, "nu": nu, "cv": value, "coupling": 0.0}
 
-    def machine(coupling: float) -> MISVR:
-        return MISVR(C=C, nu=nu, gamma=gamma, coupling=coupling)
+    def misvr(coupling: float) -> MISVR:
+        return MISVR(loss="l1", C=C, nu=nu, gamma=gamma, coupling=coupling)
 
     if method == "svm":
-        return machine(0.0).fit(left, y).predict(right), chosen
+        return misvr(0.0).fit(left, y).predict(right), chosen
     best = (np.inf, 0.0)
     for product in PRODUCTS:
 
         def fit(kept: np.ndarray, out: np.ndarray, coupling: float = product / C) -> np.ndarray:
-            return machine(coupling).fit(left[kept], y[kept]).predict(left[out])
+            return misvr(coupling).fit(left[kept], y[kept]).predict(left[out])
 
         best = min(best, (_validated(y, fit), product / C))
     chosen.update(cv=best[0], coupling=best[1])
-    return machine(best[1]).fit(left, y).predict(right), chosen
+    return misvr(best[1]).fit(left, y).predict(right), chosen
 
 
 def _supervised(left: Bags, y: np.ndarray, right: Bags) -> tuple[np.ndarray, dict[str, Any]]:
@@ -296,9 +295,9 @@ def _supervised(left: Bags, y: np.ndarray, right: Bags) -> tuple[np.ndarray, dic
     best = (np.inf, (0.0, 0.0))
 
     def predict(kept: Bags, values: np.ndarray, out: Bags, gamma: float, C: float) -> np.ndarray:
-        machine = SVR(gamma=gamma, C=C, epsilon=0.05)
-        machine.fit(kept.instances, values[kept.bag_index])
-        return np.bincount(out.bag_index, machine.predict(out.instances)) / out.sizes
+        svr = SVR(gamma=gamma, C=C, epsilon=0.05)
+        svr.fit(kept.instances, values[kept.bag_index])
+        return np.bincount(out.bag_index, svr.predict(out.instances)) / out.sizes
 
     for width in WIDTHS[::2]:
         for C in COSTS_2[:4]:
@@ -334,8 +333,8 @@ def run_table2(args: argparse.Namespace) -> int:
     ]
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label=name, function=run_task)
-    print(table2(tasks, records))
-    print(
+    show(table2(tasks, records))
+    say(
         "\nMSE on the published test part; err: share of molecules on the wrong side of 1/2. "
         "All parameters by 2 x 5 folds of\nthe training part: kernel width, C and nu by nu-SVR on "
         f"the bag kernel, then C * coupling of {PRODUCTS}\nby MISVR. Features as they are. +20, "
@@ -345,7 +344,7 @@ def run_table2(args: argparse.Namespace) -> int:
     return finish(records, complete, file, len(tasks))
 
 
-def table2(tasks: list[Task], records: dict[str, Any]) -> str:
+def table2(tasks: list[Task], records: dict[str, Any]) -> Table:
     rows = []
     for dataset, published in PUBLISHED_2.items():
         beside = dict(zip(("svm", "ours", "supervised"), published, strict=True))
@@ -368,8 +367,8 @@ def table2(tasks: list[Task], records: dict[str, Any]) -> str:
                     str(len(found)),
                 ]
             )
-    header = ["data", "method", "MSE", "err %", "published", "draws"]
-    return format_table(header, rows, align="llrrrr")
+    columns = ["data", "method", "MSE", "err %", "published", "draws"]
+    return Table(columns, rows, "llrrrr")
 
 
 REPORTS = (

@@ -7,7 +7,7 @@ import math
 
 from ..common.data import load
 from ..common.methods import METHODS
-from ..common.output import short_path
+from ..common.page import say, show
 from ..common.protocol import (
     Summary,
     run,
@@ -15,8 +15,8 @@ from ..common.protocol import (
     tasks_for,
 )
 from ..common.records import RecordFile
-from ..common.reports import Report
-from ..common.table import format_table, percent
+from ..common.reports import Report, finish
+from ..common.table import Table, percent
 
 __all__ = ["REPORTS"]
 
@@ -67,26 +67,23 @@ def run_table(name: str, args: argparse.Namespace) -> int:
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
         records, complete = run(tasks, file, jobs=args.jobs, label=name)
     summaries = summarise(tasks, records, over="fold")
-    print(table(summaries))
+    show(table(summaries))
     search = "no search" if args.fast else "C (and gamma) by 3-fold search in the training part"
-    print(
+    say(
         f"\nAccuracy in percent, mean +- standard deviation over {n_splits} random splits;\n"
         f"{search}.\npublished: 10 splits of their own; C was chosen there on one training/test "
         "split, and the\nkernel is not named. Instances are standardised, those of texts made "
         "unit length."
     )
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
-    if not complete:
-        return 130
-    return 1 if any(item.failed for item in summaries) else 0
+    return finish(records, complete, file, len(tasks))
 
 
 def _kernels(name: str) -> tuple[str, ...]:
     return KERNELS.get(name, ("linear",))
 
 
-def table(summaries: list[Summary]) -> str:
-    """A row a method, a pair of columns a data set: ours and the published figure."""
+def table(summaries: list[Summary]) -> Table:
+    """One row per method, a pair of columns per data set: ours and the published figure."""
     datasets = list(dict.fromkeys(item.dataset for item in summaries))
     cells = {(item.dataset, item.method): item for item in summaries}
     header = ["method"]
@@ -100,7 +97,7 @@ def table(summaries: list[Summary]) -> str:
             row.append(_ours(cells.get((dataset, method))))
             row.append(f"{COLUMNS[column]} {PUBLISHED[dataset][column]:.1f}")
         rows.append(row)
-    return format_table(header, rows)
+    return Table(header, rows)
 
 
 def _ours(item: Summary | None) -> str:

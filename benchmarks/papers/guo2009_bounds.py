@@ -17,8 +17,9 @@ from milearn import SDPMIL, Bags
 from milearn._solvers.svm.guo_relaxation import RelaxationProblem
 from milearn._solvers.svm.selection_bound import bound_selection
 
+from ..common.page import say, show
 from ..common.reports import Report
-from ..common.table import format_table
+from ..common.table import Table
 
 __all__ = ["REPORTS"]
 
@@ -45,20 +46,20 @@ def run_bounds(args: argparse.Namespace) -> int:
             found.append([value / best for value in bounds(bags, y, C)])
         rows.append([title, f"{C:g}", *_cells(np.array(found))])
     header = ["data", "C", "Guo, s=2", "mixture, counted", "mixture, not counted", "hull per bag"]
-    print(format_table(header, rows))
-    print(
+    show(Table(header, rows))
+    say(
         f"\nBound as a share of the optimum by enumeration: mean (least) of {repeats} random "
-        "problems with up to three\ninstances a bag. Guo's value is no bound: below zero it says "
+        "problems with up to three\ninstances per bag. Guo's value is no bound: below zero it says "
         "nothing, above one it is wrong.\nhull per bag: a candidate that was not chosen, by cvxpy "
         "where it is installed."
     )
     return 0
 
 
-def _cells(shares: np.ndarray) -> list[str]:
+def _cells(fractions: np.ndarray) -> list[str]:
     return [
         "-" if np.isnan(column).any() else f"{column.mean():.3f} ({column.min():.3f})"
-        for column in shares.T
+        for column in fractions.T
     ]
 
 
@@ -94,9 +95,9 @@ def hull(bags: Bags, y: np.ndarray, C: float) -> float:
     for bag in np.flatnonzero(y == 1):
         rows = range(bags.offsets[bag], bags.offsets[bag + 1])
         parts = [_copy(cp, X, row, negative) for row in rows]
-        shares, ws, offsets, halves, slacks, others, own = zip(*parts, strict=True)
+        weights, ws, offsets, halves, slacks, others, own = zip(*parts, strict=True)
         rules += [rule for each in own for rule in each]
-        rules += [sum(shares) == 1, sum(ws) == w, sum(offsets) == b, sum(halves) <= half]
+        rules += [sum(weights) == 1, sum(ws) == w, sum(offsets) == b, sum(halves) <= half]
         rules.append(sum(others) == below)
         cost = cost + C * sum(slacks)
     program = cp.Problem(cp.Minimize(cost), rules)
@@ -105,15 +106,15 @@ def hull(bags: Bags, y: np.ndarray, C: float) -> float:
 
 
 def _copy(cp: Any, X: np.ndarray, row: int, negative: np.ndarray) -> tuple[Any, ...]:
-    share, slack = cp.Variable(nonneg=True), cp.Variable(nonneg=True)
+    weight, slack = cp.Variable(nonneg=True), cp.Variable(nonneg=True)
     w, b, half = cp.Variable(X.shape[1]), cp.Variable(), cp.Variable()
     below = cp.Variable(len(negative), nonneg=True)
     rules = [
-        cp.quad_over_lin(w, share) <= 2 * half,
-        X[row] @ w + b >= share - slack,
-        -(X[negative] @ w + b) >= share - below,
+        cp.quad_over_lin(w, weight) <= 2 * half,
+        X[row] @ w + b >= weight - slack,
+        -(X[negative] @ w + b) >= weight - below,
     ]
-    return share, w, b, half, slack, below, rules
+    return weight, w, b, half, slack, below, rules
 
 
 REPORTS = (

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -20,11 +18,12 @@ from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import BagStatistics
 
 from ..common.data import find_data_dir, load, load_file
-from ..common.output import short_path
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
-from ..common.reports import Report
-from ..common.table import duration, format_table, percent
+from ..common.records import RecordFile, digest
+from ..common.reports import Report, finish
+from ..common.table import Table, duration, percent
+from ..common.tasks import record_of
 
 # The paper's grid.
 COSTS = tuple(2.0**power for power in range(-4, 5))
@@ -118,21 +117,6 @@ class ClusterTask:
         return f"{self.report}/{self.dataset}/{self.method}/{self.seed}@{settings}"
 
 
-def recorded(task: Any, function: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """The record of a task; an exception becomes a part of it."""
-    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
-    begin = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            record["result"] = function(task)
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.process_time() - begin, 4)
-    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
-    return record
-
-
 def cluster(task: ClusterTask) -> dict[str, Any]:
     """Cluster once and compare with the classes."""
     bags, y = loaded(task.dataset, task.scaling)
@@ -154,7 +138,7 @@ def cluster(task: ClusterTask) -> dict[str, Any]:
 
 
 def run_cluster(task: ClusterTask) -> dict[str, Any]:
-    return recorded(task, cluster)
+    return record_of(task, cluster)
 
 
 # -- Table 3 -------------------------------------------------------------------------------------
@@ -208,7 +192,7 @@ TITLES = {
     "bamic-min": "BAMIC(metric='min')",
     "bamic-max": "BAMIC(metric='max')",
     "bamic-mean": "BAMIC(metric='mean')",
-    "k-means": "floor: KMeans on bag means",
+    "k-means": "baseline: KMeans on bag means",
 }
 
 
@@ -222,8 +206,8 @@ def run_table3(args: argparse.Namespace) -> int:
         records, complete = run(
             tasks, file, jobs=args.jobs, label="zhang2009-table3", function=run_cluster
         )
-    print(table3(rows, records))
-    print(
+    show(table3(rows, records))
+    say(
         "\npublished: Table 3 of the paper. The rows with 'best' choose by the true classes, as "
         f"the paper did:\nM3IC the best of {len(COSTS)} x {len(BALANCES)} points (C, balance), "
         f"each the smallest objective of {STARTS} random starts;\nBAMIC the best of {BAMIC_RUNS} "
@@ -234,19 +218,15 @@ def run_table3(args: argparse.Namespace) -> int:
         "left a cluster empty."
     )
     if any(name.startswith("corel1000-") for name in names):
-        print("corel1000 stands in for SIVAL, which could not be had:")
+        say("corel1000 stands in for SIVAL, which could not be had:")
         for name in names:
             if name.startswith("corel1000-"):
-                print(f"  {name}: {members(name)}")
-    done = sum(task.key in records for task in tasks)
-    print(f"records: {short_path(file.path)} ({done} of {len(tasks)})")
+                say(f"  {name}: {members(name)}")
     print(f"time:    {time.perf_counter() - begin:.0f} s")
-    if not complete:
-        return 130
-    return 1 if any("error" in record for record in records.values()) else 0
+    return finish(records, complete, file, len(tasks))
 
 
-def table3(rows: dict[str, list[ClusterTask]], records: dict[str, dict[str, Any]]) -> str:
+def table3(rows: dict[str, list[ClusterTask]], records: dict[str, dict[str, Any]]) -> Table:
     cells = []
     for place, tasks in rows.items():
         name, scaling, row = place.split("/")
@@ -277,8 +257,8 @@ def table3(rows: dict[str, list[ClusterTask]], records: dict[str, dict[str, Any]
         if published is not None and row in places:
             beside = f"{published[places.index(row)]:.1f}"
         cells.append([name, scaling, TITLES[row], text, beside, f"{empty:.0%}", remark])
-    header = ["data", "instances", "method", "accuracy %", "published", "empty", ""]
-    return format_table(header, cells, align="lllrrrl")
+    columns = ["data", "instances", "method", "accuracy %", "published", "empty", ""]
+    return Table(columns, cells, "lllrrrl")
 
 
 # -- Table 4 -------------------------------------------------------------------------------------
@@ -317,9 +297,9 @@ def _jobs(bags: Bags, k: int) -> dict[str, Callable[[], Any]]:
 def run_times(task: TimeTask) -> dict[str, Any]:
     def measure(task: TimeTask) -> dict[str, Any]:
         bags, y = loaded(task.dataset, "unit")
-        return {"times": cpu_times(_jobs(bags, len(np.unique(y))))}
+        return {"job_cpu_seconds": cpu_times(_jobs(bags, len(np.unique(y))))}
 
-    return recorded(task, measure)
+    return record_of(task, measure)
 
 
 def cpu_times(jobs: dict[str, Callable[[], Any]]) -> dict[str, float]:
@@ -351,26 +331,22 @@ def run_table4(args: argparse.Namespace) -> int:
     with RecordFile(args.out / "zhang2009-table4.jsonl", fresh=args.fresh) as file:
         # One process: rows that are compared must not get into each other's way.
         records, complete = run(tasks, file, jobs=1, label="zhang2009-table4", function=run_times)
-    print(table4(names, tasks, records))
-    print(
+    show(table4(names, tasks, records))
+    say(
         f"\nCPU time of one fit with one start: shortest of {rounds} rounds, in each of which all "
         "rows ran in turn\nin one process; M3IC: mean over "
         f"{STARTS} random starts, balance 1. product: one product X @ W.T of\nall instances with "
-        "one weight vector a cluster. published: Table 4, seconds on a PC of 2009."
+        "one weight vector per cluster. published: Table 4, seconds on a PC of 2009."
     )
-    done = sum(task.key in records for task in tasks)
-    print(f"records: {short_path(file.path)} ({done} of {len(tasks)})")
     print(f"time:    {time.perf_counter() - begin:.0f} s")
-    if not complete:
-        return 130
-    return 1 if any("error" in record for record in records.values()) else 0
+    return finish(records, complete, file, len(tasks))
 
 
-def table4(names: list[str], tasks: list[TimeTask], records: dict[str, dict[str, Any]]) -> str:
+def table4(names: list[str], tasks: list[TimeTask], records: dict[str, dict[str, Any]]) -> Table:
     cells = []
     for name in names:
         good = [
-            records[task.key]["result"]["times"]
+            records[task.key]["result"]["job_cpu_seconds"]
             for task in tasks
             if task.dataset == name and "result" in records.get(task.key, {})
         ]
@@ -398,8 +374,8 @@ def table4(names: list[str], tasks: list[TimeTask], records: dict[str, dict[str,
                     f"{beside[title]:g} s" if title in beside else "",
                 ]
             )
-    header = ["data", "one run of", "time", "in products", "of fastest BAMIC", "published"]
-    return format_table(header, cells, align="llrrrr")
+    columns = ["data", "one run of", "CPU time", "in products", "of fastest BAMIC", "published"]
+    return Table(columns, cells, "llrrrr")
 
 
 REPORTS = (

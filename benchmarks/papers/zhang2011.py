@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import subprocess
-import sys
-import time
-import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..common.fresh import in_fresh_process
+from ..common.memory import Stopwatch
 from ..common.output import short_path
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
-from ..common.reports import Report
-from ..common.table import duration, format_table, percent
-from ._webkb import Pages, pages_of, with_graph
+from ..common.records import RecordFile, digest
+from ..common.reports import Report, finish
+from ..common.table import Table, duration, percent
+from ..common.tasks import record_of
+from ._webkb import CATEGORIES, Pages, pages_of, with_graph
 
-__all__ = ["REPORTS", "known_labels", "record_of"]
+__all__ = ["REPORTS", "known_labels"]
+
+# Accuracies of the pages without label, the chosen parameters, the times of the chosen fit.
+Outcome = tuple[np.ndarray, Any, dict[str, float]]
 
 # Published, Table 2 (20 % labelled): accuracy in percent, seconds.
 PUBLISHED = {
@@ -50,14 +50,13 @@ TITLES = {
     "misvm": "MISVC, linear, instance slack",
     "mi-svm": "InstanceMISVC, linear (mi-SVM)",
     "lc-mf": "LinkContentMF, co-citation",
-    "floor": "floor: whole page, LinearSVC",
+    "baseline": "baseline: whole page, LinearSVC",
 }
-CATEGORIES = ("course", "faculty", "student")
 # Costs of MILSD: C over the number of labelled pages, and mu over C. Both are means, so that a C
 # that suits 15 labels is too small for 1,000.
 GRID_C = (0.3, 1.0, 3.0)
 GRID_MU = (1.0, 3.0)
-# Of the machines that count a cost a bag.
+# Of the SVMs that count a cost per bag.
 GRID_BAG = (0.1, 1.0, 10.0)
 N_INNER = 5
 # The last digits of a fit cost most of its time and no page changes sides for them.
@@ -81,7 +80,7 @@ class WebTask:
         return {
             "C over labels": GRID_C,
             "mu over C": GRID_MU,
-            "C a bag": GRID_BAG,
+            "C per bag": GRID_BAG,
             "inner": f"StratifiedBagKFold({N_INNER}), C before mu",
             "tol": TOL,
             "split": f"BagShuffleSplit(train_size={self.ratio}, random_state={self.repeat})",
@@ -91,6 +90,10 @@ class WebTask:
     def key(self) -> str:
         name = f"webkb/{self.dataset}/{self.ratio:g}/{self.method}/{self.repeat}"
         return f"{name}@{digest(self.settings)}"
+
+    @property
+    def work(self) -> Callable[[Any], dict[str, Any]]:
+        return _result
 
 
 def labelled(task: WebTask, y: np.ndarray) -> np.ndarray:
@@ -105,7 +108,7 @@ def labelled(task: WebTask, y: np.ndarray) -> np.ndarray:
 def _result(task: WebTask) -> dict[str, Any]:
     pages = pages_of(task.dataset)
     train = labelled(task, pages.y)
-    begin = time.process_time()
+    watch = Stopwatch()
     if task.method == "mu=0" or task.method.startswith("milsd"):
         found, chosen, seconds = _milsd(task, pages, train)
     else:
@@ -116,8 +119,8 @@ def _result(task: WebTask) -> dict[str, Any]:
         "n_labelled": len(train),
         "n_test": int(hidden.sum()),
         "accuracy": float(np.mean(found[hidden] == pages.y[hidden])),
-        "fit_seconds": round(seconds, 4),
-        "search_seconds": round(time.process_time() - begin, 3),
+        **seconds,
+        **watch.seconds("search_"),
         "chosen": chosen,
     }
 
@@ -158,7 +161,7 @@ def _without_graph(dataset: str, ratio: float, repeat: int) -> tuple[float, floa
     return chosen["C"], scores[grid.index(chosen)]
 
 
-def _milsd(task: WebTask, pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
+def _milsd(task: WebTask, pages: Pages, train: np.ndarray) -> Outcome:
     from milearn.structured import MILSD
 
     kind = task.method.partition("-")[2] or None
@@ -170,9 +173,9 @@ def _milsd(task: WebTask, pages: Pages, train: np.ndarray) -> tuple[np.ndarray, 
         grid += linked
         scores += _inner_scores(task, pages, train, kind, linked)
     chosen = _first_best(grid, scores)
-    begin = time.process_time()
+    watch = Stopwatch()
     model = MILSD(**chosen, tol=TOL).fit(with_graph(pages, kind), known_labels(pages.y, train))
-    return model.transduction_, chosen, time.process_time() - begin
+    return model.transduction_, chosen, watch.seconds("fit_")
 
 
 def known_labels(y: np.ndarray, train: np.ndarray) -> np.ndarray:
@@ -181,19 +184,19 @@ def known_labels(y: np.ndarray, train: np.ndarray) -> np.ndarray:
     return known
 
 
-def _tuned(model: Any, grid: Any, X: Any, y: np.ndarray) -> tuple[Any, Any, float]:
+def _tuned(model: Any, grid: Any, X: Any, y: np.ndarray) -> tuple[Any, Any, dict[str, float]]:
     from sklearn.model_selection import GridSearchCV
 
     from milearn.model_selection import StratifiedBagKFold
 
     inner = StratifiedBagKFold(N_INNER, shuffle=True, random_state=0)
     search = GridSearchCV(model, grid, cv=inner, error_score="raise").fit(X, y)
-    begin = time.process_time()
+    watch = Stopwatch()
     best = model.set_params(**search.best_params_).fit(X, y)
-    return best, search.best_params_, time.process_time() - begin
+    return best, search.best_params_, watch.seconds("fit_")
 
 
-def _misvm(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
+def _misvm(pages: Pages, train: np.ndarray) -> Outcome:
     from milearn.svm import MISVC
 
     model = MISVC(loss="max", kernel="linear", slack="instance", tol=1e-3)
@@ -201,7 +204,7 @@ def _misvm(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
     return best.predict(pages.bags), chosen, seconds
 
 
-def _mi_svm(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
+def _mi_svm(pages: Pages, train: np.ndarray) -> Outcome:
     from milearn.svm import InstanceMISVC
 
     model = InstanceMISVC(kernel="linear", tol=1e-3)
@@ -209,7 +212,7 @@ def _mi_svm(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
     return best.predict(pages.bags), chosen, seconds
 
 
-def _floor(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
+def _baseline(pages: Pages, train: np.ndarray) -> Outcome:
     from sklearn.svm import LinearSVC
 
     best, chosen, seconds = _tuned(LinearSVC(), {"C": GRID_BAG}, pages.whole[train], pages.y[train])
@@ -217,19 +220,19 @@ def _floor(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
 
 
 @lru_cache(maxsize=3)
-def _page_factors(dataset: str) -> tuple[np.ndarray, float]:
+def _page_factors(dataset: str) -> tuple[np.ndarray, dict[str, float]]:
     """Factors of the pages: no label has a say in them, so that one factorisation serves all."""
     from milearn import Bags
     from milearn.structured import LinkContentMF
 
     pages = pages_of(dataset)
     X = Bags(pages.whole, np.arange(len(pages.y) + 1), bag_graph=pages.graphs["cocitation"])
-    begin = time.process_time()
+    watch = Stopwatch()
     model = LinkContentMF(50, tol=1e-4).fit(X, pages.y)
-    return model.factors_, time.process_time() - begin
+    return model.factors_, watch.seconds("fit_")
 
 
-def _lc_mf(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
+def _lc_mf(pages: Pages, train: np.ndarray) -> Outcome:
     from sklearn.svm import SVC
 
     name = next(each for each in CATEGORIES if pages_of(each) is pages)
@@ -237,36 +240,15 @@ def _lc_mf(pages: Pages, train: np.ndarray) -> tuple[np.ndarray, Any, float]:
     best, chosen, seconds = _tuned(
         SVC(kernel="linear"), {"C": GRID_BAG}, factors[train], pages.y[train]
     )
-    return best.predict(factors), chosen, first + seconds
+    return best.predict(factors), chosen, {name: first[name] + seconds[name] for name in first}
 
 
-_OTHERS: dict[str, Callable[[Pages, np.ndarray], tuple[np.ndarray, Any, float]]] = {
+_OTHERS: dict[str, Callable[[Pages, np.ndarray], Outcome]] = {
     "misvm": _misvm,
     "mi-svm": _mi_svm,
     "lc-mf": _lc_mf,
-    "floor": _floor,
+    "baseline": _baseline,
 }
-
-
-def record_of(task: Any, result: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    """The record of a task, an exception included."""
-    record = {
-        "schema": 1,
-        "key": task.key,
-        **asdict(task),
-        "parameters": task.settings,
-        "versions": environment(),
-    }
-    start = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            record["result"] = result(task)
-        except Exception as error:
-            record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - start, 4)
-    record["warnings"] = dict(Counter(item.category.__name__ for item in caught))
-    return record
 
 
 @dataclass(frozen=True)
@@ -291,34 +273,28 @@ class FitTask:
         name = f"webkb-fit/{self.dataset}/{self.ratio:g}/{self.repeat}/{self.rounds}"
         return f"{name}@{digest(self.settings)}"
 
+    @property
+    def work(self) -> Callable[[Any], dict[str, Any]]:
+        return _measured
+
 
 def _measured(task: FitTask) -> dict[str, Any]:
     """Both peaks, each in a process of its own; times of both in turn, in one process."""
     stated = {name: getattr(task, name) for name in ("dataset", "cost", "tol", "ratio", "repeat")}
-    alone = _in_process({**stated, "shares": [0.0], "rounds": 0})
-    both = _in_process({**stated, "shares": [task.share, 0.0], "rounds": task.rounds})
-    fit_seconds, without_seconds = both.pop("seconds")
+    module = "benchmarks.papers.zhang2011_fit"
+    alone = in_fresh_process(module, {**stated, "shares": [0.0], "rounds": 0})
+    both = in_fresh_process(module, {**stated, "shares": [task.share, 0.0], "rounds": task.rounds})
+    with_graph, without = both.pop("fits")
     return {
         **both,
-        "fit_seconds": fit_seconds,
-        "without_seconds": without_seconds,
+        **{f"fit_{name}": value for name, value in with_graph.items()},
+        **{f"without_{name}": value for name, value in without.items()},
         "without_peak_mb": alone["peak_mb"],
     }
 
 
-def _in_process(task: dict[str, Any]) -> dict[str, Any]:
-    checkout = Path(__file__).resolve().parents[2]
-    command = [sys.executable, "-m", "benchmarks.papers.zhang2011_fit", json.dumps(task)]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=checkout, env=environ, capture_output=True, text=True)
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
-
-
 def run_web(task: WebTask | FitTask) -> dict[str, Any]:
-    return record_of(task, _measured if isinstance(task, FitTask) else _result)
+    return record_of(task, task.work, parameters=task.settings)
 
 
 # -- the table -----------------------------------------------------------------------------------
@@ -327,7 +303,7 @@ def run_web(task: WebTask | FitTask) -> dict[str, Any]:
 def web_tasks(repeats: int | None, fast: bool) -> list[WebTask]:
     """5 and 20 % are the points of the text; the curve gets by with a few runs."""
     many = 1 if fast else 20 if repeats is None else repeats
-    first = ("mu=0", "milsd-cocitation", "floor")
+    first = ("mu=0", "milsd-cocitation", "baseline")
     others = ("lc-mf", "misvm", "mi-svm")
     every = (*first, "milsd-direct", *others, "milsd-coupling")
     # The points that matter most come first: a run that is stopped early has them.
@@ -376,29 +352,38 @@ def run_webkb(args: argparse.Namespace) -> int:
             f"{100 * np.mean(graph.sum(axis=0) + graph.sum(axis=1) > 0):.0f}"
             for kind, graph in pages.graphs.items()
         )
-        print(
+        say(
             f"{category}: {len(pages.y)} linked pages, {pages.bags.n_instances} passages, "
             f"{pages.bags.shape[1]} stems; {shares}"
         )
-    print("graphs: % of links within one side / the same, mean over pages / % of pages with a link")
+    say("graphs: % of links within one side / the same, mean over pages / % of pages with a link")
     with RecordFile(args.out / "zhang2011-webkb.jsonl", fresh=args.fresh) as file:
         at_first = [task for task in tasks if task.ratio == 0.05]
         order = [*at_first, *fits, *(task for task in tasks if task.ratio != 0.05)]
         records, complete = run(order, file, jobs=args.jobs, label="webkb", function=run_web)
-    failed = _print_web(tasks, records)
-    _print_fits(fits, records)
-    print(
+    for table in web_tables(tasks, records):
+        show(table)
+    table = fit_table(fits, records)
+    if table.rows:
+        show(table)
+        say(
+            "CPU time: shortest of three in turn; peaks: memory above the process before the fit, "
+            "without / with the graph, each in\na process of its own (0: what loading the data had "
+            "left was enough); process: all that it held, data and libraries\nincluded."
+        )
+    say(
         "\nAccuracy over the pages without label (transductive), mean +- standard deviation over "
         "random splits of one draw\nof pages; over mu = 0: mean difference +- its standard error. "
         f"C by inner cross-validation ({N_INNER} folds,\nC over labels {GRID_C}), then mu at that "
         f"C likewise (0 and C times {GRID_MU}); the published grid,\n2^-5..2^5 and 0..1, is in "
-        f"units that are not known. tol={TOL}. fit: CPU seconds of the chosen fit alone.\n"
+        f"units that are not known. tol={TOL}. fit: the chosen fit alone.\n"
         "published: Table 2, 20 % labelled, direct links, another tokenisation, unlinked pages "
         "deleted as here."
     )
     path = _plot_web(tasks, records, args.out / "zhang2011-webkb.png")
-    print(f"records: {short_path(file.path)}" + (f"; plot: {short_path(path)}" if path else ""))
-    return 130 if not complete else 1 if failed else 0
+    if path is not None:
+        print(f"plot:    {short_path(path)}")
+    return finish(records, complete, file, len(order))
 
 
 def _groups(
@@ -413,8 +398,9 @@ def _groups(
     return groups
 
 
-def _print_web(tasks: Sequence[WebTask], records: dict[str, Any]) -> int:
-    groups = _groups(tasks, records)
+def web_tables(tasks: Sequence[WebTask], records: dict[str, Any]) -> list[Table]:
+    """One table per category and fraction of labels."""
+    groups, tables = _groups(tasks, records), []
     for category, ratio in dict.fromkeys((task.dataset, task.ratio) for task in tasks):
         rows = []
         base = {each["repeat"]: each for each in groups.get((category, ratio, "mu=0"), [])}
@@ -434,7 +420,7 @@ def _print_web(tasks: Sequence[WebTask], records: dict[str, Any]) -> int:
                 lead = f"{100 * np.mean(steps):+.1f}"
             if lead and len(steps) > 1:
                 lead += f" +- {100 * np.std(steps, ddof=1) / len(steps) ** 0.5:.1f}"
-            fit = np.mean([result["fit_seconds"] for result in found])
+            fit = np.mean([result["fit_cpu_seconds"] for result in found])
             there = PUBLISHED.get((category, method)) if ratio == 0.2 else None
             printed = f"{there[0]} / {there[1]:.0f} s" if there else ""
             rows.append(
@@ -448,16 +434,12 @@ def _print_web(tasks: Sequence[WebTask], records: dict[str, Any]) -> int:
                 ]
             )
         if rows:
-            print(f"\n{category}, {100 * ratio:g} % labelled")
-            header = ["method", "accuracy %", "over mu = 0", "fit", "runs", "published"]
-            print(format_table(header, rows))
-    failed = sum("error" in record for record in records.values())
-    if failed:
-        print(f"\n{failed} tasks FAILED: see the records.")
-    return failed
+            columns = ["method", "accuracy %", "over mu = 0", "fit, CPU time", "runs", "published"]
+            tables.append(Table(columns, rows, title=f"{category}, {100 * ratio:g} % labelled"))
+    return tables
 
 
-def _print_fits(fits: Sequence[FitTask], records: dict[str, Any]) -> None:
+def fit_table(fits: Sequence[FitTask], records: dict[str, Any]) -> Table:
     rows = []
     for task in fits:
         found = records.get(task.key, {}).get("result")
@@ -467,32 +449,19 @@ def _print_fits(fits: Sequence[FitTask], records: dict[str, Any]) -> None:
             [
                 f"{task.dataset}, {found['n_bags']} pages, {found['n_labelled']} labelled",
                 f"{task.cost:g}, {task.share:g}, {task.tol:g}",
-                duration(found["without_seconds"]),
-                duration(found["fit_seconds"]),
-                f"{found['fit_seconds'] / found['without_seconds']:.1f}",
+                duration(found["without_cpu_seconds"]),
+                duration(found["fit_cpu_seconds"]),
+                f"{found['fit_cpu_seconds'] / found['without_cpu_seconds']:.1f}",
                 f"{found['without_peak_mb']:.0f} / {found['peak_mb']:.0f} MB",
                 f"{found['process_mb']:.0f} MB",
                 f"{found['dense_mb']:.0f} MB",
             ]
         )
-    if rows:
-        header = [
-            "fit",
-            "C/n, mu/C, tol",
-            "mu = 0",
-            "graph",
-            "ratio",
-            "peaks",
-            "process",
-            "dense data",
-        ]
-        print("\nTime and memory, co-citation graph")
-        print(format_table(header, rows))
-        print(
-            "CPU seconds, shortest of three in turn; peaks: memory above the process before the "
-            "fit, without / with the graph, each in\na process of its own (0: what loading the "
-            "data had left was enough); process: all that it held, data and libraries\nincluded."
-        )
+    columns = [
+        *("fit", "C/n, mu/C, tol", "mu = 0, CPU time", "graph, CPU time", "ratio"),
+        *("peaks", "process", "dense data"),
+    ]
+    return Table(columns, rows, title="Time and memory, co-citation graph")
 
 
 def _plot_web(tasks: Sequence[WebTask], records: dict[str, Any], path: Path) -> Path | None:
@@ -519,13 +488,13 @@ def _plot_web(tasks: Sequence[WebTask], records: dict[str, Any], path: Path) -> 
                 continue
             ratios = [ratio for ratio, _ in points]
             accuracy = [100 * np.mean([r["accuracy"] for r in found]) for _, found in points]
-            seconds = [np.mean([r["fit_seconds"] for r in found]) for _, found in points]
-            style = "--" if method == "floor" else "-"
+            seconds = [np.mean([r["fit_cpu_seconds"] for r in found]) for _, found in points]
+            style = "--" if method == "baseline" else "-"
             panels[0, column].plot(ratios, accuracy, style, marker="o", ms=4, label=title)
             panels[1, column].plot(ratios, seconds, style, marker="o", ms=4)
         panels[0, column].set_title(category)
         panels[0, column].set_ylabel("accuracy, %")
-        panels[1, column].set_ylabel("CPU seconds a fit")
+        panels[1, column].set_ylabel("CPU seconds per fit")
         panels[1, column].set_yscale("log")
         for panel in panels[:, column]:
             panel.set_xlabel("share of labelled pages")

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..common.data import load_file
-from ..common.output import short_path
+from ..common.fresh import in_fresh_process
+from ..common.memory import Stopwatch
+from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest
-from ..common.reports import Report
-from ..common.table import duration, format_table, percent
-from .zhang2011 import known_labels, record_of
+from ..common.reports import Report, finish
+from ..common.table import Table, duration, percent
+from ..common.tasks import record_of
+from .zhang2011 import known_labels
 
 __all__ = ["REPORTS"]
 
@@ -35,17 +33,17 @@ TITLES = {
     "milsd-knn": "MILSD, surrogate graph (5 nearest bags, mean Hausdorff)",
     "milsd-0": "MILSD, mu = 0",
     "milsd-balanced": 'the first with class_weight="balanced"',
-    "misvm": "MISVC, linear, one slack a bag",
+    "misvm": "MISVC, linear, one slack per bag",
     "mi-svm": "InstanceMISVC, linear",
-    "majority": "floor: the larger class",
-    "floor": "floor: min and max of each feature, LinearSVC",
+    "majority": "baseline: the larger class",
+    "baseline": "baseline: min and max of each feature, LinearSVC",
 }
 GRID_C = (10.0, 100.0, 1000.0)
 GRID_MU = (1.0, 10.0, 100.0)
 # One fit of InstanceMISVC on 21,000 instances takes minutes and gigabytes: its cost is not searched
 # for, one fold has to do, and after so many CPU seconds the fit is given up.
 INSTANCE_C = 0.01
-MOST_SECONDS = 120
+MAX_CPU_SECONDS = 120
 N_INNER = 3
 TOL = 3e-2
 
@@ -64,7 +62,7 @@ class ProteinTask:
         return {
             "C": GRID_C,
             "mu": GRID_MU,
-            "C of InstanceMISVC": (INSTANCE_C, MOST_SECONDS),
+            "C of InstanceMISVC": (INSTANCE_C, MAX_CPU_SECONDS),
             "folds": 5,
             "inner": N_INNER,
             "tol": TOL,
@@ -108,65 +106,59 @@ def _protein_result(task: ProteinTask) -> dict[str, Any]:
     outer = StratifiedBagKFold(5, shuffle=True, random_state=task.repeat)
     train, test = list(outer.split(X, y))[task.fold]
     inner = StratifiedBagKFold(N_INNER, shuffle=True, random_state=task.repeat)
-    begin = time.process_time()
+    search_watch = Stopwatch()
     if task.method.startswith("milsd"):
         # All proteins stay in the graph; the labels of the test ones are hidden.
         known = known_labels(y, train)
         costs = {"C": GRID_C, "mu": [0.0]}
         grid = [costs] if task.method == "milsd-0" else [costs, {"C": GRID_C, "mu": GRID_MU}]
         weight = "balanced" if task.method == "milsd-balanced" else None
-        machine: Any = MILSD(tol=TOL, class_weight=weight)
-        search = transductive_grid_search(machine, grid, X, known, cv=inner, refit=False)
+        model: Any = MILSD(tol=TOL, class_weight=weight)
+        search = transductive_grid_search(model, grid, X, known, cv=inner, refit=False)
         chosen = search.best_params
-        start = time.process_time()
-        model: Any = machine.set_params(**chosen).fit(X, known)
+        watch = Stopwatch()
+        model.set_params(**chosen).fit(X, known)
     else:
-        share = 1.0 / len(train)
-        costs = {"C": [share * C for C in GRID_C]}
-        machine, grid = {
+        costs = {"C": [C / len(train) for C in GRID_C]}
+        model, grid = {
             "misvm": (MISVC(loss="max", kernel="linear", tol=1e-3), costs),
             "mi-svm": (InstanceMISVC(kernel="linear", C=INSTANCE_C, tol=1e-3), {}),
             "majority": (make_pipeline(BagStatistics(), DummyClassifier()), {}),
-            "floor": (
+            "baseline": (
                 make_pipeline(BagStatistics(("min", "max")), LinearSVC()),
                 {"linearsvc__C": [0.01, 0.1, 1.0]},
             ),
         }[task.method]
         chosen = {}
         if grid:
-            found = GridSearchCV(machine, grid, cv=inner, error_score="raise")
+            found = GridSearchCV(model, grid, cv=inner, error_score="raise")
             chosen = found.fit(X[train], y[train]).best_params_
-        start = time.process_time()
-        model = machine.set_params(**chosen).fit(X[train], y[train])
-    seconds = time.process_time() - start
-    # The floor that always names the larger class has no scores.
+        watch = Stopwatch()
+        model.set_params(**chosen).fit(X[train], y[train])
+    seconds = watch.seconds("fit_")
+    # The baseline that always names the larger class has no scores.
     scores = model.decision_function(X) if hasattr(model, "decision_function") else np.zeros(len(y))
     return {
         "accuracy": float(np.mean(model.predict(X)[test] == y[test])),
         "auc": float(roc_auc_score(y[test], scores[test])),
-        "fit_seconds": round(seconds, 5),
-        "search_seconds": round(time.process_time() - begin, 3),
+        **seconds,
+        **search_watch.seconds("search_"),
         "chosen": chosen,
     }
 
 
 def _limited(task: ProteinTask) -> dict[str, Any]:
-    """The result of a process that is stopped after ``MOST_SECONDS`` of CPU time."""
-    checkout = Path(__file__).resolve().parents[2]
-    name = "benchmarks.papers.zhang2011_protein"
-    command = [sys.executable, "-m", name, json.dumps([asdict(task), MOST_SECONDS])]
-    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(command, cwd=checkout, env=environ, capture_output=True, text=True)
-    if done.returncode == -signal.SIGXCPU:
-        return {"unfinished_seconds": MOST_SECONDS}
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines()
-        raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    """The result of a process that is ended after ``MAX_CPU_SECONDS``."""
+    module = "benchmarks.papers.zhang2011_protein"
+    try:
+        return in_fresh_process(module, asdict(task), cpu_timeout=MAX_CPU_SECONDS)
+    except TimeoutError:
+        return {"unfinished_cpu_seconds": MAX_CPU_SECONDS}
 
 
 def run_protein_task(task: ProteinTask) -> dict[str, Any]:
-    return record_of(task, _limited if task.method == "mi-svm" else _protein_result)
+    work = _limited if task.method == "mi-svm" else _protein_result
+    return record_of(task, work, parameters=task.settings)
 
 
 def run_protein(args: argparse.Namespace) -> int:
@@ -182,7 +174,7 @@ def run_protein(args: argparse.Namespace) -> int:
         for fold in range(1 if method == "mi-svm" else folds)
     ]
     X, y = _proteins()
-    print(
+    title = (
         f"{len(y)} proteins ({int(y.sum())} positive), {X.n_instances} instances; surrogate graph: "
         f"{X.bag_graph.nnz} links, {100 * homophily(X.bag_graph, y):.0f} % within one class "
         f"({100 * (y.mean() ** 2 + (1 - y.mean()) ** 2):.0f} % by chance)"
@@ -201,8 +193,8 @@ def run_protein(args: argparse.Namespace) -> int:
             continue
         there = PUBLISHED.get(method)
         printed = f"{there[0]} / {there[1]:.1f} s" if there else ""
-        if "unfinished_seconds" in good[0]:
-            spent = f"> {good[0]['unfinished_seconds']} s"
+        if "unfinished_cpu_seconds" in good[0]:
+            spent = f"> {good[0]['unfinished_cpu_seconds']} s"
             rows.append([TITLES[method], "-", "-", spent, str(len(good)), printed])
             continue
         values = [result["accuracy"] for result in good]
@@ -214,22 +206,21 @@ def run_protein(args: argparse.Namespace) -> int:
                     float(np.std(values, ddof=1)) if len(values) > 1 else None,
                 ),
                 percent(float(np.mean([result["auc"] for result in good]))),
-                duration(float(np.mean([result["fit_seconds"] for result in good]))),
+                duration(float(np.mean([result["fit_cpu_seconds"] for result in good]))),
                 str(len(good)),
                 printed,
             ]
         )
-    print(format_table(["method", "accuracy %", "AUC %", "fit", "folds", "published"], rows))
-    print(
+    columns = ["method", "accuracy %", "AUC %", "fit, CPU time", "folds", "published"]
+    show(Table(columns, rows, title=title))
+    say(
         f"\n{folds} folds, C and mu by {N_INNER} inner folds, instances standardised. The "
         "published links are sequence alignments\n(ClustalW scores above 25), which the data do "
         "not hold: the surrogate graph is made of the features, so that\nrow is a different "
         "experiment. InstanceMISVC: C fixed, one fold, given up after "
-        f"{MOST_SECONDS} s. fit: CPU\nseconds of the chosen fit."
+        f"{MAX_CPU_SECONDS} CPU s. fit:\nthe chosen fit."
     )
-    print(f"records: {short_path(file.path)}")
-    failed = sum("error" in record for record in records.values())
-    return 130 if not complete else 1 if failed else 0
+    return finish(records, complete, file, len(tasks))
 
 
 REPORTS = (
@@ -238,8 +229,4 @@ REPORTS = (
 
 
 if __name__ == "__main__":
-    import resource
-
-    stated, most = json.loads(sys.argv[1])
-    resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
-    print(json.dumps(_protein_result(ProteinTask(**stated))))
+    print(json.dumps(_protein_result(ProteinTask(**json.loads(sys.argv[1])))))

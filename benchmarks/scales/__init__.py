@@ -1,1 +1,1 @@
-"""One module a method, each with its ``REPORTS``."""
+"""One module per method, each with its ``REPORTS``."""

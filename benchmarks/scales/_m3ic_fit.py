@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import numpy as np
 from milearn import M3IC, Bags
 from milearn.metrics import clustering_accuracy
 
-from ..common.memory import anonymous
+from ..common.memory import PeakMemory, Stopwatch, anonymous
 
 __all__ = ["bag_offsets", "concepts", "measure", "write_instances"]
 
@@ -32,7 +30,7 @@ def bag_offsets(n_instances: int) -> np.ndarray:
 
 
 def concepts(n_features: int) -> np.ndarray:
-    """One direction a cluster."""
+    """One direction per cluster."""
     return np.random.default_rng(0).normal(size=(N_CLUSTERS, n_features)).astype(np.float32)
 
 
@@ -50,49 +48,30 @@ def write_instances(path: Path, n_instances: int, n_features: int) -> None:
             rows = np.arange(first, min(first + _ROWS_AT_ONCE, n_instances))
             rng = np.random.default_rng([1, first])
             block = 0.5 * rng.standard_normal((len(rows), n_features), dtype=np.float32)
-            told = np.flatnonzero(rows % BAG_SIZE == 0)
-            block[told] += centres[rows[told] // BAG_SIZE % N_CLUSTERS]
+            first_rows = np.flatnonzero(rows % BAG_SIZE == 0)
+            block[first_rows] += centres[rows[first_rows] // BAG_SIZE % N_CLUSTERS]
             block.tofile(file)
 
 
-class _Peak(threading.Thread):
-    """Most anonymous memory seen while the thread runs, looked at every few milliseconds."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.most, self.looks = anonymous(), 0
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        while not self.over.wait(0.005):
-            self.most, self.looks = max(self.most, anonymous()), self.looks + 1
-
-
 def measure(task: dict[str, Any]) -> dict[str, Any]:
-    """CPU time and peak anonymous memory of one fit with one random start on a memory map."""
+    """Times and peak anonymous memory of one fit with one random start on a memory map."""
     instances = np.load(task["path"], mmap_mode="r")
     bags = Bags(instances, bag_offsets(len(instances)))
     # The first fit imports solver libraries: a few bags take that away.
     M3IC(N_CLUSTERS, init="random", n_init=1, random_state=0).fit(bags[: 10 * N_CLUSTERS])
-    seconds = []
-    before = anonymous()
+    times = []
     for _ in range(task["fits"]):
         model = M3IC(N_CLUSTERS, C=task["C"], init="random", n_init=1, random_state=0)
-        watch = _Peak()
-        watch.start()
-        wall, begin = time.perf_counter(), time.process_time()
-        model.fit(bags)
-        seconds.append(time.process_time() - begin)
-        wall = time.perf_counter() - wall
-        watch.over.set()
-        watch.join()
+        with PeakMemory(anonymous) as memory:
+            watch = Stopwatch()
+            model.fit(bags)
+            times.append(watch.seconds())
     truth = np.arange(len(bags)) % N_CLUSTERS
     return {
-        "seconds": min(seconds),
-        "wall": wall,
-        "before_mb": before / 2**20,
-        "peak_mb": watch.most / 2**20,
-        "looks": watch.looks,
+        **{name: min(each[name] for each in times) for name in times[0]},
+        "before_mb": memory.before / 2**20,
+        "peak_mb": memory.peak / 2**20,
+        "looks": memory.looks,
         "n_iter": model.n_iter_,
         "n_cuts": model.n_cuts_,
         "objective": float(model.objective_),

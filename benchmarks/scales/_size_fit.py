@@ -27,11 +27,11 @@ from ..common.memory import measured
 __all__ = ["ESTIMATORS", "bags_of", "measure", "random_graph"]
 
 _ENOUGH_SECONDS = 0.5
-_MOST_FITS = 5
+_MAX_FITS = 5
 
 # Every name: how it is printed, and how it is made for a number of clusters.
 ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "misvc": ("MISVC, rbf", lambda k: MISVC(C=1.0)),
+    "misvc": ("MISVC, rbf", lambda k: MISVC(C=1.0, loss="l1")),
     "misvc-bag": (
         "MISVC, max, bag slack, linear",
         lambda k: MISVC(kernel="linear", loss="max", slack="bag", C=0.1),
@@ -62,7 +62,7 @@ ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
 def bags_of(
     *, n_bags: int, bag_size: int, n_features: int, n_clusters: int = 2
 ) -> tuple[Bags, np.ndarray]:
-    """Bags that no machine separates; with three or more clusters, their numbers as labels."""
+    """Bags that no classifier separates; with three or more clusters, their numbers as labels."""
     if n_clusters == 2:
         return make_bags(
             n_bags,
@@ -98,7 +98,7 @@ def random_graph(labels: np.ndarray, n_links: int) -> sparse.csr_array:
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
-    """CPU time and peak memory of a fit.
+    """Times and peak memory of a fit.
 
     The task names the ``method`` and the sizes: ``n_bags``, ``bag_size``, ``n_features``, and
     perhaps ``n_clusters`` and ``n_links``.
@@ -109,8 +109,8 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     if "n_links" in task:
         instance = task["method"] == "milsd-instance"
         graph = random_graph(y[bags.bag_index] if instance else y, task["n_links"])
-        told = {"instance_graph" if instance else "bag_graph": graph}
-        bags = Bags(bags.instances, bags.offsets, **told)
+        links = {"instance_graph" if instance else "bag_graph": graph}
+        bags = Bags(bags.instances, bags.offsets, **links)
     make = ESTIMATORS[task["method"]][1]
     clusters = task["method"] in ("m3ic", "bamic")
     fit = (lambda X, y: make(n_clusters).fit(X)) if clusters else lambda X, y: make(2).fit(X, y)
@@ -120,7 +120,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         few = np.arange(min(len(bags), max(40, 2 * n_clusters)))
         fit(bags[few], y[few])
         caught.clear()
-        result, model = measured(lambda: fit(bags, y), enough=_ENOUGH_SECONDS, most=_MOST_FITS)
+        result, model = measured(lambda: fit(bags, y), enough=_ENOUGH_SECONDS, most=_MAX_FITS)
     steps = getattr(model, "n_iter_", None)
     return {
         **result,

@@ -13,8 +13,9 @@ from milearn._solvers.common.lp import LPModel
 from milearn.ensemble import DPBoost
 
 from ..common.data import load
+from ..common.page import say, show
 from ..common.reports import Report
-from ..common.table import duration, format_table
+from ..common.table import Table, duration
 
 __all__ = ["REPORTS"]
 
@@ -85,12 +86,13 @@ def warm(args: argparse.Namespace) -> int:
                 f"{(whole - totals.warm + totals.scratch) / whole:.1f}",
             ]
         )
-    header = ["programs", "warm", "scratch", "ratio", "steps warm", "steps scratch", "fit"]
-    print(format_table([*header, "fit ratio"], rows, align="r" * 8))
-    print(
+    columns = ["programs", "warm, CPU time", "scratch, CPU time", "ratio", "steps warm"]
+    columns += ["steps scratch", "fit, CPU time", "fit ratio"]
+    show(Table(columns, rows, "r" * len(columns)))
+    say(
         "\nDPBoost(C=1.0) on Elephant: every linear program of the fit is solved from the last "
         "basis\nand again as a new model (presolve on, HiGHS's dual simplex); both values are "
-        "compared. CPU\nseconds inside HiGHS, a row a round. fit: of the whole fit with warm "
+        "compared. CPU\nseconds inside HiGHS, one row per round. fit: of the whole fit with warm "
         "starts, copies of the\nprograms included; fit ratio: what the fit would take with "
         f"programs solved from scratch.\ngoal: ratio >= {GOAL:g}: "
         f"{'reached' if min(ratios) >= GOAL else 'missed'}"

@@ -5,18 +5,19 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..common.fresh import in_fresh_process
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
+from ..common.records import RecordFile, digest
 from ..common.reports import Report, finish
-from ..common.table import duration, format_table, megabytes
+from ..common.table import Table, duration, megabytes
+from ..common.tasks import record_of
 from ._m3ic_fit import BAG_SIZE, N_CLUSTERS, write_instances
 
 N_FEATURES = 100
@@ -45,14 +46,7 @@ class ScaleTask:
 
 
 def run_scale(task: ScaleTask) -> dict[str, Any]:
-    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
-    begin = time.perf_counter()
-    try:
-        record["result"] = _measured(task)
-    except Exception as error:
-        record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - begin, 3)
-    return record
+    return record_of(task, _measured)
 
 
 def _measured(task: ScaleTask) -> dict[str, Any]:
@@ -67,8 +61,8 @@ def _measured(task: ScaleTask) -> dict[str, Any]:
             )
         path = folder / "instances.npy"
         write_instances(path, task.n_instances, N_FEATURES)
-        told = {"path": str(path), "C": task.C, "fits": task.fits}
-        return in_fresh_process("benchmarks.scales._m3ic_fit", told)
+        stated = {"path": str(path), "C": task.C, "fits": task.fits}
+        return in_fresh_process("benchmarks.scales._m3ic_fit", stated)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -85,8 +79,8 @@ def _row(n_instances: int, result: dict[str, Any]) -> list[str]:
     return [
         f"{n_instances:,}",
         f"{4 * n_instances * N_FEATURES / 2**20:,.0f} MB",
-        duration(result["seconds"]),
-        f"{1e6 * result['seconds'] / n_instances:.2f} us",
+        duration(result["cpu_seconds"]),
+        f"{1e6 * result['cpu_seconds'] / n_instances:.2f} us",
         str(result["n_iter"]),
         str(result["n_cuts"]),
         megabytes(result["peak_mb"]),
@@ -98,7 +92,7 @@ _HEADER = [
     "instances",
     "data",
     "CPU time",
-    "an instance",
+    "per instance",
     "steps",
     "cuts",
     "anonymous",
@@ -119,18 +113,18 @@ def run_slope(args: argparse.Namespace) -> int:
     for task in tasks:
         result = records.get(task.key, {}).get("result")
         known = shortest.get(task.n_instances)
-        if result is not None and (known is None or result["seconds"] < known["seconds"]):
+        if result is not None and (known is None or result["cpu_seconds"] < known["cpu_seconds"]):
             shortest[task.n_instances] = result
     rows = [_row(size, result) for size, result in shortest.items()]
-    print(format_table(_HEADER, rows))
+    show(Table(_HEADER, rows))
     if len(shortest) > 1:
-        logs = np.log10([[size, result["seconds"]] for size, result in shortest.items()])
+        logs = np.log10([[size, result["cpu_seconds"]] for size, result in shortest.items()])
         slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
         verdict = "" if slope <= SLOPE_GOAL else ", MISSED"
-        print(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
-    print(
+        say(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
+    say(
         f"One fit with one random start, C=1, balance 1, {N_CLUSTERS} clusters, {BAG_SIZE} "
-        f"instances a bag,\n{N_FEATURES} float32 features from a memory map; shortest of "
+        f"instances per bag,\n{N_FEATURES} float32 features from a memory map; shortest of "
         f"{rounds} rounds, each fit in a process of its own."
     )
     return finish(records, complete, file, len(tasks))
@@ -142,13 +136,13 @@ def run_memory(args: argparse.Namespace) -> int:
     records, complete, file = _run(args, "m3ic-memory-map", [task])
     result = records.get(task.key, {}).get("result")
     if result is not None:
-        print(format_table(_HEADER, [_row(size, result)]))
+        show(Table(_HEADER, [_row(size, result)]))
         verdict = "" if result["peak_mb"] < MEMORY_GOAL_MB else ", MISSED"
-        print(
+        say(
             f"\npeak anonymous memory {result['peak_mb']:.0f} MB (goal {MEMORY_GOAL_MB:.0f}"
             f"{verdict}), {result['before_mb']:.0f} MB of it before the fit;\nlooked at "
-            f"{result['looks']} times in {result['wall']:.0f} s. Pages of the memory map itself "
-            "are not counted: the system may\ntake them back."
+            f"{result['looks']} times in {result['wall_seconds']:.0f} s. Pages of the memory map "
+            "itself are not counted: the system may\ntake them back."
         )
     return finish(records, complete, file, 1)
 

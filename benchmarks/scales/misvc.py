@@ -1,10 +1,9 @@
-"""MISVC: explicit features against the number of instances, and rows generated as violated."""
+"""MISVC: explicit features against the number of instances, and constraints as violated."""
 
 from __future__ import annotations
 
 import argparse
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,20 @@ from sklearn.preprocessing import StandardScaler
 from milearn._kernels.bag import bag_scales
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram
-from milearn._solvers.svm.bag_gram import SetObjects
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.svm.bag_gram import SetKernelGram
 from milearn._solvers.svm.coupled_cccp import solve_coupled
-from milearn._solvers.svm.coupled_dual import Coupling
-from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.losses import Coupling, Hinge
 
 from ..common.data import load
 from ..common.fresh import in_fresh_process
+from ..common.memory import Stopwatch
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
+from ..common.records import RecordFile, digest
 from ..common.reports import Report, finish
-from ..common.table import duration, format_table, megabytes
+from ..common.table import Table, duration, megabytes
+from ..common.tasks import record_of
 from ._misvc_fit import (
     BAG_SIZE,
     GAMMA_COST,
@@ -47,7 +49,7 @@ SPEED_GOAL = 0.2
 
 @dataclass(frozen=True)
 class ScaleTask:
-    """One measurement in a process of its own, or one timing of lazy rows against all rows."""
+    """One measurement in a process of its own, or lazy constraints against all of them."""
 
     report: str
     dataset: str
@@ -61,22 +63,14 @@ class ScaleTask:
         return f"{self.report}/{self.dataset}/{self.method}/{self.size}/{self.seed}@{settings}"
 
 
-def recorded(task: ScaleTask) -> dict[str, Any]:
-    """The record of a task; an exception becomes a part of it."""
-    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
-    begin = time.perf_counter()
-    try:
-        record["result"] = lazy_against_all(task) if task.method == "rows" else in_process(task)
-    except Exception as error:
-        record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - begin, 3)
-    return record
+def run_task(task: ScaleTask) -> dict[str, Any]:
+    return record_of(task, lazy_against_all if task.method == "rows" else in_process)
 
 
 def in_process(task: ScaleTask) -> dict[str, Any]:
     """What ``_misvc_fit`` measures in a fresh process."""
-    told = {"kind": task.method, "size": task.size, "seed": task.seed}
-    return in_fresh_process("benchmarks.scales._misvc_fit", told)
+    stated = {"kind": task.method, "size": task.size, "seed": task.seed}
+    return in_fresh_process("benchmarks.scales._misvc_fit", stated)
 
 
 def run_instances(args: argparse.Namespace) -> int:
@@ -91,35 +85,35 @@ def run_instances(args: argparse.Namespace) -> int:
     for task in tasks:
         result = records.get(task.key, {}).get("result")
         known = shortest.get(task.size)
-        if result is not None and (known is None or result["seconds"] < known["seconds"]):
+        if result is not None and (known is None or result["cpu_seconds"] < known["cpu_seconds"]):
             shortest[task.size] = result
-    header = ["instances", "bags", "CPU time", "an instance", "steps", "peak", "of it data"]
+    header = ["instances", "bags", "CPU time", "per instance", "steps", "peak", "of it data"]
     rows = [
         [
             f"{size:,}",
             f"{size // BAG_SIZE:,}",
-            duration(result["seconds"]),
-            f"{1e6 * result['seconds'] / size:.0f} us",
+            duration(result["cpu_seconds"]),
+            f"{1e6 * result['cpu_seconds'] / size:.0f} us",
             str(result["n_iter"]),
             megabytes(result["peak_mb"]),
             megabytes(result["data_mb"]),
         ]
         for size, result in shortest.items()
     ]
-    print(format_table(header, rows))
+    show(Table(header, rows))
     if len(shortest) > 1:
-        logs = np.log10([[size, result["seconds"]] for size, result in shortest.items()])
+        logs = np.log10([[size, result["cpu_seconds"]] for size, result in shortest.items()])
         slope = float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0])
         verdict = "" if slope <= SLOPE_GOAL else ", MISSED"
-        print(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
+        say(f"\nslope of log time over log instances: {slope:.2f} (goal {SLOPE_GOAL}{verdict})")
     if BOUNDED in shortest:
         peak = shortest[BOUNDED]["peak_mb"]
         verdict = "" if peak < MEMORY_GOAL_MB else ", MISSED"
-        print(
+        say(
             f"peak memory of the process at {BOUNDED:,} instances: {peak:.0f} MB "
             f"(goal {MEMORY_GOAL_MB:.0f}{verdict})"
         )
-    print(
+    say(
         f"MISVC(n_components={N_COMPONENTS}), Gaussian kernel, l1 loss, coupling 0.1, C * n = "
         f"{GAMMA_COST:g}; bags of {BAG_SIZE} with {N_FEATURES} features;\npeak: the whole process, "
         f"libraries and data too; shortest of {rounds}, each fit in a process of its own."
@@ -135,20 +129,25 @@ def run_gram(args: argparse.Namespace) -> int:
     result = records.get(task.key, {}).get("result")
     if result is not None:
         n = n_bags * LARGE_GRAM[1]
-        print(
-            f"bag_kernel of {n_bags:,} bags x {LARGE_GRAM[1]} instances: "
-            f"{duration(result['seconds'])} CPU, peak {result['peak_mb']:.0f} MB of the process\n"
-            f"({result['data_mb']:.0f} MB data; the matrix of all pairs of instances would take "
-            f"{8 * n * n / 2**30:,.0f} GiB)"
-        )
+        columns = ["bags", "instances per bag", "CPU time", "peak of the process", "data"]
+        row = [
+            f"{n_bags:,}",
+            str(LARGE_GRAM[1]),
+            duration(result["cpu_seconds"]),
+            megabytes(result["peak_mb"]),
+            megabytes(result["data_mb"]),
+            f"{8 * n * n / 2**30:,.0f} GiB",
+        ]
+        show(Table([*columns, "all pairs of instances"], [row], "r" * len(row), title="bag_kernel"))
+        say("peak: libraries and data too; all pairs of instances: what their matrix would take.")
     return finish(records, complete, file, 1)
 
 
-# -- lazy rows -----------------------------------------------------------------------------------
+# -- lazy constraints ----------------------------------------------------------------------------
 
 
 def lazy_against_all(task: ScaleTask) -> dict[str, Any]:
-    """CPU time of a fit with rows as they are violated, and of the same with every row there."""
+    """Times of a fit with constraints as they are violated, and with all of them."""
     data = load(task.dataset)
     X = StandardScaler().fit_transform(data.bags.instances)
     bags, y = data.bags, data.y
@@ -161,16 +160,16 @@ def lazy_against_all(task: ScaleTask) -> dict[str, Any]:
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), TOTAL_COST / len(y)))
     coupling = Coupling("l1", COUPLING * loss.weights)
     found: dict[str, Any] = {"n_bags": len(y), "n_instances": len(X)}
-    for rows in ("lazy", "all"):
-        begin = time.process_time()
+    for cuts in ("lazy", "all"):
+        watch = Stopwatch()
         gram = KernelGram(X, kernel, 2**28)
-        objects = SetObjects(gram, bags.offsets, scales, np.ones(len(X)))
-        result = solve_coupled(objects, loss, coupling, tol=1e-6, max_iter=100, rows=rows)
-        found[rows] = {
-            "seconds": time.process_time() - begin,
+        bag_gram = SetKernelGram(gram, bags.offsets, scales, np.ones(len(X)))
+        result = solve_coupled(bag_gram, loss, coupling, None, SolverOptions(1e-6, 100), cuts)
+        found[cuts] = {
+            **watch.seconds(),
             "objective": result.objective,
-            "gap": result.gap,
-            "n_rows": result.n_rows,
+            "gap": result.dual_gap,
+            "n_cuts": result.n_cuts,
             "n_iter": result.n_iter,
             "n_solves": result.n_solves,
         }
@@ -186,27 +185,35 @@ def run_rows(args: argparse.Namespace) -> int:
     found = [records[task.key]["result"] for task in tasks if "result" in records.get(task.key, {})]
     if found:
         best = {
-            rows: min((result[rows] for result in found), key=lambda item: item["seconds"])
-            for rows in ("lazy", "all")
+            cuts: min((result[cuts] for result in found), key=lambda item: item["cpu_seconds"])
+            for cuts in ("lazy", "all")
         }
         table = [
             [
-                "as violated" if rows == "lazy" else "all",
-                str(best[rows]["n_rows"]),
-                duration(best[rows]["seconds"]),
-                str(best[rows]["n_iter"]),
-                str(best[rows]["n_solves"]),
-                f"{best[rows]['objective']:.6f}",
-                f"{best[rows]['gap'] / best[rows]['objective']:.0e}",
+                "as violated" if cuts == "lazy" else "all",
+                str(best[cuts]["n_cuts"]),
+                duration(best[cuts]["cpu_seconds"]),
+                str(best[cuts]["n_iter"]),
+                str(best[cuts]["n_solves"]),
+                f"{best[cuts]['objective']:.6f}",
+                f"{best[cuts]['gap'] / best[cuts]['objective']:.0e}",
             ]
-            for rows in ("lazy", "all")
+            for cuts in ("lazy", "all")
         ]
-        header = ["rows", "most rows", "CPU time", "steps", "programs", "objective", "gap"]
-        print(format_table(header, table))
-        ratio = best["lazy"]["seconds"] / best["all"]["seconds"]
+        header = [
+            "constraints",
+            "maximum number",
+            "CPU time",
+            "steps",
+            "programs",
+            "objective",
+            "gap",
+        ]
+        show(Table(header, table))
+        ratio = best["lazy"]["cpu_seconds"] / best["all"]["cpu_seconds"]
         verdict = "" if ratio < SPEED_GOAL else ", MISSED"
         same = abs(best["lazy"]["objective"] / best["all"]["objective"] - 1)
-        print(
+        say(
             f"\nratio {ratio:.3f} (goal {SPEED_GOAL}{verdict}); objectives differ by {same:.0e}. "
             f"{found[0]['n_bags']} bags, {found[0]['n_instances']} instances,\nstandardised, "
             f"Gaussian kernel of width 1/d, C * n = {TOTAL_COST:g}, coupling {COUPLING}, l1 loss; "
@@ -219,12 +226,12 @@ def _run(
     args: argparse.Namespace, name: str, tasks: list[ScaleTask]
 ) -> tuple[dict[str, dict[str, Any]], bool, RecordFile]:
     with RecordFile(args.out / f"{name}.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=1, label=name, function=recorded)
+        records, complete = run(tasks, file, jobs=1, label=name, function=run_task)
     return records, complete, file
 
 
 REPORTS = (
     Report("misvc-instances", "MISVC(n_components=300): 10^4 to 10^6 instances", run_instances),
     Report("misvc-bag-kernel", "bag kernel of 2,000 bags x 200 instances", run_gram),
-    Report("misvc-rows", "MISVC on Elephant: rows as violated against all", run_rows),
+    Report("misvc-rows", "MISVC on Elephant: constraints as violated against all", run_rows),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,11 +16,13 @@ from milearn._solvers.svm.guo_relaxation import RelaxationProblem, solve_relaxat
 from milearn.model_selection import BagShuffleSplit
 
 from ..common.data import load
-from ..common.output import short_path
+from ..common.memory import Stopwatch
+from ..common.page import say, show
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
-from ..common.reports import Report
-from ..common.table import duration, format_table
+from ..common.records import RecordFile, digest, source_digest
+from ..common.reports import Report, finish
+from ..common.table import Table, duration
+from ..common.tasks import record_of
 
 __all__ = ["REPORTS"]
 
@@ -34,7 +35,7 @@ PUBLISHED_BOUND = 4.5
 
 @dataclass(frozen=True)
 class ScaleTask:
-    """A share of the bags of a data set; ``method`` is what is measured beside the floor."""
+    """A share of the bags of a data set; ``method`` is what is measured beside one SVC."""
 
     dataset: str
     share: float
@@ -43,12 +44,16 @@ class ScaleTask:
 
     @property
     def key(self) -> str:
-        source = environment()["milearn_source"]
-        return f"sdpmil-instances/{self.dataset}/{self.share}@{digest([asdict(self), source])}"
+        settings = digest([asdict(self), source_digest()])
+        return f"sdpmil-instances/{self.dataset}/{self.share}@{settings}"
+
+
+def run_task(task: ScaleTask) -> dict[str, Any]:
+    return record_of(task, measure)
 
 
 def measure(task: ScaleTask) -> dict[str, Any]:
-    """Shortest CPU time of the relaxation and of one SVC, in turn."""
+    """Shortest times of the relaxation and of one SVC, in turn."""
     data = load(task.dataset)
     split = BagShuffleSplit(1, train_size=task.share, random_state=0)
     train, _ = next(iter(split.split(data.bags, data.y)))
@@ -56,9 +61,9 @@ def measure(task: ScaleTask) -> dict[str, Any]:
     scale = normalize if data.text else StandardScaler().fit_transform
     instances, C = scale(bags.instances), SETS[task.dataset]
     inherited, signs = y[bags.bag_index], np.where(y == 1, 1.0, -1.0)
-    ours, floor = [], []
+    ours, svc = [], []
     for _ in range(task.rounds):
-        begin = time.process_time()
+        watch = Stopwatch()
         problem = RelaxationProblem(
             kernel_features(LinearGram(instances)),
             bags.offsets,
@@ -68,22 +73,16 @@ def measure(task: ScaleTask) -> dict[str, Any]:
             exactly_one=True,
         )
         found = solve_relaxation(problem, tol=1e-10)
-        middle = time.process_time()
+        ours.append(watch.seconds())
+        watch = Stopwatch()
         SVC(kernel="linear", C=C).fit(instances, inherited)
-        ours.append(middle - begin)
-        floor.append(time.process_time() - middle)
+        svc.append(watch.seconds("svc_"))
     return {
-        "key": task.key,
-        **asdict(task),
-        "versions": environment(),
-        "result": {
-            "n_instances": bags.n_instances,
-            "columns": problem.features.shape[1],
-            "seconds": min(ours),
-            "svc_seconds": min(floor),
-            "n_iter": found.n_iter,
-            "error": found.error,
-        },
+        "n_instances": bags.n_instances,
+        "columns": problem.features.shape[1],
+        **{name: min(each[name] for each in times) for times in (ours, svc) for name in times[0]},
+        "n_iter": found.n_iter,
+        "error": found.error,
     }
 
 
@@ -93,32 +92,31 @@ def run_scale(args: argparse.Namespace) -> int:
     names = ["elephant"] if args.fast else list(SETS)
     tasks = [ScaleTask(name, share, rounds) for name in names for share in SHARES[name]]
     with RecordFile(args.out / "sdpmil-instances.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=1, label="sdpmil-instances", function=measure)
+        records, complete = run(tasks, file, jobs=1, label="sdpmil-instances", function=run_task)
     rows = []
     for name in names:
         found = [
             records[task.key]["result"]
             for task in tasks
-            if task.dataset == name and task.key in records
+            if task.dataset == name and "result" in records.get(task.key, {})
         ]
         rows += [_row(name, result) for result in found]
         if len(found) > 1:
             rows.append([name, "slope", "", f"{slope(found):.2f}", "", "", "", ""])
-    header = ["data", "instances", "columns", "relaxation", "one SVC", "ratio", "steps", "error"]
-    print(format_table(header, rows))
-    print(
+    times = ["relaxation, CPU time", "one SVC, CPU time"]
+    show(Table(["data", "instances", "columns", *times, "ratio", "steps", "error"], rows))
+    say(
         f"\nCPU time, shortest of {rounds}, linear kernel, factor of the kernel included;\nslope: "
         f"of log time over log instances by least squares (the paper's bound: {PUBLISHED_BOUND}); "
         "error: largest of residuals and relative gap."
     )
-    print(f"records: {short_path(file.path)} ({len(records)} of {len(tasks)})")
-    return 0 if complete else 130
+    return finish(records, complete, file, len(tasks))
 
 
 def slope(results: list[dict[str, Any]]) -> float:
     """Exponent of the growth with the number of instances."""
     sizes = np.log([result["n_instances"] for result in results])
-    return float(np.polyfit(sizes, np.log([result["seconds"] for result in results]), 1)[0])
+    return float(np.polyfit(sizes, np.log([result["cpu_seconds"] for result in results]), 1)[0])
 
 
 def _row(name: str, result: dict[str, Any]) -> list[str]:
@@ -126,9 +124,9 @@ def _row(name: str, result: dict[str, Any]) -> list[str]:
         name,
         str(result["n_instances"]),
         str(result["columns"]),
-        duration(result["seconds"]),
-        duration(result["svc_seconds"]),
-        f"{result['seconds'] / result['svc_seconds']:.1f}",
+        duration(result["cpu_seconds"]),
+        duration(result["svc_cpu_seconds"]),
+        f"{result['cpu_seconds'] / result['svc_cpu_seconds']:.1f}",
         str(result["n_iter"]),
         f"{result['error']:.0e}",
     ]

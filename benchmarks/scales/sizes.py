@@ -7,7 +7,6 @@ ones, so that a slow one does not keep the others waiting.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -16,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ..common.fresh import TooLong, in_fresh_process
+from ..common.fresh import in_fresh_process
 from ..common.output import short_path
+from ..common.page import say, show
 from ..common.plots import plot_sizes
 from ..common.protocol import run
-from ..common.records import RecordFile, digest, environment
-from ..common.reports import Report
-from ..common.table import duration, format_table, megabytes
+from ..common.records import RecordFile, digest, source_digest
+from ..common.reports import Report, finish
+from ..common.table import Table, duration, megabytes
+from ..common.tasks import record_of
 from ._size_fit import ESTIMATORS
 
 __all__ = ["AXES", "REPORTS", "Axis", "SizeTask", "slope"]
@@ -114,24 +115,21 @@ class SizeTask:
     @property
     def key(self) -> str:
         name = "-".join(str(value) for _, value in self.sizes)
-        source = environment()["milearn_source"]
-        return f"{self.dataset}/{self.method}/{name}@{digest([asdict(self), source])}"
+        return f"{self.dataset}/{self.method}/{name}@{digest([asdict(self), source_digest()])}"
+
+
+def run_task(task: SizeTask) -> dict[str, Any]:
+    return record_of(task, measure)
 
 
 def measure(task: SizeTask) -> dict[str, Any]:
-    """The record of a task; a failure is a part of it."""
-    record = {"schema": 1, "key": task.key, **asdict(task), "versions": environment()}
-    begin = time.perf_counter()
+    """What ``_size_fit`` measures in a fresh process."""
+    stated = {"method": task.method, **dict(task.sizes)}
     try:
-        told = {"method": task.method, **dict(task.sizes)}
-        record["result"] = in_fresh_process("benchmarks.scales._size_fit", told, timeout=_TIMEOUT)
-    except TooLong:
+        return in_fresh_process("benchmarks.scales._size_fit", stated, timeout=_TIMEOUT)
+    except TimeoutError:
         # Not an error, which would be tried again: it says how the method grows.
-        record["result"] = {"timeout": _TIMEOUT}
-    except Exception as error:
-        record["error"] = f"{type(error).__name__}: {error}"
-    record["seconds"] = round(time.perf_counter() - begin, 3)
-    return record
+        return {"timeout": _TIMEOUT}
 
 
 def run_axis(args: argparse.Namespace, *, axis: Axis) -> int:
@@ -145,23 +143,20 @@ def run_axis(args: argparse.Namespace, *, axis: Axis) -> int:
         for number, size in enumerate(sizes):
             tasks = [_task(axis, name, size) for name in left]
             label = f"{axis.name} {number + 1}/{len(sizes)}"
-            records, complete = run(tasks, file, jobs=1, label=label, function=measure)
+            records, complete = run(tasks, file, jobs=1, label=label, function=run_task)
             for task in tasks:
                 if task.key in records:
                     found[task.method][size] = records[task.key]
             if not complete:
                 break
             left = [name for name in left if _seconds(found[name][size]) <= _LONG_SECONDS]
-    print(_table(axis, found, sizes))
+    show(_table(axis, found, sizes))
     plot = _plot(axis, found, args.out / f"{axis.name}.png")
-    print(_legend(axis))
+    say(_legend(axis))
     if plot is not None:
         print(f"plot:    {short_path(plot)}")
-    print(f"records: {short_path(file.path)} ({sum(map(len, found.values()))})")
-    if not complete:
-        return 130
-    failed = any("error" in record for records in found.values() for record in records.values())
-    return 1 if failed else 0
+    every = {record["key"]: record for records in found.values() for record in records.values()}
+    return finish(every, complete, file, len(every))
 
 
 def _task(axis: Axis, method: str, size: int) -> SizeTask:
@@ -170,7 +165,7 @@ def _task(axis: Axis, method: str, size: int) -> SizeTask:
 
 def _seconds(record: dict[str, Any]) -> float:
     """CPU time of a fit; of one that failed or was ended, more than any."""
-    return record.get("result", {}).get("seconds", np.inf)
+    return record.get("result", {}).get("cpu_seconds", np.inf)
 
 
 def slope(sizes: list[int], values: list[float]) -> float:
@@ -181,26 +176,29 @@ def slope(sizes: list[int], values: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
-def _table(axis: Axis, found: dict[str, dict[int, dict[str, Any]]], sizes: tuple[int, ...]) -> str:
-    """Two lines a method: times with their slope, memory with its own."""
+def _table(
+    axis: Axis, found: dict[str, dict[int, dict[str, Any]]], sizes: tuple[int, ...]
+) -> Table:
+    """Two lines per method: times with their slope, memory with its own."""
     rows = []
     for method, records in found.items():
         title = ESTIMATORS[method][0]
         good = {size: each["result"] for size, each in records.items() if _seconds(each) < np.inf}
         remarks = [each["error"] for each in records.values() if "error" in each]
         remarks += sorted({name for result in good.values() for name in result["warnings"]})
-        for what, unit in (("seconds", duration), ("peak_mb", megabytes)):
+        for what, unit in (("cpu_seconds", duration), ("peak_mb", megabytes)):
             cells = [
                 unit(good[size][what]) if size in good else _word(records.get(size), what)
                 for size in sizes
             ]
             exponent = slope(list(good), [result[what] for result in good.values()])
             slope_cell = "" if np.isnan(exponent) else f"{exponent:.2f}"
-            name = title if what == "seconds" else ""
-            told = ", ".join(remarks)[:60] if what == "seconds" else ""
-            rows.append([name, "time" if what == "seconds" else "memory", *cells, slope_cell, told])
+            name = title if what == "cpu_seconds" else ""
+            remark = ", ".join(remarks)[:60] if what == "cpu_seconds" else ""
+            kind = "CPU time" if what == "cpu_seconds" else "memory"
+            rows.append([name, kind, *cells, slope_cell, remark])
     header = [axis.name, "", *(f"{size * axis.per:,}" for size in sizes), "slope", ""]
-    return format_table(header, rows, align="ll" + "r" * len(sizes) + "rl")
+    return Table(header, rows, "ll" + "r" * len(sizes) + "rl")
 
 
 def _word(record: dict[str, Any] | None, what: str) -> str:
@@ -209,7 +207,7 @@ def _word(record: dict[str, Any] | None, what: str) -> str:
         return "-"
     if "error" in record:
         return "failed"
-    return f"> {record['result']['timeout']:g} s" if what == "seconds" else "-"
+    return f"> {record['result']['timeout']:g} s" if what == "cpu_seconds" else "-"
 
 
 def _plot(axis: Axis, found: dict[str, dict[int, dict[str, Any]]], path: Path) -> Path | None:
@@ -227,12 +225,12 @@ def _plot(axis: Axis, found: dict[str, dict[int, dict[str, Any]]], path: Path) -
 def _legend(axis: Axis) -> str:
     words = {
         "n_bags": "bags",
-        "bag_size": "instances a bag",
+        "bag_size": "instances per bag",
         "n_features": "features",
     }
     fixed = ", ".join(f"{value} {words[name]}" for name, value in axis.fixed.items())
     return (
-        f"\nGenerated data, {fixed}; each fit in a process of its own.\ntime: CPU time, shortest "
+        f"\nGenerated data, {fixed}; each fit in a process of its own.\nCPU time: shortest "
         "of several where one is short; memory: peak above the process with the data;\nslope: of "
         "log over log, last three sizes; -: left out because the size before took more than "
         f"{_LONG_SECONDS:g} s."

@@ -1,4 +1,4 @@
-"""``.. printed:: name``: tables of ``docs/results/name.txt``, as a command wrote them.
+"""``.. printed:: name``: tables of ``docs/results/name.tables.json``, which a command wrote.
 
 A table that is drawn from what was printed cannot differ from it.
 """
@@ -16,7 +16,8 @@ from docutils.statemachine import StringList
 DOCS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(DOCS.parent))
 
-from benchmarks.common.table import Table, read_tables  # noqa: E402 (the path comes first)
+from benchmarks.common.page import SUFFIX, read_page  # noqa: E402 (the path comes first)
+from benchmarks.common.table import Table  # noqa: E402
 
 
 class Printed(Directive):
@@ -26,29 +27,29 @@ class Printed(Directive):
     option_spec: ClassVar[dict[str, Any]] = {"tables": directives.positive_int_list}
 
     def run(self) -> list[nodes.Node]:
-        path = DOCS / "results" / f"{self.arguments[0]}.txt"
+        path = DOCS / "results" / f"{self.arguments[0]}{SUFFIX}"
         if not path.is_file():
-            raise self.error(f"docs/results/{path.name} is missing: what the command printed.")
+            raise self.error(f"docs/results/{path.name} is missing: a command writes it.")
         # A change of the file alone has to make the page again.
         self.state.document.settings.record_dependencies.add(str(path))
-        blocks = list(read_tables(path.read_text(encoding="utf-8")))
-        tables = [number for number, block in enumerate(blocks) if isinstance(block, Table)]
+        try:
+            tables = read_page(path).tables
+        except ValueError as error:
+            raise self.error(f"docs/results/{error}") from error
         wanted = self.options.get("tables", list(range(1, len(tables) + 1)))
         if not tables or max(wanted) > len(tables):
             raise self.error(f"docs/results/{path.name} holds {len(tables)} tables.")
         found: list[nodes.Node] = []
-        for place in (tables[number - 1] for number in wanted):
-            before = blocks[place - 1] if place else None
-            if isinstance(before, str):
-                # The line above a table says which data it is about.
-                last = before.rstrip().splitlines()[-1]
-                found.append(nodes.paragraph("", "", nodes.emphasis("", last)))
-            found += self._drawn(blocks[place])
+        for table in (tables[number - 1] for number in wanted):
+            if table.title:
+                title = " ".join(table.title.split())
+                found.append(nodes.paragraph("", "", nodes.emphasis("", title)))
+            found += self._drawn(table)
         return found
 
     def _drawn(self, table: Table) -> list[nodes.Node]:
         lines = [".. list-table::", "   :header-rows: 1", ""]
-        for row in [table.header, *table.rows]:
+        for row in [table.columns, *table.rows]:
             for number, cell in enumerate(row):
                 # Literal text: a cell is no markup.
                 text = "" if not cell else cell.replace("\\", "\\\\").replace("*", r"\*")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._bags import Bags
 from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
+from ..utils._multi_start import warn_of_stops
 from ..utils._sklearn import Interval, StrOptions, fit_context
 
 __all__ = ["BAMIC"]
@@ -28,7 +28,7 @@ class BAMIC(BagClusterer):
         \min_{m_1, \dots, m_k} \; \sum_{i=1}^n \min_p D(B_i, B_{m_p}),
 
     where the medoids :math:`B_{m_p}` are bags of the data. Bags go to their nearest medoid, the
-    most central bag of each cluster becomes its medoid, and so on until the medoids stay: the
+    most central bag of each cluster becomes its medoid, and so on until convergence: the
     objective never rises, and the result is a local minimum.
 
     Parameters
@@ -39,17 +39,18 @@ class BAMIC(BagClusterer):
         Minimal, maximal or average Hausdorff distance, see
         :func:`milearn.metrics.bag_distances`.
     init : {"random", "k-means++"} or array-like of shape (n_clusters,), default="random"
-        First medoids: bags drawn with equal chances, drawn far from each other, or given positions
-        of bags.
+        First medoids: bags drawn with equal probabilities, drawn far from each other, or given
+        positions of bags.
     n_init : int, default=10
         Number of starts, of which the one with the lowest objective is kept. Given medoids are
         the first start, the others are random.
     max_iter : int, default=300
-        Most assignments a start.
+        Maximum number of assignments per start.
     random_state : int, RandomState instance or None, default=None
-        For the starts.
+        Draws the starts.
     n_jobs : int, default=None
-        Workers for the distances.
+        Number of parallel jobs for the distances. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means all processors.
 
     Attributes
     ----------
@@ -64,6 +65,7 @@ class BAMIC(BagClusterer):
     objective_history_ : ndarray
         The value after each assignment of the best start; it never rises.
     n_iter_ : int
+        Assignments of the best start.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -71,12 +73,16 @@ class BAMIC(BagClusterer):
     Warns
     -----
     ConvergenceWarning
-        When the medoids have not settled after ``max_iter`` assignments.
+        When the medoids still change after ``max_iter`` assignments.
 
     Raises
     ------
     ValueError
-        For more clusters than bags.
+        For more clusters than bags, and for ``init`` of the wrong shape or type, with positions
+        outside of the data or the same one twice.
+    MemoryError
+        When the matrix of distances does not fit into the memory that is available, see
+        :func:`milearn.metrics.bag_distances`.
 
     See Also
     --------
@@ -101,6 +107,9 @@ class BAMIC(BagClusterer):
     >>> BAMIC(random_state=0).fit(bags).labels_
     array([0, 0, 1, 1])
     """
+
+    medoid_bags_: Bags
+    _metric: str
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
@@ -145,7 +154,7 @@ class BAMIC(BagClusterer):
         -------
         self
         """
-        bags = self._validated(X)
+        bags, noted = self._validate_clusters(X)
         given = None if isinstance(self.init, str) else self._given_medoids(len(bags))
         distances = bag_distances(bags, metric=self.metric, n_jobs=self.n_jobs)
         rng = check_random_state(self.random_state)
@@ -157,26 +166,35 @@ class BAMIC(BagClusterer):
                 else rng.choice(len(bags), self.n_clusters, replace=False)
             )
         result = k_medoids(distances, np.array(starts), max_iter=self.max_iter)
-        self.medoids_ = result.medoids
-        self.medoid_bags_ = bags[result.medoids]
-        self.objective_ = result.objective
-        self.objective_history_ = np.array(result.history)
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.labels_ = result.labels
-        if not result.converged:
-            warnings.warn(
-                f"BAMIC stopped at max_iter={self.max_iter} before the medoids settled: raise "
-                "max_iter.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self._replace_fitted(
+            {
+                **noted,
+                "medoids_": result.medoids,
+                "medoid_bags_": bags[result.medoids],
+                "objective_": result.objective,
+                "objective_history_": np.array(result.history),
+                "n_iter_": result.n_iter,
+                "converged_": result.converged,
+                "labels_": result.labels,
+                "_metric": self.metric,
+            }
+        )
+        warn_of_stops("BAMIC", [result], self.max_iter, "raise max_iter")
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """Cluster of the nearest medoid of each bag, shape (n_bags,)."""
+        """Cluster of the nearest medoid of each bag.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
         bags = self._checked(X)
-        distances = bag_distances(bags, self.medoid_bags_, metric=self.metric, n_jobs=self.n_jobs)
+        distances = bag_distances(bags, self.medoid_bags_, metric=self._metric, n_jobs=self.n_jobs)
         return distances.argmin(axis=1)
 
     def _given_medoids(self, n_bags: int) -> np.ndarray:
@@ -184,7 +202,7 @@ class BAMIC(BagClusterer):
         if medoids.shape != (self.n_clusters,) or medoids.dtype.kind not in "iu":
             raise ValueError(
                 f"init has shape {medoids.shape} and type {medoids.dtype}: give "
-                f"{self.n_clusters} integers, the position of one bag a cluster."
+                f"{self.n_clusters} integers, the position of one bag per cluster."
             )
         if (medoids < 0).any() or (medoids >= n_bags).any():
             raise ValueError(f"init holds positions outside of 0 to {n_bags - 1}: {medoids}.")

@@ -2,39 +2,44 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
-from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
 from .._bags.coerce import canonical_matrix
-from .._solvers.cluster.max_margin import ClusterResult, InstanceStream, max_margin_clusters
+from .._bags.segments import pooling_matrix
+from .._solvers.cluster.initial_weights import k_means_weights
+from .._solvers.cluster.max_margin import (
+    ClusterProblem,
+    ClusterSolution,
+    margin_weights,
+    max_margin_clusters,
+)
+from .._solvers.common.instance_stream import InstanceStream
+from .._solvers.common.options import SolverOptions
 from .._solvers.common.qp import check_qp_solver
 from ..base import BagClusterer
+from ..utils._multi_start import MultiStart, warn_of_stops
 from ..utils._sklearn import (
     CallbackSupport,
-    FitTask,
     Interval,
     StrOptions,
     fit_context,
     with_callbacks,
 )
+from ..utils._warn import warn_user
 
 __all__ = ["M3IC"]
 
-# Objectives that differ by this share of them are equal but for rounding.
-_SAME = 1e-9
-
 
 class M3IC(CallbackSupport, BagClusterer):
-    r"""Maximum margin clustering of bags with one witness a bag.
+    r"""Maximum margin clustering of bags with one witness per bag.
 
     Each cluster has a weight vector :math:`w_p`. With
 
@@ -55,7 +60,7 @@ class M3IC(CallbackSupport, BagClusterer):
     One instance of each bag, its witness, has to stand out for one cluster by a margin; it is that
     cluster's bag. The problem is not convex. The concave-convex procedure keeps the witness and
     the cluster of each bag, solves the convex problem that is left by cutting planes, and chooses
-    both anew, until the objective rests. It never rises; the result is a local minimum that
+    both anew, until convergence. The objective never rises; the result is a local minimum that
     depends on ``init``, and the best of ``n_init`` is kept.
 
     Parameters
@@ -65,8 +70,8 @@ class M3IC(CallbackSupport, BagClusterer):
     C : float, default=1.0
         Cost of the mean slack against the norm of the weights. Above zero.
     balance : float or None, default=1.0
-        Most by which the clusters may differ in their score of the sum of all bag means; it
-        prevents that one cluster takes all. None leaves the constraint out. It acts on mean
+        Largest difference between the clusters' scores of the sum of all bag means; it prevents
+        that one cluster takes all. None leaves the constraint out. It acts on mean
         instances: clusters of equal size are not guaranteed.
     init : {"k-means", "random"} or array-like of shape (n_clusters, n_features), default="k-means"
         First weights, from which the first witnesses and clusters follow: the centres of k-means
@@ -77,15 +82,17 @@ class M3IC(CallbackSupport, BagClusterer):
     tol : float, default=0.01
         Relative decrease of the objective at which to stop.
     cutting_plane_tol : float, default=0.01
-        Precision of the mean slack in a convex step.
+        Precision of the mean slack in a convex step; the slack of a bag is in units of the margin,
+        which is 1.
     max_iter : int, default=100
-        Most convex steps a start.
+        Maximum number of convex steps per start.
     qp_solver : str, default=None
         Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
-        For the starts.
+        Draws the starts.
     n_jobs : int, default=None
-        Workers for the starts.
+        Number of starts that run in parallel. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means all processors.
     verbose : bool or int, default=False
         Whether to print the objective after each step.
 
@@ -101,7 +108,7 @@ class M3IC(CallbackSupport, BagClusterer):
         Value of the problem above at ``coef_``.
     objective_history_ : ndarray of shape (n_iter_,)
         The value after each step of the best start; it never rises.
-    gap_ : float
+    dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
         Convex steps of the best start.
@@ -114,15 +121,16 @@ class M3IC(CallbackSupport, BagClusterer):
     Warns
     -----
     ConvergenceWarning
-        When the best start has not settled after ``max_iter`` steps, or one of its convex steps
-        missed its precision.
+        When the best start has not converged after ``max_iter`` steps or was stopped by a callback,
+        or one of its convex steps missed its precision.
 
     Raises
     ------
     ValueError
-        For more clusters than bags, and for ``init`` of the wrong shape.
+        For more clusters than bags, for ``init`` of the wrong shape, and for a ``qp_solver`` that
+        is not installed.
     milearn.exceptions.SolverError
-        When a dual problem is not solved.
+        When a quadratic program is not solved.
 
     See Also
     --------
@@ -175,6 +183,8 @@ class M3IC(CallbackSupport, BagClusterer):
         "verbose": ["verbose"],
     }
 
+    coef_: np.ndarray
+
     def __init__(
         self,
         n_clusters: int = 2,
@@ -220,26 +230,29 @@ class M3IC(CallbackSupport, BagClusterer):
         self
         """
         check_qp_solver(self.qp_solver)
-        bags = self._validated(X)
+        bags, noted = self._validate_clusters(X)
         starts = self._starts(bags, check_random_state(self.random_state))
-        stream = InstanceStream(bags.instances, bags.offsets)
-        mean_sum = None if self.balance is None else stream.sum_of_means()
-        progress = self._start_task(len(starts), X=bags)
-        results = self._run(stream, starts, mean_sum, progress)
-        # Starts may end in the same clusters by other names: the first of them, not rounding, wins.
-        lowest = min(result.objective for result in results)
-        best = next(each for each in results if each.objective <= lowest * (1 + _SAME))
-        self.coef_ = best.weights
-        self.witnesses_ = best.rows
-        self.objective_ = best.objective
-        self.objective_history_ = np.array(best.history)
-        self.gap_ = best.gap
-        self.n_iter_ = best.n_iter
-        self.n_cuts_ = best.n_cuts
-        self.converged_ = best.converged
-        self.labels_ = best.clusters
+        problem = ClusterProblem.of(bags.instances, bags.offsets, self.C, self.balance)
+        options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
+        solve = partial(_solve, problem, options, self.cutting_plane_tol)
+        runs = MultiStart(self, self.max_iter)
+        (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
+        self._replace_fitted(
+            {
+                **noted,
+                "coef_": best.weights,
+                "witnesses_": best.witnesses,
+                "objective_": best.objective,
+                "objective_history_": np.array(best.history),
+                "dual_gap_": best.dual_gap,
+                "n_iter_": best.n_iter,
+                "n_cuts_": best.n_cuts,
+                "converged_": best.converged,
+                "labels_": best.labels,
+            }
+        )
         self._warn(best)
-        progress.end()
+        task.end()
         return self
 
     def _starts(self, bags: Bags, rng: np.random.RandomState) -> list[np.ndarray]:
@@ -249,76 +262,23 @@ class M3IC(CallbackSupport, BagClusterer):
             given = check_array(self.init, dtype=np.float64, input_name="init")
             if given.shape != shape:
                 raise ValueError(
-                    f"init has shape {given.shape}: give one row a cluster and one column a "
+                    f"init has shape {given.shape}: give one row per cluster and one column per "
                     f"feature, {shape}."
                 )
             starts.append(given)
         elif self.init == "k-means":
-            means = _bag_means(bags)
-            for _ in range(self.n_init):
-                found = KMeans(self.n_clusters, n_init=1, random_state=rng.randint(2**31 - 1))
-                with warnings.catch_warnings():
-                    # Bags with equal means leave clusters empty; as a start that will do.
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    centres = found.fit(means).cluster_centers_.astype(np.float64)
-                starts.append(centres - centres.mean(axis=0))
+            means = pooling_matrix(bags.offsets, dtype=bags.dtype) @ bags.instances
+            starts = k_means_weights(canonical_matrix(means), self.n_clusters, self.n_init, rng)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
-    def _run(
-        self,
-        stream: InstanceStream,
-        starts: list[np.ndarray],
-        mean_sum: np.ndarray | None,
-        progress: FitTask,
-    ) -> list[ClusterResult]:
-        settings: dict[str, Any] = {
-            "balance": self.balance,
-            "tol": self.tol,
-            "cutting_plane_tol": self.cutting_plane_tol,
-            "max_iter": self.max_iter,
-            "mean_sum": mean_sum,
-            "qp_solver": self.qp_solver,
-        }
-        if len(starts) > 1 and self.n_jobs not in (None, 1):
-            return Parallel(n_jobs=self.n_jobs)(
-                delayed(max_margin_clusters)(stream, start, self.C, **settings) for start in starts
-            )
-        results = []
-        for number, start in enumerate(starts):
-            part = progress.part("run", max_steps=self.max_iter)
-            report = self._reporter(part, number, len(starts))
-            results.append(
-                max_margin_clusters(stream, start, self.C, on_iteration=report, **settings)
-            )
-            part.end()
-        return results
-
-    def _reporter(self, part: FitTask, number: int, n_runs: int) -> Any:
-        def report(iteration: int, objective: float) -> bool:
-            if self.verbose:
-                print(
-                    f"[M3IC] start {number + 1}/{n_runs}, iteration {iteration}: "
-                    f"objective {objective:.6g}"
-                )
-            return part.step()
-
-        return report
-
-    def _warn(self, best: ClusterResult) -> None:
-        if not best.converged:
-            warnings.warn(
-                f"M3IC stopped at max_iter={self.max_iter} before it settled: raise max_iter or "
-                "tol.",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        if not best.inner_converged:
-            warnings.warn(
-                f"A convex step of M3IC was solved to a duality gap of {best.gap:.1e} only "
+    def _warn(self, best: ClusterSolution) -> None:
+        warn_of_stops("M3IC", [best], self.max_iter)
+        if not best.steps_converged:
+            warn_user(
+                f"A convex step of M3IC was solved to a duality gap of {best.dual_gap:.1e} only "
                 f"(objective {best.objective:.3g}): scale the features, lower C, or raise "
                 "cutting_plane_tol.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _stream(self, X: Any) -> InstanceStream:
@@ -326,44 +286,81 @@ class M3IC(CallbackSupport, BagClusterer):
         return InstanceStream(bags.instances, bags.offsets)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Cluster of each bag: that of its witness, shape (n_bags,)."""
-        return self._stream(X).choose(self.coef_)[1]
+        """Cluster of each bag: that of its witness.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
+        return self._stream(X).highest(margin_weights(self.coef_))[1]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag for each cluster: the highest of its instances.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
 
         Returns
         -------
         ndarray of shape (n_bags, n_clusters)
             The largest entry of a row is the bag's margin; its column is the bag's cluster.
         """
-        return self._stream(X).decide(self.coef_)
+        return self._stream(X).bag_maxima(margin_weights(self.coef_))
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
         r"""Score :math:`\frac{k}{k-1} (w_p - \bar w)^\top x` of each instance for each cluster.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
 
         Returns
         -------
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
         """
-        return self._stream(X).score(self.coef_)
+        return self._stream(X).scores(margin_weights(self.coef_))
 
     def predict_instances(self, X: Any) -> np.ndarray:
-        """Cluster of each instance on its own, shape (n_instances,), in ``X.instances``' order."""
+        """Cluster of each instance on its own.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), in the order of ``X.instances``
+        """
         return self.instance_decision_function(X).argmax(axis=1)
 
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag, shape (n_bags,).
+        """Row of the instance that decides each bag.
 
         It is the row in ``X.instances`` of the instance with the highest score for any cluster,
         the first of several equal ones.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
         """
-        return self._stream(X).choose(self.coef_)[0]
+        return self._stream(X).highest(margin_weights(self.coef_))[0]
 
 
-def _bag_means(bags: Bags) -> Any:
-    weights = np.repeat(1.0 / bags.sizes, bags.sizes).astype(bags.dtype)
-    places = (weights, np.arange(bags.n_instances), bags.offsets)
-    pool = sparse.csr_array(places, shape=(len(bags), bags.n_instances))
-    means = pool @ bags.instances
-    return canonical_matrix(means)
+def _solve(
+    problem: ClusterProblem,
+    options: SolverOptions,
+    cutting_plane_tol: float,
+    start: np.ndarray,
+    on_iteration: Callable[..., bool],
+) -> ClusterSolution:
+    watched = options.watched_by(on_iteration)
+    return max_margin_clusters(problem, start, watched, cutting_plane_tol)

@@ -1,42 +1,32 @@
-"""What the two boosted classifiers share."""
+"""Base class of the boosted classifiers."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max
-from .._solvers.ensemble.column_generation import Limits
+from .._solvers.ensemble.column_generation import BoostingOptions, Budget
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
-from .._solvers.ensemble.learners import (
-    Fitted,
-    Stump,
-    check_learner,
-    make_pool,
-    staged_scores,
-    weak_scores,
-)
+from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
 from .._solvers.ensemble.points import distinct_points
+from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..base import BagClassifier
+from ..utils._multi_start import MultiStart, values_of
 from ..utils._sklearn import CallbackSupport, Interval
-from ..utils.validation import (
-    encode_classes,
-    validate_bags,
-    validate_labels,
-    validate_sample_weight,
-)
+from ..utils._warn import warn_user
+from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 
 __all__ = ["BoostedBags"]
 
-_ADVICE = {
+_REMEDIES = {
     "time_limit": "raise time_limit, lower C, or raise tol",
     "max_learners": "raise max_learners or lower C",
     "max_nodes": "raise max_nodes",
@@ -47,8 +37,8 @@ _ADVICE = {
 class BoostedBags(CallbackSupport, BagClassifier):
     """Base of the classifiers F(x) = sum_k alpha_k h_k(x) whose weights solve a linear program.
 
-    A subclass stores its parameters and names its program in ``_problem`` and the options of the
-    solver in ``_options``.
+    A subclass stores its parameters, states its program in ``_problem``, and gives the options of
+    the solver in ``_options``.
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -64,122 +54,76 @@ class BoostedBags(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    learners_: list[WeakLearner] | list[list[WeakLearner]]
+    alpha_: np.ndarray | list[np.ndarray]
+
     def _problem(
         self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
     ) -> DisjunctiveProblem:
         raise NotImplementedError
 
-    def _options(self) -> dict[str, Any]:
-        return {"tol": self.tol, "max_learners": self.max_learners}
+    def _options(self) -> BoostingOptions:
+        raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return self._fit_anew(X, y, sample_weight)
-        except BaseException:
-            # Whatever ends a fit, a stop from the keyboard too, leaves what was there before.
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    def _fit_anew(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        if isinstance(self.learner, str) and self.learner not in ("stump", "rbf"):
-            raise ValueError(
-                f"learner={self.learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn "
-                "classifier."
-            )
         check_learner(self.learner)
-        bags = validate_bags(self, X, dtype=np.float64)
+        bags, noted = self._validate_fit(X)
         labels = validate_labels(self, y, bags)
-        shares = validate_sample_weight(sample_weight, bags)
-        classes, codes, positive = encode_classes(labels[shares > 0], self.pos_label)
+        weight = validate_sample_weight(sample_weight, bags)
+        classes, codes, positive = encode_classes(labels[weight > 0], self.pos_label)
         # A bag of weight zero takes no part at all, as if it had been left out.
-        used = np.flatnonzero(shares > 0)
-        costs = self.C * shares[used]
+        used = np.flatnonzero(weight > 0)
         rows, offsets = gather_rows(bags.offsets, used)
         instances = bags.instances[rows]
         kept, point_of = distinct_points(instances)
         pool = make_pool(self.learner, instances[kept], self.n_centers)
 
+        costs = self.C * weight[used]
         tasks = [positive] if positive >= 0 else list(range(len(classes)))
         problems = [self._problem(point_of, offsets, codes == task, costs) for task in tasks]
-        progress = self._start_task(len(tasks), X=bags, y=labels, sample_weight=sample_weight)
-        results = self._run(problems, pool, progress)
-        self.classes_ = classes
-        self._positive_sign = -1 if positive == 0 else 1
-        self._store(results, bags)
-        self._warn(results)
-        progress.end()
+        solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=self._options())
+        results, task = MultiStart(self, None).best(
+            solve,
+            [[(problem,)] for problem in problems],
+            X=bags,
+            y=labels,
+            sample_weight=sample_weight,
+        )
+        sign = -1 if positive == 0 else 1
+        self._replace_fitted(
+            {
+                **noted,
+                "classes_": classes,
+                "_positive_sign": sign,
+                **_ensemble_attributes(results, bags),
+                "objective_": values_of(results, "objective"),
+                "lower_bound_": values_of(results, "lower_bound"),
+                "optimality_gap_": values_of(results, "optimality_gap"),
+                "objective_history_": values_of(results, "objective_history"),
+                "n_iter_": values_of(results, "n_iter"),
+                "converged_": values_of(results, "converged"),
+                **self._more_attributes(results),
+            }
+        )
+        self._warn_of_stops(results)
+        task.end()
         return self
 
-    def _run(self, problems: list[DisjunctiveProblem], pool: Any, progress: Any) -> list[DPResult]:
-        if len(problems) > 1 and self.n_jobs not in (None, 1):
-            return Parallel(n_jobs=self.n_jobs)(
-                delayed(_solve)(problem, pool, self.time_limit, None, self._options())
-                for problem in problems
-            )
-        results = []
-        for number, problem in enumerate(problems):
-            part = progress.part("class", max_steps=None)
-            report = self._reporter(part, number, len(problems))
-            results.append(_solve(problem, pool, self.time_limit, report, self._options()))
-            part.end()
-        return results
+    def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
+        """Fitted attributes that only a subclass has."""
+        return {}
 
-    def _reporter(self, part: Any, number: int, n_problems: int) -> Callable[..., bool]:
-        def report(**facts: Any) -> bool:
-            if self.verbose:
-                shown = ", ".join(f"{name} {value:.6g}" for name, value in facts.items())
-                print(f"[{type(self).__name__}] problem {number + 1}/{n_problems}: {shown}")
-            return part.step()
-
-        return report
-
-    def _store(self, results: list[DPResult], bags: Bags) -> None:
-        self._binary = len(results) == 1
-        learners, weights = [], []
-        for result in results:
-            # Heaviest first, so that the stages of the ensemble are its best parts.
-            order = np.argsort(-result.alpha, kind="stable")
-            learners.append([result.learners[k] for k in order])
-            weights.append(result.alpha[order])
-        self.learners_ = learners[0] if self._binary else learners
-        self.alpha_ = weights[0] if self._binary else weights
-        scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
-        turn = self._positive_sign
-        witnesses = segment_argmax(turn * scores, bags.offsets)
-        self.witnesses_ = witnesses[:, 0] if self._binary else witnesses
-
-        def values(name: str) -> Any:
-            found = [getattr(result, name) for result in results]
-            return found[0] if self._binary else np.array(found)
-
-        def histories(name: str) -> Any:
-            found = [np.array(getattr(result, name)) for result in results]
-            return found[0] if self._binary else found
-
-        for name in ("objective", "lower_bound", "n_iter", "converged"):
-            setattr(self, f"{name}_", values(name))
-        self.gap_ = self.objective_ - self.lower_bound_
-        self.objective_history_ = histories("objective_history")
-        self._store_more(values, histories)
-
-    def _store_more(self, values: Callable[[str], Any], histories: Callable[[str], Any]) -> None:
-        """What a subclass tells beyond that."""
-
-    def _warn(self, results: list[DPResult]) -> None:
-        # How many reductions there may be is a choice of the relaxation, not a stop.
-        cut = [result for result in results if result.stopped not in ("", "max_rows")]
-        stopped = sorted({result.stopped for result in cut})
+    def _warn_of_stops(self, results: list[DPResult]) -> None:
+        # The maximum number of reductions is a choice of the relaxation, not a stop.
+        stopped = [each for each in results if each.stopped not in ("", "max_rows")]
         if stopped:
-            count = len(cut)
-            worst = max(result.objective - result.lower_bound for result in results)
-            warnings.warn(
-                f"{type(self).__name__} stopped early by {' and '.join(stopped)} in {count} of "
-                f"{len(results)} problem(s), with a gap of {worst:.3g}: "
-                f"{'; '.join(_ADVICE[reason] for reason in stopped)}.",
+            reasons = sorted({each.stopped for each in stopped})
+            largest = max(each.optimality_gap for each in results)
+            warn_user(
+                f"{type(self).__name__} stopped early by {' and '.join(reasons)} in "
+                f"{len(stopped)} of {len(results)} problem(s), with an optimality gap of "
+                f"{largest:.3g}: {'; '.join(_REMEDIES[reason] for reason in reasons)}.",
                 ConvergenceWarning,
-                stacklevel=6,
             )
 
     # -- prediction -----------------------------------------------------------------------
@@ -194,14 +138,19 @@ class BoostedBags(CallbackSupport, BagClassifier):
             np.where(positive, self._positive_sign > 0, self._positive_sign < 0) * 1
         ]
 
-    def _ensembles(self) -> list[tuple[list[Any], np.ndarray]]:
-        if self._binary:
-            return [(self.learners_, self.alpha_)]  # type: ignore[list-item]
-        return list(zip(self.learners_, self.alpha_, strict=True))
+    def _ensembles(self) -> list[WeightedEnsemble]:
+        """One for two classes, one per class for more."""
+        if len(self.classes_) == 2:
+            return [WeightedEnsemble(self.learners_, self.alpha_)]  # type: ignore[arg-type]
+        return [
+            WeightedEnsemble(learners, alpha)  # type: ignore[arg-type]
+            for learners, alpha in zip(self.learners_, self.alpha_, strict=True)
+        ]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        columns = [weak_scores(*each, bags.instances) for each in self._ensembles()]
-        return self._positive_sign * columns[0] if self._binary else np.stack(columns, axis=1)
+        return _stacked(
+            [each.scores(bags.instances) for each in self._ensembles()], self._positive_sign
+        )
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
         """Scores of bags by the heaviest learner alone, by the two heaviest, and so on.
@@ -213,30 +162,17 @@ class BoostedBags(CallbackSupport, BagClassifier):
         Yields
         ------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
-            The last one is ``decision_function(X)``. A class with fewer learners than others
-            stays as it is when they are used up.
+            The last one is ``decision_function(X)``. The scores of a class with fewer learners
+            than others do not change any more when they are used up.
         """
         bags = self._checked(X)
-        stages = [staged_scores(*each, bags.instances) for each in self._ensembles()]
+        ensembles = self._ensembles()
+        stages = [each.staged_scores(bags.instances) for each in ensembles]
         present = [np.zeros(bags.n_instances) for _ in stages]
-        for _ in range(max(len(weights) for _, weights in self._ensembles())):
+        for _ in range(max(len(each.alpha) for each in ensembles)):
             present = [next(stage, old) for stage, old in zip(stages, present, strict=True)]
             pooled = [segment_max(scores, bags.offsets) for scores in present]
-            yield self._positive_sign * pooled[0] if self._binary else np.stack(pooled, axis=1)
-
-    def _importances(self) -> np.ndarray:
-        total = np.zeros(self.n_features_in_)
-        for learners, weights in self._ensembles():
-            mine = np.zeros(self.n_features_in_)
-            for learner, weight in zip(learners, weights, strict=True):
-                if isinstance(learner, Fitted):
-                    mine += weight * getattr(learner.estimator, "feature_importances_", np.nan)
-                elif not isinstance(learner, Stump):
-                    mine += np.nan
-                elif learner.feature >= 0:
-                    mine[learner.feature] += weight
-            total += mine / max(1e-300, mine.sum()) if mine.any() else mine
-        return total / len(self._ensembles())
+            yield _stacked(pooled, self._positive_sign)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -244,19 +180,45 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
         For stumps, and for classifiers that have importances of their own.
         """
-        if not hasattr(self, "classes_") or not np.isfinite(self._importances()).all():
-            raise AttributeError(
-                f"{type(self).__name__} has feature_importances_ when it is fitted with stumps or "
-                "with a classifier that has them."
-            )
-        return self._importances()
+        if self.__sklearn_is_fitted__():
+            ensembles = self._ensembles()
+            total = np.sum([each.importances(self.n_features_in_) for each in ensembles], axis=0)
+            if np.isfinite(total).all():
+                return total / len(ensembles)
+        raise AttributeError(
+            f"{type(self).__name__} has feature_importances_ when it is fitted with stumps or "
+            "with a classifier that has them."
+        )
 
 
 def _solve(
     problem: DisjunctiveProblem,
-    pool: Any,
+    on_iteration: Callable[..., bool],
+    *,
+    pool: LearnerPool,
     time_limit: float | None,
-    report: Callable[..., bool] | None,
-    options: dict[str, Any],
+    options: BoostingOptions,
 ) -> DPResult:
-    return solve_disjunctive(problem, pool, Limits(time_limit, report), **options)
+    return solve_disjunctive(problem, pool, Budget(time_limit, on_iteration), options)
+
+
+def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:
+    """Learners, weights and witnesses: plain for one problem, one per class for several."""
+    learners, weights, scores = [], [], []
+    for result in results:
+        # Heaviest first, so that the stages of the ensemble are its best parts.
+        order = np.argsort(-result.alpha, kind="stable")
+        learners.append([result.learners[k] for k in order])
+        weights.append(result.alpha[order])
+        scores.append(WeightedEnsemble(learners[-1], weights[-1]).scores(bags.instances))
+    witnesses = segment_argmax(np.stack(scores, axis=1), bags.offsets)
+    several = len(results) > 1
+    return {
+        "learners_": learners if several else learners[0],
+        "alpha_": weights if several else weights[0],
+        "witnesses_": witnesses if several else witnesses[:, 0],
+    }
+
+
+def _stacked(scores: list[np.ndarray], sign: int) -> np.ndarray:
+    return sign * scores[0] if len(scores) == 1 else np.stack(scores, axis=1)

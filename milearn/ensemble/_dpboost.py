@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 
+from .._solvers.ensemble.column_generation import BoostingOptions
+from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.points import disjunctive_problem
 from .._solvers.ensemble.problem import DisjunctiveProblem
+from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, fit_context, with_callbacks
 from ._base import BoostedBags
 
@@ -43,46 +45,47 @@ class DPBoost(BoostedBags):
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that takes ``sample_weight``, fitted anew in each round.
     max_learners : int, default=1000
-        Most learners in the program at a time.
+        Maximum number of learners in the program at a time.
     max_rows : int, default=100
-        Most reductions in the program: how strong the relaxation may become, and how much work it
-        is. With 0 a learner is worth the maximum of its values over a positive bag; with as many
-        as it takes the relaxation is that of the paper. The bounds hold either way.
+        Maximum number of reductions in the program: how strong the relaxation may become, and how
+        much work it is. With 0 a learner is worth the maximum of its values over a positive bag;
+        with as many as it takes the relaxation is that of the paper. The bounds hold either way.
     n_centers : int, default=1000
-        Most training instances that are centres for ``learner="rbf"``; of more, a fixed
-        pseudo-random choice is taken.
+        Maximum number of training instances that are centres for ``learner="rbf"``; of more, a
+        fixed pseudo-random choice is taken.
     branch : bool, default=False
         Whether to close the gap by branch and bound: for small data.
     max_nodes : int, default=1000
-        Most nodes of the search tree.
+        Maximum number of nodes of the search tree.
     tol : float, default=1e-4
         A learner with a score above 1 + tol is added, and a reduction that is violated by more
-        than tol. With ``branch=True`` the bounds meet up to twice this share.
+        than tol. With ``branch=True`` the bounds meet up to ``2 * tol``, relatively.
     time_limit : float, default=None
-        Seconds for each class, after which the best found is returned, with its gap.
+        Seconds per class, after which the best found is returned, with its gap.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
     n_jobs : int, default=None
-        Workers for classes.
+        Number of jobs that run in parallel, one per class. None means 1 unless in a
+        :class:`joblib.parallel_config` context; -1 means all processors.
     verbose : bool or int, default=False
         Whether to print the bounds after each round.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    alpha_ : ndarray of shape (n_learners,), or list of them, one a class
-        Weights above zero, falling.
+        Labels of the classes, sorted.
+    alpha_ : ndarray of shape (n_learners,), or list of them, one per class
+        Weights above zero, in descending order.
     learners_ : list, or list of lists
-        The learners of these weights: ``Stump(feature, threshold, sign)`` is ``sign`` where the
-        feature is above the threshold (feature -1: everywhere); ``Ball(center, threshold, sign)``
-        is ``sign`` where the squared distance is; ``Fitted(estimator)``.
+        The learners of these weights: :class:`Stump`, :class:`Ball` or :class:`FittedClassifier`.
+        ``learners_[k].predict(bags.instances)`` gives the values of the k-th.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above: an upper bound of its minimum.
     lower_bound_ : float or ndarray of shape (n_classes,)
         Lower bound of the minimum: over all learners for stumps and balls, over those that were
         generated for a classifier.
-    gap_ : float or ndarray of shape (n_classes,)
+    optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     relaxation_ : float or ndarray of shape (n_classes,)
         Value of the linear program before branching.
@@ -95,11 +98,13 @@ class DPBoost(BoostedBags):
     n_active_margins_ : int or ndarray of shape (n_classes,)
         Dual variables above zero of all other margin constraints.
     n_nodes_ : int or ndarray of shape (n_classes,)
+        Nodes of the search tree; 1 without branching.
     feature_importances_ : ndarray of shape (n_features,)
         Share of each feature in the weights of stumps; absent for balls.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     n_iter_ : int or ndarray of shape (n_classes,)
+        Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether no learner and no reduction was left to add (with ``branch=True``: whether the
         bounds met); the gap may still be open.
@@ -109,8 +114,8 @@ class DPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        When ``max_learners``, ``max_nodes`` or ``time_limit`` ended it. (``max_rows`` is a choice
-        of the relaxation; ``converged_`` and ``gap_`` tell what it left.)
+        When ``max_learners``, ``max_nodes``, ``time_limit`` or a callback ended it. (``max_rows``
+        is a choice of the relaxation; ``converged_`` and ``optimality_gap_`` show what it left.)
 
     Raises
     ------
@@ -122,6 +127,7 @@ class DPBoost(BoostedBags):
     See Also
     --------
     LPBoost : The same program with labels for all instances.
+    Stump, Ball, FittedClassifier : The weak learners.
 
     Notes
     -----
@@ -202,7 +208,7 @@ class DPBoost(BoostedBags):
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C of each bag; a weight of two equals a repetition of the bag.
 
         Returns
         -------
@@ -215,17 +221,20 @@ class DPBoost(BoostedBags):
     ) -> DisjunctiveProblem:
         return disjunctive_problem(point_of, offsets, positive, costs)
 
-    def _options(self) -> dict[str, Any]:
-        return {
-            **super()._options(),
-            "max_rows": self.max_rows,
-            "branch": self.branch,
-            "max_nodes": self.max_nodes,
-        }
+    def _options(self) -> BoostingOptions:
+        return BoostingOptions(
+            tol=self.tol,
+            max_learners=self.max_learners,
+            max_rows=self.max_rows,
+            branch=self.branch,
+            max_nodes=self.max_nodes,
+        )
 
-    def _store_more(self, values: Callable[[str], Any], histories: Callable[[str], Any]) -> None:
-        self.relaxation_ = values("relaxation_value")
-        self.lower_bound_history_ = histories("lower_bound_history")
-        self.n_generated_ = values("n_learners")
-        for name in ("n_reductions", "n_active_reductions", "n_active_margins", "n_nodes"):
-            setattr(self, f"{name}_", values(name))
+    def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
+        names = ("n_reductions", "n_active_reductions", "n_active_margins", "n_nodes")
+        return {
+            "relaxation_": values_of(results, "relaxation_value"),
+            "lower_bound_history_": values_of(results, "lower_bound_history"),
+            "n_generated_": values_of(results, "n_learners"),
+            **{f"{name}_": values_of(results, name) for name in names},
+        }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.points import inherited_problem
 from .._solvers.ensemble.problem import DisjunctiveProblem
-from ..utils._sklearn import StrOptions, fit_context, with_callbacks
+from ..utils._sklearn import fit_context, with_callbacks
 from ._base import BoostedBags
 
 __all__ = ["LPBoost"]
@@ -42,40 +43,39 @@ class LPBoost(BoostedBags):
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that takes ``sample_weight``, fitted anew in each round.
     max_learners : int, default=1000
-        Most learners in the program at a time.
+        Maximum number of learners in the program at a time.
     n_centers : int, default=1000
-        Most training instances that are centres for ``learner="rbf"``; of more, a fixed
-        pseudo-random choice is taken.
-    labels : {"inherit"}, default="inherit"
-        What the label of an instance is: that of its bag.
+        Maximum number of training instances that are centres for ``learner="rbf"``; of more, a
+        fixed pseudo-random choice is taken.
     tol : float, default=1e-4
         A learner with a score above 1 + tol is added. The optimum is no further below
         ``objective_`` than by this share of it.
     time_limit : float, default=None
-        Seconds for each class, after which the best found is returned.
+        Seconds per class, after which the best found is returned.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
     n_jobs : int, default=None
-        Workers for classes.
+        Number of jobs that run in parallel, one per class. None means 1 unless in a
+        :class:`joblib.parallel_config` context; -1 means all processors.
     verbose : bool or int, default=False
         Whether to print the bounds after each round.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-    alpha_ : ndarray of shape (n_learners,), or list of them, one a class
-        Weights above zero, falling.
+        Labels of the classes, sorted.
+    alpha_ : ndarray of shape (n_learners,), or list of them, one per class
+        Weights above zero, in descending order.
     learners_ : list, or list of lists
-        The learners of these weights: ``Stump(feature, threshold, sign)`` is ``sign`` where the
-        feature is above the threshold (feature -1: everywhere); ``Ball(center, threshold, sign)``
-        is ``sign`` where the squared distance is; ``Fitted(estimator)``.
+        The learners of these weights: :class:`Stump`, :class:`Ball` or :class:`FittedClassifier`.
+        ``learners_[k].predict(bags.instances)`` gives the values of the k-th.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
     lower_bound_ : float or ndarray of shape (n_classes,)
         Bound of the problem: over all learners for stumps and balls, over those that were
         generated for a classifier.
-    gap_ : float or ndarray of shape (n_classes,)
+    optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     objective_history_ : ndarray, or list of ndarray
         Best value after each time that no learner was left to add.
@@ -84,14 +84,16 @@ class LPBoost(BoostedBags):
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     n_iter_ : int or ndarray of shape (n_classes,)
+        Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
+        Whether no learner was left to add.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
     Warns
     -----
     ConvergenceWarning
-        When ``max_learners`` or ``time_limit`` ended it.
+        When ``max_learners``, ``time_limit`` or a callback ended it.
 
     Raises
     ------
@@ -103,12 +105,13 @@ class LPBoost(BoostedBags):
     See Also
     --------
     DPBoost : Asks for one instance of a positive bag only.
+    Stump, Ball, FittedClassifier : The weak learners.
     milearn.baselines.SingleInstance : Any scikit-learn estimator on inherited labels.
 
     Notes
     -----
-    [1]_ adds one learner a round and stops by the same rule; here up to five are added, the best of
-    each feature. The constant learners 1 and -1 belong to the stumps, in place of an intercept.
+    [1]_ adds one learner per round and stops by the same rule; here up to five are added, the best
+    of each feature. The constant learners 1 and -1 belong to the stumps, in place of an intercept.
 
     References
     ----------
@@ -125,11 +128,6 @@ class LPBoost(BoostedBags):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BoostedBags._parameter_constraints,
-        "labels": [StrOptions({"inherit"})],
-    }
-
     def __init__(
         self,
         C: float = 1.0,
@@ -137,7 +135,6 @@ class LPBoost(BoostedBags):
         learner: Any = "stump",
         max_learners: int = 1000,
         n_centers: int = 1000,
-        labels: str = "inherit",
         tol: float = 1e-4,
         time_limit: float | None = None,
         pos_label: Any = None,
@@ -148,7 +145,6 @@ class LPBoost(BoostedBags):
         self.learner = learner
         self.max_learners = max_learners
         self.n_centers = n_centers
-        self.labels = labels
         self.tol = tol
         self.time_limit = time_limit
         self.pos_label = pos_label
@@ -166,7 +162,7 @@ class LPBoost(BoostedBags):
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C of each bag; a weight of two equals a repetition of the bag.
 
         Returns
         -------
@@ -178,3 +174,6 @@ class LPBoost(BoostedBags):
         self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
     ) -> DisjunctiveProblem:
         return inherited_problem(point_of, offsets, positive, costs)
+
+    def _options(self) -> BoostingOptions:
+        return BoostingOptions(tol=self.tol, max_learners=self.max_learners)

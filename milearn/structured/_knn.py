@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._solvers.common.rounding import RELATIVE_TIE
 from ..metrics import bag_distances
 from ..utils.validation import check_bags
 
 __all__ = ["knn_bag_graph"]
-
-# Distances as near to each other as this count as equal, relative to the largest.
-_TIE = 1e-9
 
 
 def knn_bag_graph(
@@ -43,7 +41,8 @@ def knn_bag_graph(
     mutual : bool, default=False
         Whether both bags have to be neighbours of the other, or one of them.
     n_jobs : int, default=None
-        Workers for the Hausdorff distances.
+        Number of parallel jobs for the Hausdorff distances. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means all processors.
 
     Returns
     -------
@@ -82,7 +81,7 @@ def knn_bag_graph(
     np.fill_diagonal(distances, np.inf)
     last = min(int(n_neighbors), n - 1) - 1
     reach = np.partition(distances, last, axis=1)[:, last]
-    near = distances <= (reach + _TIE * reach.max())[:, None]
+    near = distances <= (reach + RELATIVE_TIE * reach.max())[:, None]
     joined = near & near.T if mutual else near | near.T
     np.fill_diagonal(joined, False)
     rows, columns = np.nonzero(joined)

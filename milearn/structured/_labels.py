@@ -1,4 +1,4 @@
-"""Labels of which some are missing, as the estimators on graphs read and score them."""
+"""Labels of which some are missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import accuracy_score
-from sklearn.utils.validation import column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._bags import Bags
 from ..utils.validation import missing_labels, validate_labels
@@ -20,10 +20,10 @@ def known_labels(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Positions of the labelled bags, and their labels."""
     labels = validate_labels(estimator, y, bags)
-    told = np.flatnonzero(~missing_labels(labels, unlabeled))
-    if len(told) == 0:
+    labelled = np.flatnonzero(~missing_labels(labels, unlabeled))
+    if len(labelled) == 0:
         raise ValueError("y holds no label: every bag is unlabelled.")
-    return told, _plain(labels[told])
+    return labelled, _plain(labels[labelled])
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:
@@ -34,7 +34,7 @@ def _plain(labels: np.ndarray) -> np.ndarray:
 class LabelledScore:
     """Mixin: accuracy over the bags that have a label."""
 
-    unlabeled: Any
+    _unlabeled: Any
     predict: Callable[[Any], np.ndarray]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -46,11 +46,21 @@ class LabelledScore:
         y : array-like of shape (n_bags,)
             Bags whose label is missing, as in ``fit``, do not count.
         sample_weight : array-like of shape (n_bags,), default=None
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            When no bag has a label.
         """
+        check_is_fitted(self)
         labels = column_or_1d(y)
-        told = np.flatnonzero(~missing_labels(labels, self.unlabeled))
-        if len(told) == 0:
+        labelled = np.flatnonzero(~missing_labels(labels, self._unlabeled))
+        if len(labelled) == 0:
             raise ValueError("y holds no label: there is nothing to score.")
-        weight = None if sample_weight is None else np.asarray(sample_weight)[told]
-        found = self.predict(X)[told]
-        return float(accuracy_score(_plain(labels[told]), found, sample_weight=weight))
+        weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
+        found = self.predict(X)[labelled]
+        return float(accuracy_score(_plain(labels[labelled]), found, sample_weight=weight))

@@ -1,29 +1,29 @@
-"""LC-MF: linear machines on factors that explain content and links together."""
+"""LC-MF: linear classifiers on factors that explain content and links together."""
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
-from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._solvers.structured.link_content import factorise
+from .._bags.segments import pooling_matrix
+from .._solvers.structured.link_content import FactorOptions, fit_link_content, separate_factors
+from ..base import BagEstimator
 from ..utils._sklearn import Interval, StrOptions, fit_context
-from ..utils.validation import bag_weights, encode_classes, validate_bags
+from ..utils._warn import warn_user
+from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels
 
 __all__ = ["LinkContentMF"]
 
 
-class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
+class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     r"""Linear classification on joint factors of content and links (LC-MF).
 
     No multiple-instance method, but the baseline that knows the links: a bag is the mean of its
@@ -45,14 +45,14 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
     C : float, default=1.0
         Cost of a bag's slack in the support vector machine. Above zero.
     content_weight : float, default=1.0
-        :math:`\alpha`, the weight of the content beside the links. Above zero.
+        :math:`\alpha`, the weight of the content beside the links, both of norm 1. Above zero.
     ridge : float, default=1e-3
-        :math:`\rho`. Above zero.
+        :math:`\rho`, the cost of the factors' squared norms. Above zero.
     tol : float, default=1e-5
         Largest entry of the gradient at which to stop, relative to the root of the objective at
         zero.
     max_iter : int, default=500
-        Most steps of L-BFGS.
+        Maximum number of steps of L-BFGS.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     unlabeled : label, default=None
@@ -77,7 +77,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
     gradient_ : float
         Largest entry of its gradient in Z, in the units of ``tol``.
     n_iter_ : int
-        Steps of L-BFGS, and the look at the start.
+        Steps of L-BFGS, and the evaluation of the start.
     converged_ : bool
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -85,7 +85,13 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
     Warns
     -----
     ConvergenceWarning
-        When L-BFGS has not settled after ``max_iter`` steps.
+        When L-BFGS has not converged after ``max_iter`` steps.
+
+    Raises
+    ------
+    ValueError
+        For a bag graph with a negative or infinite weight, for labelled bags of one class only,
+        when no bag has a label, and for a ``class_weight`` that leaves a class without weight.
 
     See Also
     --------
@@ -94,7 +100,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
     Notes
     -----
     After [1]_, as far as [2]_ tells of it: the joint factorisation with U between the factors of
-    both ends of a link, 50 factors, and a linear machine on them, are theirs; the norms by which
+    both ends of a link, 50 factors, and a linear classifier on them, are theirs; the norms by which
     the two parts are divided and the ridge on Z, without which Z could grow for nothing, are ours.
     U and V are eliminated exactly, so that L-BFGS searches over Z alone, from the singular vectors
     of both parts. The result is a stationary point.
@@ -134,6 +140,9 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
     }
 
     classes_: np.ndarray
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    _unlabeled: Any
 
     def __init__(
         self,
@@ -156,15 +165,6 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
         self.class_weight = class_weight
         self.unlabeled = unlabeled
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.three_d_array = True
-        return tags
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "classes_")
-
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LinkContentMF:
         """Factorise all bags, and separate those that have a label.
@@ -181,81 +181,80 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        bags = validate_bags(self, X, dtype=np.float64)
-        told, known = known_labels(self, y, bags, self.unlabeled)
+        bags, noted = self._validate_fit(X)
+        labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known)
-        weights = bag_weights(self.class_weight, classes, codes, np.ones(len(told)))
+        weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         if len(np.unique(codes[weights > 0])) < len(classes):
             raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
-        links, link_norm = _scaled(_links(bags))
-        content, norm = _scaled(_means(bags))
-        found = factorise(
-            links,
-            content,
-            self.n_components,
-            content=self.content_weight,
-            ridge=self.ridge,
-            tol=self.tol,
-            max_iter=self.max_iter,
+        options = FactorOptions(
+            self.n_components, self.content_weight, self.ridge, self.tol, self.max_iter
         )
-        length = np.sqrt(np.sum(found.Z**2) / len(bags))
-        length = length if length > 0 else 1.0
-        Z = found.Z / length
-        machines = []
-        for task in [positive] if positive >= 0 else range(len(classes)):
-            signs = np.where(codes == task, 1, -1)
-            machine = SVC(C=self.C, kernel="linear", tol=1e-6)
-            machines.append(machine.fit(Z[told], signs, sample_weight=weights))
-        # The factors of a new row x are those that explain it best: a x V (a V'V + r I)^-1.
-        inner = self.content_weight * found.V.T @ found.V
-        inner[np.diag_indices_from(inner)] += self.ridge
-        directions = np.vstack([machine.coef_ for machine in machines])
-        self.coef_ = (
-            self.content_weight
-            / (norm * length)
-            * np.linalg.solve(inner, directions.T).T
-            @ found.V.T
+        model = fit_link_content(_links(bags), _means(bags), options)
+        tasks = [positive] if positive >= 0 else range(len(classes))
+        signs = np.stack([np.where(codes == task, 1, -1) for task in tasks])
+        directions, intercepts = separate_factors(model.factors[labelled], signs, weights, self.C)
+        search = model.factorisation
+        self._replace_fitted(
+            {
+                **noted,
+                "classes_": classes,
+                "factors_": model.factors,
+                "content_factors_": model.content_factors,
+                "link_factors_": model.link_factors,
+                "coef_": directions @ model.placement.T,
+                "intercept_": intercepts,
+                "transduction_": _decide(model.factors @ directions.T + intercepts, classes),
+                "objective_": search.objective,
+                "gradient_": search.gradient,
+                "n_iter_": search.n_iter,
+                "converged_": search.converged,
+                "_unlabeled": self.unlabeled,
+            }
         )
-        self.intercept_ = np.concatenate([machine.intercept_ for machine in machines])
-        self.factors_ = Z
-        self.content_factors_ = found.V * (norm * length)
-        self.link_factors_ = found.U * (link_norm * length**2)
-        self.objective_ = found.objective
-        self.gradient_ = found.gradient
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged
-        self.classes_ = classes
-        self.transduction_ = self._decide(Z @ directions.T + self.intercept_)
-        if not found.converged:
-            warnings.warn(
-                f"LinkContentMF stopped after {found.n_iter} steps with a gradient of "
-                f"{found.gradient:.1e} ({found.message}): raise max_iter, tol or ridge.",
+        if not search.converged:
+            warn_user(
+                f"LinkContentMF stopped after {search.n_iter} steps with a gradient of "
+                f"{search.gradient:.1e} ({search.message}): raise max_iter, tol or ridge.",
                 ConvergenceWarning,
-                stacklevel=2,
             )
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag by its content; above zero speaks for ``classes_[1]``.
 
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
         Returns
         -------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
         """
-        check_is_fitted(self)
-        bags = validate_bags(self, X, reset=False, dtype=np.float64)
-        scores = np.asarray(_means(bags) @ self.coef_.T) + self.intercept_
+        scores = self._scores(self._checked(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class of each bag by its content, shape (n_bags,)."""
-        scores = self.decision_function(X)
-        return self._decide(scores if scores.ndim == 2 else scores[:, None])
+        """Class of each bag by its content.
 
-    def _decide(self, scores: np.ndarray) -> np.ndarray:
-        if scores.shape[1] == 1:
-            return self.classes_[(scores[:, 0] > 0).astype(np.intp)]
-        return self.classes_[np.argmax(scores, axis=1)]
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+        """
+        return _decide(self._scores(self._checked(X)), self.classes_)
+
+    def _scores(self, bags: Bags) -> np.ndarray:
+        return np.asarray(_means(bags) @ self.coef_.T) + self.intercept_
+
+
+def _decide(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    if scores.shape[1] == 1:
+        return classes[(scores[:, 0] > 0).astype(np.intp)]
+    return classes[np.argmax(scores, axis=1)]
 
 
 def _links(bags: Bags) -> sparse.csr_array:
@@ -266,15 +265,4 @@ def _links(bags: Bags) -> sparse.csr_array:
 
 def _means(bags: Bags) -> Any:
     """Mean of the instances of each bag; sparse where they are."""
-    shares = np.repeat(1.0 / bags.sizes, bags.sizes)
-    pool = sparse.csr_array(
-        (shares, np.arange(bags.n_instances), bags.offsets), shape=(len(bags), bags.n_instances)
-    )
-    return pool @ bags.instances
-
-
-def _scaled(matrix: Any) -> tuple[Any, float]:
-    """The matrix over its Frobenius norm, and that norm (1 for a matrix of zeros)."""
-    values = matrix.data if sparse.issparse(matrix) else matrix.ravel()
-    norm = float(np.sqrt(values @ values)) or 1.0
-    return matrix * (1.0 / norm), norm
+    return pooling_matrix(bags.offsets) @ bags.instances

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
+from copy import copy
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax
+from .._solvers.common.options import SolverOptions
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import (
+    StructuredPrecision,
     StructuredProblem,
-    StructuredResult,
+    StructuredSolution,
     linearised_bags,
     solve_structured,
 )
 from ..base import BagClassifier
+from ..utils._multi_start import MultiStart, relative_gap, values_of, warn_of_stops
 from ..utils._sklearn import (
     CallbackSupport,
-    FitTask,
     Interval,
     StrOptions,
     fit_context,
     with_callbacks,
 )
-from ..utils.validation import bag_weights, encode_classes, validate_bags
+from ..utils._warn import warn_user
+from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
@@ -60,7 +63,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     The concave-convex procedure replaces the maximum over a positive bag, and in each difference
     the maximum that is subtracted, by its highest instance; negative bags stay whole. What is left
-    is solved by cutting planes with one constraint set for each sum. The objective never rises;
+    is solved by cutting planes with one slack for each sum. The objective never rises;
     the result is a local minimum.
 
     Parameters
@@ -68,7 +71,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     C : float, default=100.0
         Cost of the mean hinge loss of the labelled bags: with ten times the bags, a C ten times as
         large weighs each of them as before. ``MISVC(loss="max", kernel="linear")`` with a cost of
-        ``C / n`` is the same machine without a graph. Above zero.
+        ``C / n`` is the same model without a graph. Above zero.
     mu : float, default=10.0
         Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
     graph : {"auto", "bag", "instance", "both", "knn"} or callable, default="auto"
@@ -86,13 +89,14 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless
         ``hinge_tol`` or ``graph_tol`` is given.
     hinge_tol, graph_tol : float, default=None
-        Precision of the mean hinge loss and of the mean differences along links at which the
-        cutting planes stop, the two precisions of the paper. Where only one is given the other
-        is the same.
+        Precision of the mean hinge loss and of the mean weighted differences along links at which
+        the cutting planes of a step stop, the two precisions of the paper. Their units are those
+        of ``loss_terms_``: scores, in which the margin is 1, before ``C``, ``mu`` and
+        ``mu_instance`` are multiplied. Where only one is given the other is the same.
     max_iter : int, default=100
-        Most steps of the concave-convex procedure.
+        Maximum number of steps of the concave-convex procedure.
     max_cuts : int, default=5000
-        Most cutting planes of each kind in one step.
+        Maximum number of cutting planes of each of the three sums in one step.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
@@ -103,9 +107,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     qp_solver : str, default=None
         Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
-        For random starts.
+        Draws the random starts.
     n_jobs : int, default=None
-        Workers for classes and starts.
+        Number of classes and starts that run in parallel. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means all processors.
     verbose : bool or int, default=False
         Whether to print the objective after each step.
 
@@ -122,15 +127,16 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Value of the problem above at the solution.
     objective_history_ : ndarray, or list of ndarray
         The value after each step; it never rises.
-    terms_ : ndarray of shape (3,) or (n_classes, 3)
+    loss_terms_ : ndarray of shape (3,) or (n_classes, 3)
         Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
         instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
         ``mu_instance`` times these.
     violations_ : ndarray of shape (3,) or (n_classes, 3)
-        By how much each term exceeded its slack when the last cutting planes stopped.
-    gap_ : float or ndarray of shape (n_classes,)
+        By how much each loss term exceeded its slack when the last cutting planes stopped.
+    dual_gap_ : float or ndarray of shape (n_classes,)
         Distance of the last convex problem from its lower bound, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
+        Steps of the concave-convex procedure.
     converged_ : bool or ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -138,20 +144,21 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     Warns
     -----
     ConvergenceWarning
-        When the objective has not settled after ``max_iter`` steps, or the cutting planes miss
-        their precision within ``max_cuts``.
+        When the procedure has not converged after ``max_iter`` steps or was stopped by a callback,
+        or the cutting planes miss their precision within ``max_cuts``.
 
     Raises
     ------
     ValueError
-        For a graph that is missing, has another shape or a negative weight, and for labelled bags
-        of one class only.
+        For a graph that is missing, has another shape or a negative weight, for labelled bags
+        of one class only, for a ``class_weight`` that leaves no weight, and for a ``qp_solver``
+        that is not installed.
     milearn.exceptions.SolverError
-        When a dual problem is not solved.
+        When a quadratic program is not solved.
 
     See Also
     --------
-    milearn.svm.MISVC : The machine without a graph, with kernels.
+    milearn.svm.MISVC : The model without a graph, with kernels.
     link_graph : Graphs made of links.
     homophily : Whether a graph joins bags of one class, without which it cannot help.
     milearn.model_selection.transductive_cross_val_score : Cross-validation that keeps all bags.
@@ -207,6 +214,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    _unlabeled: Any
 
     def __init__(
         self,
@@ -268,56 +279,71 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         self
         """
         check_qp_solver(self.qp_solver)
-        bags = validate_bags(self, X, dtype=np.float64)
-        told, known = known_labels(self, y, bags, self.unlabeled)
+        bags, noted = self._validate_fit(X)
+        labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
-        weights = bag_weights(self.class_weight, classes, codes, np.ones(len(told)))
+        weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
-        edges, links = self._edges(bags)
-        cut = _Part(bags, told, edges, links)
-
-        def problem(task: int) -> StructuredProblem:
-            signs, shares = np.zeros(len(cut.bags)), np.zeros(len(cut.bags))
-            signs[cut.told] = np.where(codes == task, 1.0, -1.0)
-            shares[cut.told] = weights / len(told)
-            mu_instance = self.mu if self.mu_instance is None else self.mu_instance
-            return StructuredProblem(
-                X=cut.instances,
-                offsets=cut.offsets,
-                signs=signs,
-                weights=shares,
-                costs=np.array([self.C, self.mu, mu_instance], dtype=float),
-                bag_edges=cut.edges,
-                instance_edges=cut.links,
-                fit_intercept=bool(self.fit_intercept),
-            )
-
-        tasks = [positive] if positive >= 0 else list(range(len(classes)))
-        rng = check_random_state(self.random_state)
-        runs = []
-        for number, task in enumerate(tasks):
-            stated = problem(task)
-            runs += [(number, stated, start) for start in self._starts(stated, rng)]
-        progress = self._start_task(len(runs), X=bags, y=y)
-        results = self._run(runs, progress)
-        best = [
-            min(
-                (result for run, result in zip(runs, results, strict=True) if run[0] == number),
-                key=lambda result: result.objective,
-            )
-            for number in range(len(tasks))
+        subset = _ActiveSubset(bags, labelled, *self._edges(bags))
+        problems = [
+            self._problem(subset, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
+            for task in ([positive] if positive >= 0 else range(len(classes)))
         ]
-        self.classes_ = classes
-        self._positive_sign = -1 if positive == 0 else 1
-        self._store(best, cut, bags)
+        rng = check_random_state(self.random_state)
+        starts = [[(each, start) for start in self._starts(each, rng)] for each in problems]
+        options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
+        solve = partial(_solve, options, self._precision())
+        best, task = MultiStart(self, self.max_iter).best(solve, starts, X=bags, y=y)
+        sign = -1 if positive == 0 else 1
+        fitted = {
+            **noted,
+            "classes_": classes,
+            "_positive_sign": sign,
+            "_unlabeled": self.unlabeled,
+            "coef_": sign * subset.all_features(np.stack([result.w for result in best])),
+            "intercept_": sign * np.array([result.intercept for result in best]),
+            "objective_": values_of(best, "objective"),
+            "objective_history_": values_of(best, "history"),
+            "loss_terms_": values_of(best, "risks"),
+            "violations_": values_of(best, "violations"),
+            "dual_gap_": values_of(best, "dual_gap"),
+            "n_iter_": values_of(best, "n_iter"),
+            "converged_": values_of(best, "converged"),
+        }
+        self._replace_fitted(fitted | self._on_training_bags(bags, fitted))
         self._warn(best)
-        progress.end()
+        task.end()
         return self
+
+    def _problem(
+        self, subset: _ActiveSubset, labelled_signs: np.ndarray, labelled_weights: np.ndarray
+    ) -> StructuredProblem:
+        signs, weights = np.zeros(len(subset.bags)), np.zeros(len(subset.bags))
+        signs[subset.labelled], weights[subset.labelled] = labelled_signs, labelled_weights
+        return StructuredProblem(
+            X=subset.instances,
+            offsets=subset.offsets,
+            signs=signs,
+            weights=weights,
+            costs=np.array([self.C, self.mu, self._mu_instance()], dtype=float),
+            bag_edges=subset.bag_edges,
+            instance_edges=subset.instance_edges,
+            fit_intercept=bool(self.fit_intercept),
+        )
+
+    def _mu_instance(self) -> float:
+        return self.mu if self.mu_instance is None else self.mu_instance
+
+    def _precision(self) -> StructuredPrecision:
+        if self.hinge_tol is None and self.graph_tol is None:
+            return StructuredPrecision(None, self.max_cuts)
+        hinge = self.graph_tol if self.hinge_tol is None else self.hinge_tol
+        graph = self.hinge_tol if self.graph_tol is None else self.graph_tol
+        return StructuredPrecision(np.array([hinge, graph, graph], dtype=float), self.max_cuts)
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
         """The edges that take part; none where their cost is zero."""
-        mu_instance = self.mu if self.mu_instance is None else self.mu_instance
         of_bags: Any = bags.bag_graph
         of_instances: Any = bags.instance_graph
         if callable(self.graph) or self.graph == "knn":
@@ -344,7 +370,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
         return (
             checked(of_bags, self.mu, len(bags), "bag_graph", "bags"),
-            checked(of_instances, mu_instance, bags.n_instances, "instance_graph", "instances"),
+            checked(
+                of_instances, self._mu_instance(), bags.n_instances, "instance_graph", "instances"
+            ),
         )
 
     def _starts(self, problem: StructuredProblem, rng: Any) -> list[np.ndarray | None]:
@@ -355,92 +383,26 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             starts += [first + rng.randint(0, sizes) for _ in range(self.n_init - 1)]
         return starts
 
-    def _solve(
-        self, problem: StructuredProblem, start: np.ndarray | None, report: Any
-    ) -> StructuredResult:
-        tols = None
-        if self.hinge_tol is not None or self.graph_tol is not None:
-            hinge = self.graph_tol if self.hinge_tol is None else self.hinge_tol
-            rough = self.hinge_tol if self.graph_tol is None else self.graph_tol
-            tols = np.array([hinge, rough, rough], dtype=float)
-        return solve_structured(
-            problem,
-            tol=self.tol,
-            tols=tols,
-            max_iter=self.max_iter,
-            max_cuts=self.max_cuts,
-            start=start,
-            qp_solver=self.qp_solver,
-            on_iteration=report,
-        )
+    def _on_training_bags(self, bags: Bags, fitted: dict[str, Any]) -> dict[str, Any]:
+        """What the fitted model, before it is stored, says of the bags it was fitted on."""
+        model = copy(self)
+        model._replace_fitted(fitted)
+        return {
+            "witnesses_": segment_argmax(
+                model._positive_sign * model._instance_scores(bags), bags.offsets
+            ),
+            "transduction_": model._decide(model._bag_scores(bags)),
+        }
 
-    def _run(
-        self,
-        runs: list[tuple[int, StructuredProblem, np.ndarray | None]],
-        progress: FitTask,
-    ) -> list[StructuredResult]:
-        if len(runs) > 1 and self.n_jobs not in (None, 1):
-            return Parallel(n_jobs=self.n_jobs)(
-                delayed(self._solve)(problem, start, None) for _, problem, start in runs
-            )
-        results = []
-        for number, (_, problem, start) in enumerate(runs):
-            part = progress.part("run", max_steps=self.max_iter)
-            results.append(self._solve(problem, start, self._reporter(part, number, len(runs))))
-            part.end()
-        return results
-
-    def _reporter(self, part: Any, number: int, n_runs: int) -> Callable[[int, float], bool]:
-        def report(iteration: int, objective: float) -> bool:
-            if self.verbose:
-                print(
-                    f"[MILSD] run {number + 1}/{n_runs}, step {iteration}: objective "
-                    f"{objective:.6g}"
-                )
-            return part.step()
-
-        return report
-
-    def _store(self, best: list[StructuredResult], cut: _Part, bags: Bags) -> None:
-        binary, turn = len(best) == 1, self._positive_sign
-        self.coef_ = np.zeros((len(best), bags.shape[1]))
-        self.coef_[:, cut.columns] = turn * np.stack([result.w for result in best])
-        self.intercept_ = turn * np.array([result.intercept for result in best])
-        scores = self._instance_scores(bags).reshape(bags.n_instances, -1)
-        witnesses = segment_argmax(turn * scores, bags.offsets)
-
-        def values(name: str) -> Any:
-            found = [getattr(result, name) for result in best]
-            return found[0] if binary else np.array(found)
-
-        self.witnesses_ = witnesses[:, 0] if binary else witnesses
-        self.transduction_ = self._decide(self._bag_scores(bags))
-        self.objective_ = values("objective")
-        histories = [np.array(result.history) for result in best]
-        self.objective_history_ = histories[0] if binary else histories
-        self.terms_ = values("risks")
-        self.violations_ = values("violations")
-        self.gap_ = values("gap")
-        self.n_iter_ = values("n_iter")
-        self.converged_ = values("converged")
-
-    def _warn(self, best: list[StructuredResult]) -> None:
-        open_ended = sum(not result.converged for result in best)
-        if open_ended:
-            warnings.warn(
-                f"MILSD stopped at max_iter={self.max_iter} before it settled in {open_ended} of "
-                f"{len(best)} problem(s): raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        loose = [result for result in best if not result.settled]
+    def _warn(self, best: list[StructuredSolution]) -> None:
+        warn_of_stops("MILSD", best, self.max_iter)
+        loose = [result for result in best if not result.step_converged]
         if loose:
-            worst = max(result.gap / max(result.objective, 1e-300) for result in loose)
-            warnings.warn(
+            worst = max(relative_gap(result) for result in loose)
+            warn_user(
                 f"A convex step of MILSD stopped at max_cuts={self.max_cuts} with a relative gap "
                 f"of {worst:.1e}: raise max_cuts or the tolerances, or lower C and mu.",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -448,26 +410,45 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         return scores[:, 0] if len(self.intercept_) == 1 else scores
 
 
-class _Part:
-    """The bags that take part: those with a label, and those with a link; and used features."""
+def _solve(
+    options: SolverOptions,
+    precision: StructuredPrecision,
+    problem: StructuredProblem,
+    start: np.ndarray | None,
+    on_iteration: Callable[..., bool],
+) -> StructuredSolution:
+    return solve_structured(problem, options.watched_by(on_iteration), precision, start)
 
-    def __init__(self, bags: Bags, told: np.ndarray, edges: Edges, links: Edges) -> None:
+
+class _ActiveSubset:
+    """The bags that take part, those with a label and those with a link, and used features."""
+
+    def __init__(
+        self, bags: Bags, labelled: np.ndarray, bag_edges: Edges, instance_edges: Edges
+    ) -> None:
         used = np.zeros(len(bags), dtype=bool)
-        used[told] = True
-        used[edges.nodes] = True
-        used[bags.bag_index[links.nodes]] = True
+        used[labelled] = True
+        used[bag_edges.nodes] = True
+        used[bags.bag_index[instance_edges.nodes]] = True
         self.bags = np.flatnonzero(used)
         rows, self.offsets = gather_rows(bags.offsets, self.bags)
         number = np.cumsum(used) - 1
-        self.told = number[told]
-        self.edges = edges.renumbered(number, len(self.bags))
+        self.labelled = number[labelled]
+        self.bag_edges = bag_edges.renumbered(number, len(self.bags))
         kept = np.zeros(bags.n_instances, dtype=bool)
         kept[rows] = True
-        self.links = links.renumbered(np.cumsum(kept) - 1, len(rows))
+        self.instance_edges = instance_edges.renumbered(np.cumsum(kept) - 1, len(rows))
         instances = bags.instances if used.all() else bags.instances[rows]
+        self.n_features = bags.shape[1]
         self.columns: Any = slice(None)
         if sparse.issparse(instances):
             # Features that occur nowhere have weight zero: cuts get by without them.
             self.columns = np.unique(instances.indices)
             instances = instances[:, self.columns]
         self.instances = instances
+
+    def all_features(self, weights: np.ndarray) -> np.ndarray:
+        """Weights (n_problems, n_used) with zeros for the features that occur nowhere."""
+        whole = np.zeros((len(weights), self.n_features))
+        whole[:, self.columns] = weights
+        return whole

@@ -96,8 +96,15 @@ class TrainingBags:
 class Formulation(Protocol):
     """One fit's problem: starts, solution, function."""
 
-    bag_score_is_max: bool
-    gap_tol: float
+    @property
+    def bag_score_is_max(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        ...
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        ...
 
     def starts(self, loss: Any, rng: np.random.RandomState) -> list[np.ndarray | None]:
         """First linearisations, one per start; None leaves the first to the solver."""
@@ -135,7 +142,10 @@ class HardMaximum:
     init: Any = "auto"
     n_init: int = 1
 
-    bag_score_is_max = True
+    @property
+    def bag_score_is_max(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        return True
 
     @property
     def gap_tol(self) -> float:

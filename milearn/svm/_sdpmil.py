@@ -91,7 +91,8 @@ class SDPMIL(BaseMISVC):
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure.
+        Maximum number of steps of the concave-convex procedure, the first of which is the SVM on
+        the selection.
     cache_size : float, default=1000
         Memory for kernel values in MiB, shared by the workers of ``n_jobs``.
     class_weight : dict, "balanced" or None, default=None
@@ -149,7 +150,7 @@ class SDPMIL(BaseMISVC):
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of SVMs that were solved.
+        Number of steps: 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether ``polish`` converged within ``max_iter`` steps.
     n_features_in_ : int

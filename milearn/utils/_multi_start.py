@@ -21,8 +21,9 @@ class MultiStart:
     Parameters
     ----------
     estimator : estimator instance
-        Its callbacks are told. Its parameters ``n_jobs`` (None means what :func:`joblib.parallel_config` says) and
-        ``verbose`` are read, and its name stands in reports.
+        Its callbacks are told. Its parameters ``n_jobs`` (None means what
+        :func:`joblib.parallel_config` says) and ``verbose`` are read, and its name stands in
+        reports.
     max_iter : int or None
         Maximum number of steps of a run, for progress bars; None when unknown.
     tie : float, default=1e-9

@@ -108,7 +108,7 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     >>> from milearn.utils.estimator_checks import bag_checks
     >>> from sklearn.svm import SVC
     >>> next(iter(bag_checks(SVC()))).id
-    'check_order_of_instances(dense,binary)'
+    'check_clone(dense,binary)'
     """
     tasks = _tasks(estimator)
     for number, task in enumerate(tasks):
@@ -160,7 +160,7 @@ def check_bag_estimator(
     >>> check_bag_estimator(SVC())  # takes rows only
     Traceback (most recent call last):
     ...
-    AssertionError: check_order_of_instances(dense,binary) of SVC raised TypeError: ...
+    AssertionError: check_clone(dense,binary) of SVC raised TypeError: ...
     """
     for check in bag_checks(estimator):
         if _reason(check, expected_failed_checks) is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -81,11 +84,24 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     ----------
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
     dtype : type or tuple of types, default=(float64, float32)
+
+    Returns
+    -------
+    Bags
+
+    Raises
+    ------
+    ValueError
+        For bags that do not fit together, values that are not finite, or a data frame with a
+        column that is not numeric.
+    TypeError
+        For a string.
     """
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
     bags = as_bags(X)
     if bags is None:
-        matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
+        with _advice_on_frames(X):
+            matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.dtype not in kinds:
         bags = bags.with_instances(
@@ -93,6 +109,36 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
         )
     _check_finite(bags, allow_nan=False)
     return bags
+
+
+@contextlib.contextmanager
+def _advice_on_frames(X: Any) -> Iterator[None]:
+    """Replace scikit-learn's error for a data frame whose texts are no numbers by our own."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        found = _text_column(X) if hasattr(X, "columns") else None
+        if found is None:
+            raise
+        name, value = found
+        raise ValueError(
+            f"X is a data frame whose column {name!r} holds {value!r}, which is not a number: if "
+            f"the column names the bag of each row, pass Bags.from_frame(X, {name!r}); encode "
+            "any other column as numbers first."
+        ) from error
+
+
+def _text_column(df: Any) -> tuple[Any, str] | None:
+    """The first column of a data frame with a text that is no number, and that text."""
+    for name in df.columns:
+        values = np.asarray(df[name])
+        for value in values if values.dtype.kind in "OU" and values.ndim == 1 else ():
+            if isinstance(value, str):
+                try:
+                    float(value)
+                except ValueError:
+                    return name, str(value)
+    return None
 
 
 def _depth(block: Any) -> int:
@@ -133,25 +179,34 @@ def validate_bags(
     ensure_all_finite : bool or "allow-nan", default=True
         Whether NaN and infinity are refused.
     min_bags : int, default=1
-        Least number of bags.
+        Minimum number of bags.
 
     Returns
     -------
     Bags
+
+    Raises
+    ------
+    ValueError
+        For bags that do not fit together, too few of them, other features than in ``fit``, values
+        that are not finite, or a data frame with a column that is not numeric.
+    TypeError
+        For a string, or sparse instances with ``accept_sparse=False``.
     """
     kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
     bags = as_bags(X)
     if bags is None:
-        matrix = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            dtype=list(kinds),
-            accept_sparse="csr" if accept_sparse else False,
-            ensure_all_finite=ensure_all_finite,
-            ensure_min_samples=min_bags,
-            order="C",
-        )
+        with _advice_on_frames(X):
+            matrix = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                dtype=list(kinds),
+                accept_sparse="csr" if accept_sparse else False,
+                ensure_all_finite=ensure_all_finite,
+                ensure_min_samples=min_bags,
+                order="C",
+            )
         return Bags.singletons(matrix, feature_names=frame_names(X))
     name = type(estimator).__name__
     n_bags, n_features = bags.shape
@@ -237,22 +292,38 @@ def _check_finite(bags: Bags, allow_nan: bool) -> None:
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
-    """Labels as a 1-D array, one a bag.
+    """Labels as a 1-D array, one per bag.
 
     Parameters
     ----------
+    estimator : estimator instance
+    y : array-like of shape (n_bags,)
+    bags : Bags
     numeric : bool, default=False
         Whether to convert to finite float64, as regression needs.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+
+    Raises
+    ------
+    ValueError
+        Without labels, for another number of labels than bags, labels of mixed types, or numbers
+        that are not finite where ``numeric``.
     """
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
+    # NumPy would turn the numbers of a list with numbers and strings into strings.
+    if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
+        _check_label_types(y)
     y = column_or_1d(y, warn=True)
     if len(y) != len(bags):
         raise ValueError(
-            f"y has {len(y)} labels for {len(bags)} bags: pass one label a bag (inconsistent "
+            f"y has {len(y)} labels for {len(bags)} bags: pass one label per bag (inconsistent "
             "numbers of samples)."
         )
     if numeric:
@@ -261,7 +332,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
 
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
-    """Non-negative weights, one a bag; ones when None was given."""
+    """Non-negative weights, one per bag; ones when None was given."""
     if sample_weight is None:
         return np.ones(len(bags))
     weights = check_array(
@@ -272,7 +343,7 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
     )
     if weights.shape != (len(bags),):
         raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight a "
+            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight per "
             "bag."
         )
     if (weights < 0).any():
@@ -311,9 +382,11 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     Raises
     ------
     ValueError
-        For labels that are no classes, fewer than two classes, an unknown ``pos_label``, or a
-        ``pos_label`` with three or more classes.
+        For labels that are no classes, labels that are missing or of mixed types, fewer than two
+        classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
     """
+    if y.dtype == object:
+        _check_label_types(y)
     # Before scikit-learn casts what is infinite and warns about it.
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
@@ -336,6 +409,30 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
             )
         return classes, codes, int(hits[0])
     return classes, codes, 1 if len(classes) == 2 else -1
+
+
+def _check_label_types(y: Any) -> None:
+    """Refuse labels that are missing, and labels that are partly strings and partly not."""
+    missing = [label for label in y if is_missing(label)]
+    if missing:
+        raise ValueError(
+            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
+            "fit an estimator that learns from bags without a label, such as MILSD."
+        )
+    texts = sum(isinstance(label, str) for label in y)
+    if texts == len(y):
+        return
+    types = ", ".join(sorted({type(label).__name__ for label in y}))
+    if texts:
+        raise ValueError(
+            f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
+            "string or a whole number."
+        )
+    if all(isinstance(label, Real) for label in y):
+        raise ValueError(
+            f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
+            "array of whole numbers, as in np.array(y.tolist())."
+        )
 
 
 def bag_weights(

@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import BAMIC, Bags
+from milearn._kernels import memory
 from milearn._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from milearn.metrics import bag_distances, clustering_accuracy
 
@@ -98,7 +99,7 @@ def test_identical_bags_leave_no_cluster_empty():
 def test_a_start_that_is_cut_short_says_so():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    with pytest.warns(ConvergenceWarning, match="BAMIC stopped at max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="BAMIC stopped at max_iter=1 before convergence"):
         model = BAMIC(5, n_init=1, max_iter=1, random_state=0).fit(X)
     nearest = cdist(X, X)[:, model.medoids_]
     np.testing.assert_array_equal(model.labels_, nearest.argmin(axis=1))
@@ -115,3 +116,55 @@ def test_what_is_refused():
         BAMIC(2, init=[0, 6]).fit(X)
     with pytest.raises(ValueError, match=r"^init names a bag twice"):
         BAMIC(2, init=[1, 1]).fit(X)
+
+
+def test_of_equal_minima_the_first_start_wins_whatever_rounding_says():
+    # Both medoids are as good, but 0.1 + 0.2 + 0.3 comes out above 0.3 + 0.2 + 0.1.
+    distances = np.array(
+        [[0.0, 0.1, 0.2, 0.3], [0.1, 0.0, 1.0, 0.2], [0.2, 1.0, 0.0, 0.1], [0.3, 0.2, 0.1, 0.0]]
+    )
+    sums = distances.sum(axis=1)
+    assert 0.0 < sums[0] - sums[3] < 1e-15
+    for starts in ([[0], [3]], [[3], [0]]):
+        found = k_medoids(distances, np.array(starts), max_iter=10)
+        assert found.medoids.tolist() == starts[0]
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    X, _ = groups_of_bags()
+    model = BAMIC(3, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="n_clusters=3 but there are 2 bags"):
+        model.fit(np.ones((2, 5)))
+    assert model.n_features_in_ == 2
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+def test_prediction_does_not_read_changed_parameters():
+    X, _ = groups_of_bags()
+    model = BAMIC(3, metric="max", random_state=0).fit(X)
+    rng = np.random.default_rng(0)
+    new = [rng.uniform(-2.0, 10.0, size=(3, 2)) for _ in range(60)]
+    expected = bag_distances(new, X[model.medoids_], metric="max").argmin(axis=1)
+    model.set_params(metric="mean", n_clusters=2)
+    np.testing.assert_array_equal(model.predict(new), expected)
+    averaged = bag_distances(new, X[model.medoids_], metric="mean").argmin(axis=1)
+    assert (averaged != expected).any()
+
+
+def test_the_warning_points_here():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    with pytest.warns(ConvergenceWarning) as record:
+        BAMIC(5, n_init=1, max_iter=1, random_state=0).fit(X)
+    assert [warning.filename for warning in record] == [__file__]
+
+
+def test_distances_that_do_not_fit_are_refused_before_they_are_computed(monkeypatch):
+    X, _ = groups_of_bags()
+    model = BAMIC(3, random_state=0).fit(X)
+    monkeypatch.setattr(memory, "available_memory", lambda: 8.0 * len(X) ** 2 - 1)
+    with pytest.raises(MemoryError, match="are available"):
+        BAMIC(3).fit(X)
+    with pytest.raises(MemoryError, match="are available"):
+        model.fit(X)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.predict(X), model.labels_)

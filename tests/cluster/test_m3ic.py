@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,6 +15,8 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
 from milearn._solvers.cluster import max_margin as _clusters
+from milearn._solvers.common import instance_stream as _stream
+from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
@@ -36,8 +41,8 @@ def test_concepts_are_found_and_witnessed(init):
     X, y = concept_bags()
     model = M3IC(3, C=100.0, init=init, random_state=0, n_init=10).fit(X)
     assert clustering_accuracy(y, model.labels_) == 1.0
-    told = X.instances[model.witnesses_]
-    assert (told.argmax(axis=1) == y).all()
+    deciding = X.instances[model.witnesses_]
+    assert (deciding.argmax(axis=1) == y).all()
     new, y_new = concept_bags(seed=1)
     assert clustering_accuracy(y_new, model.predict(new)) == 1.0
 
@@ -61,7 +66,7 @@ def test_what_is_fitted_fits_together():
     assert len(model.objective_history_) == model.n_iter_
     assert model.objective_history_[-1] == model.objective_
     assert np.diff(model.objective_history_).max(initial=0.0) <= 0
-    assert model.gap_ <= 10.0 * model.cutting_plane_tol
+    assert model.dual_gap_ <= 10.0 * model.cutting_plane_tol
     assert model.converged_
     m = X.instances.reshape(60, 5, 4).mean(axis=1).sum(axis=0)
     assert np.abs((model.coef_[:, None] - model.coef_[None]) @ m).max() <= 1.0 + 1e-6
@@ -84,8 +89,8 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
     monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 256)
-    monkeypatch.setattr(_clusters, "_WITNESS_BYTES", 0)
-    monkeypatch.setattr(_clusters.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
+    monkeypatch.setattr(_stream, "_GATHERED_BYTES", 0)
+    monkeypatch.setattr(_stream.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
     model = M3IC(3, random_state=0).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
@@ -165,7 +170,7 @@ def test_what_is_refused():
     X, _ = concept_bags(n_bags=6)
     with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
         M3IC(7).fit(X)
-    with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row a cluster"):
+    with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row per cluster"):
         M3IC(3, init=np.ones((2, 4))).fit(X)
     with pytest.raises(ValueError, match="qp_solver='none' is not installed"):
         M3IC(qp_solver="none").fit(X)
@@ -178,9 +183,9 @@ def test_as_many_clusters_as_bags():
 
 def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
-    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before it settled"):
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
-    monkeypatch.setattr(_clusters, "_MOST_CUTS", 2)
+    monkeypatch.setattr(_clusters, "_MAX_CUTS", 2)
     with pytest.warns(ConvergenceWarning, match="was solved to a duality gap of"):
         M3IC(3, C=100.0, random_state=0).fit(X)
 
@@ -189,11 +194,71 @@ def test_verbose_prints_the_objective(capsys):
     X, _ = concept_bags()
     M3IC(3, n_init=2, random_state=0, verbose=True).fit(X)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("[M3IC] start 1/2, iteration 1: objective ")
-    assert any(line.startswith("[M3IC] start 2/2") for line in lines)
+    assert lines[0].startswith("[M3IC] run 1/2, iteration 1: objective ")
+    assert any(line.startswith("[M3IC] run 2/2") for line in lines)
 
 
 def test_in_a_pipeline_with_scaling():
     X, y = concept_bags()
     model = make_pipeline(InstanceTransformer(StandardScaler()), M3IC(3, C=10.0, random_state=0))
     assert clustering_accuracy(y, model.fit_predict(X)) == 1.0
+
+
+def test_starts_run_in_parallel_where_joblib_is_told_so(monkeypatch, capsys):
+    X, _ = concept_bags(distance=1.5)
+    expected = M3IC(3, n_init=4, random_state=0).fit(X)
+    threads, solve = set(), _m3ic.max_margin_clusters
+
+    def watched(*args, **named):
+        threads.add(threading.get_ident())
+        return solve(*args, **named)
+
+    monkeypatch.setattr(_m3ic, "max_margin_clusters", watched)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        model = M3IC(3, n_init=4, random_state=0, verbose=True).fit(X)
+    assert threading.get_ident() not in threads
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    assert model.objective_ == expected.objective_
+    lines = capsys.readouterr().out.splitlines()
+    assert {line.split(",")[0] for line in lines} == {f"[M3IC] run {i}/4" for i in range(1, 5)}
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    X, _ = concept_bags()
+    model = M3IC(3, random_state=0).fit(X)
+    state = dict(vars(model))
+    with pytest.raises(ValueError, match="n_clusters=3 but there are 2 bags"):
+        model.fit(np.ones((2, 7)))
+    with pytest.raises(ValueError, match="init has shape"):
+        model.set_params(init=np.ones((3, 4))).fit(np.ones((5, 7)))
+    assert model.n_features_in_ == 4
+    assert {**vars(model), "init": "k-means"} == state
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+
+
+def test_the_callback_that_asked_is_the_reason():
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    X, _ = concept_bags(distance=1.0)
+    model = M3IC(3, C=100.0, tol=0.0, init="random", random_state=0).set_callbacks(Stop())
+    with pytest.warns(ConvergenceWarning, match="because a callback asked for it") as record:
+        model.fit(X)
+    assert not any("max_iter" in str(warning.message) for warning in record)
+    assert [warning.filename for warning in record] == [__file__]
+    assert not model.converged_
+    assert model.n_iter_ == 1
+
+
+class Stop:
+    """A callback that asks to stop after every step."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        return True
+
+    def teardown(self, estimator, context):
+        pass

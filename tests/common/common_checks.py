@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 import pytest
@@ -13,77 +12,12 @@ from milearn.utils.estimator_checks import parametrize_with_bag_checks
 
 # -- checks that fail ------------------------------------------------------------------------------
 
-_SOON = "mended in the next commits of this change"
-
-
-def _mended_soon(*names):
-    return dict.fromkeys((f"check_{name}" for name in names), _SOON)
-
-
 # Checks that fail for a reason, by class. They are strict: one that passes has to be taken off.
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "BAMIC": _mended_soon("max_iter", "parameters_after_fit", "refused_refit"),
-    "DPBoost": _mended_soon("parallel_config"),
-    "InstanceMISVC": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-    "LPBoost": _mended_soon("parallel_config"),
-    "LinkContentMF": _mended_soon("refused_refit"),
-    "M3IC": _mended_soon("callback_stop", "max_iter", "parallel_config", "refused_refit"),
-    "MILSD": _mended_soon("callback_stop", "parallel_config", "refused_refit"),
-    "MISVC": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-    "MISVR": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-    "SDPMIL": _mended_soon(
-        "callback_stop",
-        "max_iter",
-        "parallel_config",
-        "parameters_after_fit",
-        "refit_with_other_settings",
-        "refused_refit",
-    ),
-}
-
-# Settings with which some of these pass: the fit ends after one step, or has no parallel part.
-PASSING: dict[str, set[str]] = {
-    "InstanceMISVC()": {"check_callback_stop", "check_max_iter"},
-    "MILSD(graph='knn')": {"check_parallel_config"},
-    "MISVC(bag_kernel='mean_set',coupling=0.0)": {"check_callback_stop", "check_max_iter"},
-    "MISVR(bag_kernel='minmax',loss='epsilon_insensitive')": {
-        "check_callback_stop",
-        "check_max_iter",
-    },
-    "SDPMIL()": {"check_callback_stop", "check_max_iter"},
-    "SDPMIL(C=1.0,kernel='linear',selection='at_least_one')": {
-        "check_callback_stop",
-        "check_max_iter",
-    },
-    "SDPMIL(relaxation='tight')": {"check_callback_stop", "check_max_iter"},
-}
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
 
 
 def _expected_failures(estimator):
-    passing = PASSING.get(re.sub(r"\s+", "", repr(estimator)), ())
-    failures = EXPECTED_FAILURES.get(type(estimator).__name__, {})
-    return {name: reason for name, reason in failures.items() if name not in passing}
+    return EXPECTED_FAILURES.get(type(estimator).__name__, {})
 
 
 # -- checks that depend on settings ----------------------------------------------------------------

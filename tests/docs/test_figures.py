@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.common.page import SUFFIX, read_page
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = CHECKOUT / "docs" / "results"
 PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))]
@@ -72,9 +74,9 @@ CASES = [
 def test_every_figure_of_a_table_stands_in_what_its_command_printed(command, table):
     printed: set[str] = set()
     for name in names_of(command):
-        path = RESULTS / f"{name}.txt"
-        assert path.is_file(), f"docs/results/{name}.txt is missing: what the command printed"
-        printed |= figures(path.read_text(encoding="utf-8"))
+        path = RESULTS / f"{name}{SUFFIX}"
+        assert path.is_file(), f"docs/results/{path.name} is missing: the command writes it"
+        printed |= figures(read_page(path).text())
     strangers = sorted(figures(table) - printed)
     assert not strangers, f"not printed by {command!r}: {', '.join(strangers)}"
 
@@ -86,3 +88,15 @@ def test_there_are_tables_to_check_and_a_changed_figure_is_noticed():
     assert names_of(command) == ["quick"]
     assert figures(table) == {"12.5", "99.9"}
     assert figures("Musk1 2.5e-3 x.5 1/5.2") == {"2.5e-3", "1", "5.2"}
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.iterdir()), ids=lambda path: path.name)
+def test_every_file_of_results_is_a_page_with_tables_and_a_command(path):
+    page = read_page(path)
+    assert page.tables
+    assert page.command.startswith("python -m benchmarks ")
+    assert names_of(page.command.removeprefix("python -m benchmarks ")) == [
+        path.name.removesuffix(SUFFIX)
+    ]
+    for table in page.tables:
+        assert table.rows

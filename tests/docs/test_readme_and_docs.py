@@ -1,4 +1,4 @@
-"""What README and guide show must run, and nothing public may be missing from the reference."""
+"""Examples of README and guide, and completeness of the API reference."""
 
 from __future__ import annotations
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
+from typing import ClassVar
+
+import joblib
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -12,11 +16,10 @@ from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
 from milearn._solvers.common.lp import LPModel
-from milearn._solvers.ensemble.learners import Ball, Fitted, Stump
-from milearn._solvers.ensemble.points import distinct_points
 from milearn.datasets import make_ambiguous_plane, make_bags
-from milearn.ensemble import DPBoost, LPBoost
+from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
+from milearn.utils._sklearn import HAS_CALLBACKS
 
 LEARNERS = {
     "stump": "stump",
@@ -40,7 +43,7 @@ def test_stages_end_in_the_decision_function(bags, name, build):
     assert (stages[-1] == model.decision_function(X)).all()
     assert (model.alpha_ > 0).all()
     assert (np.diff(model.alpha_) <= 0).all()
-    kind = {"stump": Stump, "rbf": (Ball, Stump), "tree": (Fitted, Stump)}[name]
+    kind = {"stump": Stump, "rbf": (Ball, Stump), "tree": (FittedClassifier, Stump)}[name]
     assert all(isinstance(learner, kind) for learner in model.learners_)
     assert model.lower_bound_ <= model.objective_
     if name == "rbf":
@@ -58,7 +61,7 @@ def test_three_classes_are_one_versus_rest():
     assert model.score(X, y) == 1.0
     assert model.decision_function(X).shape == (24, 3)
     assert len(model.alpha_) == len(model.learners_) == 3
-    assert model.objective_.shape == model.gap_.shape == (3,)
+    assert model.objective_.shape == model.optimality_gap_.shape == (3,)
     for label in range(3):
         alone = DPBoost().fit(X, y == label)
         assert alone.objective_ == model.objective_[label]
@@ -67,7 +70,35 @@ def test_three_classes_are_one_versus_rest():
     assert model.feature_importances_.sum() == pytest.approx(1.0)
 
 
-def test_importances_name_the_feature_that_tells():
+class ThreadNotingTree(DecisionTreeClassifier):
+    """A tree that notes in which threads trees were fitted."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def fit(self, X, y, sample_weight=None):
+        self.threads.add(threading.get_ident())
+        return super().fit(X, y, sample_weight)
+
+
+@pytest.mark.parametrize("learner", ["stump", ThreadNotingTree(max_depth=1, random_state=0)])
+def test_classes_run_in_parallel_where_the_context_says_so(capsys, learner):
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 3
+    X = Bags.from_list([rng.normal(size=(2, 3)) + 4 * np.eye(3)[label] for label in y])
+    model = LPBoost(learner=learner, verbose=True)
+    one = model.fit(X, y).decision_function(X)
+    serial_lines = sorted(capsys.readouterr().out.splitlines())
+    ThreadNotingTree.threads.clear()
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        other = model.fit(X, y).decision_function(X)
+    assert (one == other).all()
+    assert sorted(capsys.readouterr().out.splitlines()) == serial_lines
+    if learner != "stump":
+        assert threading.get_ident() not in ThreadNotingTree.threads
+        assert ThreadNotingTree.threads
+
+
+def test_importances_name_the_feature_that_decides():
     rng = np.random.default_rng(1)
     X = rng.normal(size=(60, 5))
     model = LPBoost().fit(X, X[:, 3] > 0.2)
@@ -86,6 +117,26 @@ def test_stump_and_ball_are_what_the_documentation_says():
     assert set(np.where(inside, ball.sign, -ball.sign)) == {-1, 1}
 
 
+def test_learners_can_be_used_by_themselves(bags):
+    X, y = bags
+    for learner in LEARNERS.values():
+        model = DPBoost(learner=learner).fit(X, y)
+        columns = [each.predict(X.instances) for each in model.learners_]
+        assert {value for column in columns for value in column} == {-1.0, 1.0}
+        scores = model.instance_decision_function(X)
+        np.testing.assert_allclose(model.alpha_ @ columns, scores, atol=1e-12)
+
+
+def test_balls_compare_by_value():
+    ball = Ball(np.array([1.0, 2.0]), 0.5, 1)
+    assert ball == Ball(np.array([1.0, 2.0]), 0.5, 1)
+    assert ball != Ball(np.array([1.0, 3.0]), 0.5, 1)
+    assert ball != Ball(np.array([1.0, 2.0]), 0.5, -1)
+    assert ball != Stump(0, 0.5, 1)
+    assert len({ball, Ball(np.array([1.0, 2.0]), 0.5, 1)}) == 1
+    assert len(repr(Ball(np.zeros(10_000), 0.5, 1))) < 100
+
+
 def test_weight_of_two_is_a_repetition_to_the_last_digit(bags):
     X, y = bags
     weight = np.random.default_rng(0).integers(0, 3, size=len(X))
@@ -97,26 +148,96 @@ def test_weight_of_two_is_a_repetition_to_the_last_digit(bags):
     assert (weighted.decision_function(X) == copied.decision_function(X)).all()
 
 
-def test_distinct_points_do_not_depend_on_order_or_format():
-    rng = np.random.default_rng(0)
-    X = rng.integers(-2, 3, size=(300, 3)).astype(float)
-    rows, point_of = distinct_points(X)
-    assert len(rows) == len(np.unique(X, axis=0))
-    assert (X[rows[point_of]] == X).all()
-    shuffled = rng.permutation(300)
-    moved, _ = distinct_points(X[shuffled])
-    assert (X[shuffled][moved] == X[rows]).all()
-    sparse_rows, sparse_points = distinct_points(sparse.csr_array(X))
-    assert (point_of == sparse_points).all()
-    assert (rows == sparse_rows).all()
-    assert (distinct_points(np.where(X == 0, -0.0, X))[1] == point_of).all()
-
-
 # -- stops -----------------------------------------------------------------------------------------
+
+
+def overlapping_bags():
+    rng = np.random.default_rng(0)
+    return Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)]), np.arange(12) % 2
 
 
 def refitted(model, X, y):
     return model.decision_function(X), model.n_features_in_, vars(model).copy()
+
+
+def test_a_refit_leaves_nothing_of_the_fit_before(bags):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(12, 3)), columns=["a", "b", "c"])
+    three = np.arange(12) % 3
+    used = DPBoost().fit(frame, three)
+    assert hasattr(used, "feature_names_in_")
+    fresh = DPBoost().fit(*bags)
+    used.fit(*bags)
+    assert vars(used).keys() == vars(fresh).keys()
+    assert used.learners_ == fresh.learners_
+
+
+def test_prediction_does_not_read_parameters(bags):
+    X, y = bags
+    for model in (DPBoost(), LPBoost(learner="rbf")):
+        before = model.fit(X, y).predict(X), model.decision_function(X)
+        model.set_params(
+            C=7.0,
+            learner=GaussianNB(),
+            max_learners=1,
+            n_centers=1,
+            tol=0.5,
+            time_limit=1e-9,
+            pos_label=model.classes_[0],
+        )
+        assert (model.predict(X) == before[0]).all()
+        assert (model.decision_function(X) == before[1]).all()
+
+
+def test_a_refused_refit_leaves_what_was_there(bags):
+    X, y = bags
+    model = DPBoost().fit(X, y)
+    before, scores = dict(vars(model)), model.decision_function(X)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(X[:, [0, 1]], np.zeros(len(X)))
+    with pytest.raises(ValueError, match="unknown"):
+        model.set_params(learner="tree").fit(X[:, [0, 1]], y)
+    model.set_params(learner="stump")
+    assert vars(model) == before
+    assert (model.decision_function(X) == scores).all()
+
+
+def test_warnings_point_at_the_line_that_called_fit():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPBoost(max_learners=1).fit(*overlapping_bags())
+    (warning,) = caught
+    assert warning.category is ConvergenceWarning
+    assert warning.filename == __file__
+
+
+class Stopper:
+    """A callback that asks to stop at the first end of an iteration."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        return context.task_name == "iteration"
+
+    def teardown(self, estimator, context):
+        pass
+
+
+@pytest.mark.skipif(not HAS_CALLBACKS, reason="callbacks came with scikit-learn 1.9")
+def test_a_stop_of_a_callback_is_named():
+    X, y = overlapping_bags()
+    model = DPBoost().set_callbacks(Stopper())
+    with pytest.warns(ConvergenceWarning, match="by callback .*: a callback asked for it"):
+        model.fit(X, y)
+    assert not model.converged_
+    full = DPBoost().fit(X, y)
+    assert model.objective_ == full.objective_history_[0]
+    assert model.lower_bound_ == full.lower_bound_history_[0]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SolverError])
@@ -170,9 +291,7 @@ def test_time_limit_returns_the_best_found_with_its_gap(branch):
 
 
 def test_limits_of_learners_and_reductions():
-    rng = np.random.default_rng(0)
-    X = Bags.from_list([rng.normal(size=(3, 2)) for _ in range(12)])
-    y = np.arange(12) % 2
+    X, y = overlapping_bags()
     full = DPBoost(max_rows=10_000).fit(X, y)
     assert full.converged_
     with pytest.warns(ConvergenceWarning, match="stopped early by max_learners"):
@@ -218,9 +337,9 @@ def test_importances_need_learners_that_have_them(bags):
         _ = model.feature_importances_
 
 
-def test_verbose_tells_the_bounds(bags, capsys):
+def test_verbose_prints_the_bounds(bags, capsys):
     DPBoost(verbose=True).fit(*bags)
-    assert "[DPBoost] problem 1/1: objective" in capsys.readouterr().out
+    assert "[DPBoost] run 1/1, iteration 1: objective" in capsys.readouterr().out
 
 
 def test_text_sized_sparse_input():

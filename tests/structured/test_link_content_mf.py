@@ -11,7 +11,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._solvers.structured import link_content as _link_content
-from milearn._solvers.structured.link_content import factorise
+from milearn._solvers.structured.link_content import FactorOptions, factorise
 from milearn.datasets import make_bags
 from milearn.model_selection import transductive_cross_val_score
 from milearn.structured import LinkContentMF
@@ -38,9 +38,9 @@ def stated(A, X, Z, U, V, content, ridge):
 def test_objective_is_the_stated_one_and_all_gradients_vanish(content, storage):
     for seed in range(3):
         A, X = parts(seed)
-        options = {"content": content, "ridge": 1e-2, "tol": 1e-9, "max_iter": 5000}
+        options = FactorOptions(4, content, ridge=1e-2, tol=1e-9, max_iter=5000)
         given = sparse.csr_array(X) if storage == "csr" else X
-        found = factorise(A, given, 4, **options)
+        found = factorise(A, given, options)
         Z, U, V = found.Z, found.U, found.V
         assert found.objective == pytest.approx(stated(A, X, Z, U, V, content, 1e-2), rel=1e-10)
         rest = A.toarray() - Z @ U @ Z.T
@@ -54,7 +54,7 @@ def test_objective_is_the_stated_one_and_all_gradients_vanish(content, storage):
 
 def test_it_is_as_good_as_a_search_over_all_factors():
     A, X = parts(0, n=12, d=4)
-    found = factorise(A, X, 2, content=1.0, ridge=1e-2, tol=1e-9, max_iter=5000)
+    found = factorise(A, X, FactorOptions(2, 1.0, ridge=1e-2, tol=1e-9, max_iter=5000))
 
     def value(flat):
         Z, U, V = np.split(flat, [24, 28])
@@ -69,7 +69,7 @@ def test_it_is_as_good_as_a_search_over_all_factors():
 
 def test_without_links_it_is_the_shrunk_singular_value_decomposition():
     A, X = parts(1, linked=False)
-    found = factorise(A, X, 3, content=1.0, ridge=0.02, tol=1e-10, max_iter=500)
+    found = factorise(A, X, FactorOptions(3, 1.0, ridge=0.02, tol=1e-10, max_iter=500))
     left, values, right = np.linalg.svd(X, full_matrices=False)
     shrunk = np.maximum(values[:3] - 0.02, 0.0)
     np.testing.assert_allclose(found.Z @ found.V.T, left[:, :3] * shrunk @ right[:3], atol=1e-9)
@@ -77,9 +77,10 @@ def test_without_links_it_is_the_shrunk_singular_value_decomposition():
 
 def test_start_by_iteration_is_that_of_the_decomposition(monkeypatch):
     A, X = parts(2, n=40, d=30)
-    dense = _link_content._start(A, X, 5, 0.7, 1e-3)
-    monkeypatch.setattr(_link_content, "_SMALL", 0)
-    iterated = _link_content._start(A, sparse.csr_array(X), 5, 0.7, 1e-3)
+    options = FactorOptions(5, 0.7, ridge=1e-3, tol=1e-5, max_iter=500)
+    dense = _link_content._start(A, X, options)
+    monkeypatch.setattr(_link_content, "_DENSE_MAX_ROWS", 0)
+    iterated = _link_content._start(A, sparse.csr_array(X), options)
     np.testing.assert_allclose(dense @ dense.T, iterated @ iterated.T, atol=1e-10)
 
 
@@ -100,15 +101,15 @@ def test_links_help_where_they_join_one_class():
     assert with_links > without + 0.1
 
 
-def test_the_machine_is_that_of_scikit_learn_on_the_factors():
+def test_the_classifier_is_that_of_scikit_learn_on_the_factors():
     X, y = linked_bags()
     known = np.where(np.arange(60) % 3 == 0, np.nan, y)
     model = LinkContentMF(6, C=3.0).fit(X, known)
-    told = ~np.isnan(known)
-    machine = SVC(C=3.0, kernel="linear", tol=1e-6).fit(model.factors_[told], y[told])
-    np.testing.assert_array_equal(model.transduction_, machine.predict(model.factors_))
+    labelled = ~np.isnan(known)
+    svm = SVC(C=3.0, kernel="linear", tol=1e-6).fit(model.factors_[labelled], y[labelled])
+    np.testing.assert_array_equal(model.transduction_, svm.predict(model.factors_))
     assert np.sum(model.factors_**2) / 60 == pytest.approx(1.0)
-    assert model.score(X, known) == np.mean(model.predict(X)[told] == y[told])
+    assert model.score(X, known) == np.mean(model.predict(X)[labelled] == y[labelled])
 
 
 def test_factors_are_in_the_units_of_the_data():
@@ -157,3 +158,34 @@ def test_a_search_cut_short_warns():
     with pytest.warns(ConvergenceWarning, match="LinkContentMF stopped after"):
         model = LinkContentMF(5, max_iter=1).fit(X, y)
     assert not model.converged_
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    X, y = linked_bags()
+    model = LinkContentMF(4).fit(X, y)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(np.ones((5, 2)), np.ones(5))
+    assert model.n_features_in_ == X.shape[1]
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_a_score_does_not_read_changed_parameters():
+    X, y = linked_bags()
+    coded = np.where(np.arange(60) % 3 == 0, -1, y)
+    model = LinkContentMF(4, unlabeled=-1).fit(X, coded)
+    expected = model.score(X, coded)
+    assert model.set_params(unlabeled=None).score(X, coded) == expected
+
+
+def test_the_warning_points_here():
+    X, y = linked_bags()
+    with pytest.warns(ConvergenceWarning) as record:
+        LinkContentMF(5, max_iter=1).fit(X, y)
+    assert [warning.filename for warning in record] == [__file__]
+
+
+def test_a_class_without_weight_is_refused():
+    X, y = linked_bags()
+    with pytest.raises(ValueError, match="class_weight leaves a class without weight"):
+        LinkContentMF(class_weight={0: 0.0}).fit(X, y)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import tracemalloc
 
 import cvxpy as cp
+import joblib
 import numpy as np
 import pytest
 from scipy import sparse
@@ -14,17 +16,18 @@ from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, cutting_plane
+from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.milsd import (
+    LinearisedProblem,
     StructuredProblem,
-    _Linearised,
     linearised_bags,
     solve_structured,
 )
 from milearn.datasets import make_bags
 from milearn.model_selection import StratifiedBagKFold
-from milearn.structured import MILSD
+from milearn.structured import MILSD, _milsd
 from milearn.svm import MISVC
 
 GRAPHS = ["bag", "instance", "both"]
@@ -84,7 +87,7 @@ def naive_links(graph):
     return [(p, q) for p in range(n) for q in range(n) if p != q and graph[p, q] > 0]
 
 
-def naive_roughness(graph, scores):
+def naive_variation(graph, scores):
     links, degrees = naive_links(graph), naive_degrees(graph)
     total = 0.0
     for p, q in links:
@@ -111,8 +114,8 @@ def naive_objective(model, bags, y, mu, mu_instance, class_weights=(1.0, 1.0)):
     return (
         0.5 * w @ w
         + model.C * np.mean(hinges)
-        + mu * naive_roughness(dense(bags.bag_graph), best)
-        + mu_instance * naive_roughness(dense(bags.instance_graph), scores)
+        + mu * naive_variation(dense(bags.bag_graph), best)
+        + mu_instance * naive_variation(dense(bags.instance_graph), scores)
     )
 
 
@@ -128,11 +131,11 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
     def highest(bag):
         return cp.max(blocks[bag] @ w + b)
 
-    told = [bag for bag, label in enumerate(y) if label == label]
+    labelled = [bag for bag, label in enumerate(y) if label == label]
     cost = 0.5 * cp.sum_squares(w)
-    for bag in told:
+    for bag in labelled:
         hinge = cp.pos(1 - line(bag)) if y[bag] == 1 else cp.pos(1 + highest(bag))
-        cost += C * weights[int(y[bag])] * hinge / len(told)
+        cost += C * weights[int(y[bag])] * hinge / len(labelled)
     graph = dense(bags.bag_graph)
     links, degrees = naive_links(graph), naive_degrees(graph)
     for p, q in links:
@@ -150,13 +153,13 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
 
 
 def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):
-    told = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     empty = sparse.csr_array
     return StructuredProblem(
         X=bags.instances,
         offsets=bags.offsets,
-        signs=np.where(told, np.where(y == 1, 1.0, -1.0), 0.0),
-        weights=np.where(y == 1, weights[1], weights[0]) / told.sum(),
+        signs=np.where(labelled, np.where(y == 1, 1.0, -1.0), 0.0),
+        weights=np.where(y == 1, weights[1], weights[0]) / labelled.sum(),
         costs=np.array([C, mu, mu_instance], dtype=float),
         bag_edges=edges_of(empty((len(bags),) * 2) if bags.bag_graph is None else bags.bag_graph),
         instance_edges=edges_of(
@@ -186,12 +189,7 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled, sto
         for witnesses in (None, drawn):
             given = np.zeros(0, int) if witnesses is None else drawn[linearised_bags(problem)]
             found = cutting_plane(
-                _Linearised(problem).oracle(given),
-                3,
-                problem.costs,
-                tols=0.0,
-                gap_tol=1e-9,
-                n_free=1,
+                LinearisedProblem(problem).risk_problem(given), CuttingPlaneOptions(gap_tol=1e-9)
             )
             expected = naive_convex_step(problem, bags, y, witnesses, 20.0, 3.0, 5.0, weights)
             assert found.objective == pytest.approx(expected, rel=1e-6)
@@ -204,7 +202,7 @@ def test_slopes_are_those_of_differences(graph):
     problem = structured(bags, y, 1.0, 1.0, 1.0)
     drawn = bags.offsets[:-1] + np.random.default_rng(0).integers(0, bags.sizes)
     for given in (np.zeros(0, int), drawn[linearised_bags(problem)]):
-        oracle = _Linearised(problem).oracle(given)
+        oracle = LinearisedProblem(problem).risk_problem(given).oracle
         w, b = np.array([0.4, -0.7, 0.2]), np.array([0.1])
         _, slopes, free = oracle(w, b)
         step = 1e-6
@@ -219,11 +217,12 @@ def test_slopes_are_those_of_differences(graph):
 def test_convex_problem_touches_the_objective_and_lies_above_it():
     bags, y = case(1, graph="both", weighted=True)
     problem = structured(bags, y, 10.0, 2.0, 2.0)
-    linearised = _Linearised(problem)
+    linearised = LinearisedProblem(problem)
     rng = np.random.default_rng(0)
     for _ in range(20):
         w, v = rng.normal(size=(2, 3))
-        oracle = linearised.oracle(linearised.witnesses(bags.instances @ w))
+        witnesses = linearised.witnesses(bags.instances @ w)
+        oracle = linearised.risk_problem(witnesses).oracle
         b = np.zeros(1)
         np.testing.assert_allclose(oracle(w, b)[0], problem.risks(bags.instances @ w), rtol=1e-12)
         assert (oracle(v, b)[0] >= problem.risks(bags.instances @ v) - 1e-12).all()
@@ -233,13 +232,15 @@ def test_convex_problem_touches_the_objective_and_lies_above_it():
 
 
 @pytest.mark.parametrize("directed", [False, True])
-def test_roughness_equals_a_loop(directed):
+def test_total_variation_equals_a_loop(directed):
     for seed in range(4):
         rng = np.random.default_rng(seed)
         graph = random_graph(rng, 10, directed=directed, weighted=True)
         edges = edges_of(sparse.csr_array(graph))
         scores = rng.normal(size=10)
-        assert edges.roughness(scores) == pytest.approx(naive_roughness(graph, scores), rel=1e-12)
+        assert edges.total_variation(scores) == pytest.approx(
+            naive_variation(graph, scores), rel=1e-12
+        )
         assert 1 not in edges.nodes
 
 
@@ -251,7 +252,7 @@ def test_isolated_nodes_and_loops_change_nothing():
     more[9, 9] = 4.0
     scores = rng.normal(size=11)
     without, with_more = (edges_of(sparse.csr_array(each)) for each in (graph, more))
-    assert with_more.roughness(scores) == without.roughness(scores[:8])
+    assert with_more.total_variation(scores) == without.total_variation(scores[:8])
 
 
 # -- the whole fit -------------------------------------------------------------------------------
@@ -270,14 +271,14 @@ def test_objective_is_the_stated_one_and_never_rises(C, graph):
         assert model.objective_history_[-1] == model.objective_
         assert len(model.objective_history_) == model.n_iter_
         assert model.converged_
-        assert model.gap_ <= 1e-7 * model.objective_
+        assert model.dual_gap_ <= 1e-7 * model.objective_
 
 
 def test_terms_and_class_weights_make_up_the_objective():
     bags, y = case(0, graph="both", weighted=True)
     model = MILSD(C=10.0, mu=2.0, class_weight={0.0: 1.0, 1.0: 3.0}).fit(bags, y)
     w = model.coef_[0]
-    assert 0.5 * w @ w + np.array([10.0, 2.0, 2.0]) @ model.terms_ == pytest.approx(
+    assert 0.5 * w @ w + np.array([10.0, 2.0, 2.0]) @ model.loss_terms_ == pytest.approx(
         model.objective_, rel=1e-12
     )
     naive = naive_objective(model, bags, y, 2.0, 2.0, (1.0, 3.0))
@@ -289,9 +290,10 @@ def test_terms_and_class_weights_make_up_the_objective():
 def test_a_fit_is_a_fixed_point_of_the_convex_step():
     bags, y = case(5, graph="both")
     problem = structured(bags, y, 30.0, 3.0, 3.0)
-    found = solve_structured(problem, tol=1e-5, max_iter=50)
-    rows = _Linearised(problem).witnesses(bags.instances @ found.w)
-    again = solve_structured(problem, tol=1e-5, max_iter=50, start=rows)
+    options = SolverOptions(tol=1e-5, max_iter=50)
+    found = solve_structured(problem, options)
+    rows = LinearisedProblem(problem).witnesses(bags.instances @ found.w)
+    again = solve_structured(problem, options, start=rows)
     assert again.objective == pytest.approx(found.objective, rel=1e-8)
 
 
@@ -303,7 +305,7 @@ def test_both_violation_bounds_hold_at_stop(graph):
         hinge = graph_tol if hinge_tol is None else hinge_tol
         rough = hinge_tol if graph_tol is None else graph_tol
         assert (model.violations_ <= [hinge, rough, rough]).all()
-        assert model.gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
+        assert model.dual_gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
 
 
 @pytest.mark.parametrize("C", [1.0, 100.0, 4000.0])
@@ -377,17 +379,17 @@ def test_the_direction_of_a_link_matters_through_degrees_alone():
 
 def test_unlabelled_bags_without_links_take_no_part():
     bags, y = case(4)
-    told = np.flatnonzero(~np.isnan(y))
+    labelled = np.flatnonzero(~np.isnan(y))
     graph = bags.bag_graph.toarray()
     graph[np.ix_(np.isnan(y), np.arange(12))] = 0.0
     graph[np.ix_(np.arange(12), np.isnan(y))] = 0.0
     cut = Bags(bags.instances, bags.offsets, bag_graph=graph)
-    whole, part = MILSD().fit(cut, y), MILSD().fit(cut[told], y[told])
+    whole, part = MILSD().fit(cut, y), MILSD().fit(cut[labelled], y[labelled])
     np.testing.assert_allclose(whole.coef_, part.coef_, atol=1e-9)
 
 
 def test_links_to_unlabelled_bags_count():
-    """One labelled bag a side; the unlabelled ones are told by their links alone."""
+    """One labelled bag per side; links alone speak for the unlabelled ones."""
     rng = np.random.default_rng(0)
     y = np.arange(30) % 2
     instances = rng.normal(size=(30, 2)) * [2.0, 0.1]
@@ -466,9 +468,9 @@ def test_ways_to_leave_a_bag_without_a_label():
     assert models[1].classes_.tolist() == ["no", "yes"]
     assert models[2].classes_.tolist() == [0, 1]
     assert models[3].classes_.tolist() == [0, 1]
-    told = ~np.isnan(y)
+    labelled = ~np.isnan(y)
     for model, labels in zip(models, (y, named, coded, mixed), strict=False):
-        expected = np.mean(model.predict(bags)[told] == labels[told])
+        expected = np.mean(model.predict(bags)[labelled] == labels[labelled])
         assert model.score(bags, labels) == expected
 
 
@@ -478,7 +480,7 @@ def test_one_against_the_rest_with_unlabelled_bags():
     y[9:] = np.nan
     model = MILSD(mu=2.0).fit(bags, y)
     assert model.coef_.shape == (3, 3)
-    assert model.terms_.shape == (3, 3)
+    assert model.loss_terms_.shape == (3, 3)
     for k in range(3):
         single = MILSD(mu=2.0).fit(bags, np.where(np.isnan(y), np.nan, y == k))
         np.testing.assert_allclose(model.coef_[k], single.coef_[0], atol=1e-12)
@@ -633,13 +635,13 @@ def test_without_intercept():
     model = MILSD(fit_intercept=False, mu=2.0).fit(bags, y)
     assert model.intercept_.tolist() == [0.0]
     assert model.objective_ == pytest.approx(naive_objective(model, bags, y, 2.0, 2.0), rel=1e-8)
-    # Never below the machine that may shift, at the same cost.
+    # Never below the model that may shift, at the same cost.
     assert model.objective_ >= MILSD(mu=2.0, n_init=5).fit(bags, y).objective_ - 1e-6
 
 
 def test_a_run_cut_short_warns():
     bags, y = case(0, graph="both")
-    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         model = MILSD(max_iter=1).fit(bags, y)
     assert not model.converged_
     with pytest.warns(ConvergenceWarning, match="stopped at max_cuts=2 with a relative gap"):
@@ -668,5 +670,111 @@ def test_verbose_prints_the_objective(capsys):
     bags, y = case(0)
     model = MILSD(verbose=True).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("[MILSD] run 1/1, step 1: objective ")
+    assert lines[0].startswith("[MILSD] run 1/1, iteration 1: objective ")
     assert len(lines) in (model.n_iter_, model.n_iter_ - 1)
+
+
+def test_starts_run_in_parallel_where_joblib_is_told_so(monkeypatch):
+    bags, y = case(0, graph="both")
+    expected = MILSD(n_init=4, random_state=0).fit(bags, y)
+    threads, solve = set(), _milsd.solve_structured
+
+    def watched(*args, **named):
+        threads.add(threading.get_ident())
+        return solve(*args, **named)
+
+    monkeypatch.setattr(_milsd, "solve_structured", watched)
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        model = MILSD(n_init=4, random_state=0).fit(bags, y)
+    assert threading.get_ident() not in threads
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+
+
+def test_a_refused_refit_leaves_the_model_as_it_was():
+    bags, y = case(0)
+    model = MILSD().fit(bags, y)
+    state = dict(vars(model))
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit(np.ones((5, 2)), np.ones(5))
+    assert vars(model) == state
+    assert model.predict(bags).tolist() == model.transduction_.tolist()
+
+
+def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
+    bags, y = case(0)
+    solve, seen = _milsd.solve_structured, []
+
+    def lower_and_lower(*args):
+        found = solve(*args)
+        found.objective *= 1.0 - 1e-15 * len(seen)
+        seen.append(found)
+        return found
+
+    monkeypatch.setattr(_milsd, "solve_structured", lower_and_lower)
+    model = MILSD(n_init=3, random_state=0).fit(bags, y)
+    lowest = min(found.objective for found in seen)
+    first = next(found for found in seen if found.objective <= lowest * (1 + 1e-9))
+    assert model.objective_ == first.objective
+
+
+def test_a_score_does_not_read_changed_parameters():
+    bags, y = case(0)
+    coded = np.where(np.isnan(y), -1, np.nan_to_num(y)).astype(int)
+    model = MILSD(unlabeled=-1).fit(bags, coded)
+    expected = model.score(bags, coded)
+    assert model.set_params(unlabeled=None).score(bags, coded) == expected
+
+
+def test_warnings_point_here():
+    bags, y = case(0, graph="both")
+    with pytest.warns(ConvergenceWarning) as record:
+        MILSD(max_iter=1, max_cuts=2).fit(bags, y)
+    assert len(record) == 2
+    assert {warning.filename for warning in record} == {__file__}
+
+
+def test_an_objective_near_zero_is_no_reason_to_go_on():
+    # Features of a size of 1e6: an objective of 1e-13 beside losses of which each is 1 at w = 0.
+    bags, y = make_bags(n_bags=40, random_state=0)
+    rng = np.random.default_rng(0)
+    instances = 1e6 * (np.where(y == 1, 1.0, -1.0)[bags.bag_index][:, None] + np.zeros((1, 3)))
+    instances += 1e5 * rng.normal(size=instances.shape)
+    model = MILSD(C=1.0).fit(Bags(instances, bags.offsets), y)
+    assert model.converged_
+    assert model.objective_ < 1e-12
+    assert model.dual_gap_ <= 1e-6 * 1e-8
+    np.testing.assert_array_equal(model.predict(Bags(instances, bags.offsets)), y)
+
+
+def test_a_class_without_weight_decides_nothing():
+    # The tie of all instances at w = 0 was broken by means over a weight of zero.
+    bags, y = case(0, graph="none")
+    model = MILSD(class_weight={0.0: 0.0}).fit(bags, y)
+    assert model.objective_ == pytest.approx(0.0, abs=1e-12)
+    assert (model.predict(bags) == 1.0).all()
+
+
+def test_the_callback_that_asked_is_the_reason():
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    bags, y = case(0, graph="both")
+    model = MILSD(tol=1e-6).set_callbacks(Stop())
+    with pytest.warns(ConvergenceWarning, match="because a callback asked for it") as record:
+        model.fit(bags, y)
+    assert not any("max_iter" in str(warning.message) for warning in record)
+    assert not model.converged_
+
+
+class Stop:
+    """A callback that asks to stop after every step."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        return True
+
+    def teardown(self, estimator, context):
+        pass

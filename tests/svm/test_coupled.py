@@ -299,3 +299,18 @@ def test_lazy_cuts_are_few_on_real_data(data_dir):
     every = solve_coupled(bags, loss, coupling, None, options, cuts="all")
     assert lazy.objective == pytest.approx(every.objective, rel=1e-7)
     assert lazy.n_cuts < 0.5 * every.n_cuts
+
+
+def test_extremes_of_sparse_bags_stay_sparse_or_are_counted():
+    rng = np.random.default_rng(0)
+    text = sparse.random_array((60, 40_000), density=2e-4, rng=rng, format="csr")
+    bags = Bags(text, np.arange(0, 61, 3))
+    y = np.arange(20) % 2
+    fitted = MISVC(bag_kernel="minmax", cache_size=10).fit(bags, y)
+    assert sparse.issparse(fitted.support_vectors_)
+    dense = MISVC(bag_kernel="minmax").fit(bags.with_instances(text.toarray()), y)
+    np.testing.assert_allclose(
+        fitted.decision_function(bags), dense.decision_function(bags), atol=1e-6
+    )
+    with pytest.raises(MemoryError, match="raise cache_size"):
+        MISVC(bag_kernel="minmax", kernel="chi2", cache_size=10).fit(bags, y)

@@ -10,7 +10,11 @@ from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._kernels.bag import BAG_KERNELS
 from milearn._solvers.common import nystroem
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.common.cutting_plane import (
+    CuttingPlaneOptions,
+    RiskProblem,
+    cutting_plane,
+)
 from milearn._solvers.svm.losses import Tube
 from milearn.datasets import make_affinity, make_bags
 from milearn.svm import MISVC as AnyMISVC
@@ -200,9 +204,10 @@ def test_risks_may_grow_while_planes_are_cut():
         grown, known[0] = known[0] < 40, 40
         return grown
 
-    lazy = cutting_plane(oracle, 3, np.ones(1), tols=0.0, gap_tol=1e-9, refine=refine)
+    options = CuttingPlaneOptions(gap_tol=1e-9)
+    lazy = cutting_plane(RiskProblem(oracle, 3, np.ones(1), refine=refine), options)
     assert known[0] == 40
-    whole = cutting_plane(oracle, 3, np.ones(1), tols=0.0, gap_tol=1e-9)
+    whole = cutting_plane(RiskProblem(oracle, 3, np.ones(1)), options)
     assert lazy.objective == pytest.approx(whole.objective, rel=1e-8)
     assert lazy.converged
 

@@ -59,23 +59,6 @@ class PerClass(CallbackSupport, BaseEstimator):
         return self
 
 
-class Lender(CallbackSupport, BaseEstimator):
-    """A meta-estimator that lends its callbacks to the estimator inside."""
-
-    def __init__(self, estimator=None):
-        self.estimator = estimator
-
-    @with_callbacks
-    def fit(self, X, y):
-        task = self._start_task(1, X=X, y=y)
-        part = task.part("inner")
-        with part.lend(self.estimator):
-            self.estimator.fit(X, y)
-        part.end()
-        task.end()
-        return self
-
-
 class Recorder:
     """Writes down the hooks that were called; asks to stop after ``stop_after`` iterations."""
 
@@ -120,8 +103,7 @@ def test_task_without_context_does_nothing(data):
     part = task.part("class", 3)
     assert part.step() is False
     assert part.end() is False
-    with task.lend(Iterative()):
-        assert task.end() is False
+    assert task.end() is False
 
 
 def test_older_scikit_learn_is_a_no_op(data, monkeypatch):
@@ -169,16 +151,6 @@ def test_parts_have_steps(data):
     PerClass().set_callbacks(recorder).fit(*data)
     ends = [event[1] for event in recorder.events if event[0] == "end"]
     assert ends == ["iteration", "iteration", "class"] * 2 + ["fit"]
-
-
-@needs_callbacks
-def test_a_meta_estimator_lends_its_callbacks(data):
-    recorder = Propagated()
-    inner = Iterative(max_iter=2)
-    Lender(inner).set_callbacks(recorder).fit(*data)
-    ends = [event[1] for event in recorder.events if event[0] == "end"]
-    assert ends == ["iteration", "iteration", "fit", "fit"]
-    assert not hasattr(inner, "_skl_callbacks")
 
 
 @needs_callbacks

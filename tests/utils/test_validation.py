@@ -19,6 +19,7 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_min
 from milearn.utils.validation import (
     as_bags,
     bag_weights,
+    check_bags,
     encode_classes,
     validate_bags,
     validate_labels,
@@ -110,6 +111,35 @@ def test_rows_of_a_matrix_are_bags_of_one(convert):
         warnings.simplefilter("error")
         bags = validate_bags(Anything(), convert(matrix))
     _assert_blocks(bags, matrix[:, None, :])
+
+
+@pytest.mark.parametrize("module", ["pandas", "polars"])
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_frame_with_a_bag_column_names_from_frame(module, reset):
+    module = pytest.importorskip(module)
+    frame = module.DataFrame({"x": [1.0, 2.0], "molecule": ["a", "b"], "y": [1.0, 2.0]})
+    estimator = Anything()
+    if not reset:
+        validate_bags(estimator, frame[["x", "y"]])
+    message = (
+        "X is a data frame whose column 'molecule' holds 'a', which is not a number: if the column "
+        "names the bag of each row, pass Bags.from_frame(X, 'molecule'); encode any other column "
+        "as numbers first."
+    )
+    if reset:
+        _refuses(lambda: check_bags(frame), message)
+        _refuses(lambda: validate_bags(estimator, frame), message)
+        assert not hasattr(estimator, "n_features_in_")
+    bags = Bags.from_frame(frame, "molecule")
+    assert validate_bags(estimator, bags, reset=reset).shape == (2, 2)
+
+
+def test_frames_with_other_faults_keep_their_message():
+    frame = pd.DataFrame({"x": [1.0, np.nan], "y": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="contains NaN"):
+        check_bags(frame)
+    texts = pd.DataFrame({"x": np.array(["1", "2.5"], dtype=object)})
+    assert check_bags(texts).instances.tolist() == [[1.0], [2.5]]
 
 
 def test_rows_of_named_and_polars_frames():
@@ -225,7 +255,7 @@ def test_large_finite_values_are_no_infinity():
         (
             [np.ones((2, 3)), np.ones(3)],
             ValueError,
-            "Bag 1 has 1 dimension(s): pass a block with one row an instance.",
+            "Bag 1 has 1 dimension(s): pass a block with one row per instance.",
         ),
         (
             [np.ones((2, 3)), "musk1.data"],
@@ -376,7 +406,7 @@ def test_labels(bags):
     assert numbers.dtype == np.float64
     _refuses(
         lambda: validate_labels(Anything(), [0, 1], bags),
-        "y has 2 labels for 3 bags: pass one label a bag (inconsistent numbers of samples).",
+        "y has 2 labels for 3 bags: pass one label per bag (inconsistent numbers of samples).",
     )
     _refuses(
         lambda: validate_labels(Anything(), None, bags),
@@ -391,7 +421,7 @@ def test_labels(bags):
 def test_labels_of_instances_instead_of_bags(bags):
     _refuses(
         lambda: validate_labels(Anything(), np.zeros(bags.n_instances), bags),
-        "y has 6 labels for 3 bags: pass one label a bag (inconsistent numbers of samples).",
+        "y has 6 labels for 3 bags: pass one label per bag (inconsistent numbers of samples).",
     )
 
 
@@ -401,7 +431,7 @@ def test_weights(bags):
     assert validate_sample_weight([1, 0, 2], bags).tolist() == [1.0, 0.0, 2.0]
     _refuses(
         lambda: validate_sample_weight([1.0, 2.0], bags),
-        "sample_weight.shape == (2,), expected (3,): pass one weight a bag.",
+        "sample_weight.shape == (2,), expected (3,): pass one weight per bag.",
     )
     _refuses(
         lambda: validate_sample_weight([1.0, -1.0, -2.0], bags),
@@ -434,6 +464,49 @@ def test_classes(y, pos_label, classes, positive):
     assert found.tolist() == classes
     assert found[codes].tolist() == list(y)
     assert number == positive
+
+
+@pytest.mark.parametrize("kind", [list, tuple, lambda y: np.array(y, dtype=object), pd.Series])
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            [1, "a", 0],
+            "y holds labels of mixed types (int, str): give every bag a label of the same type, a "
+            "string or a whole number.",
+        ),
+        (
+            ["a", None, "b"],
+            "y holds 1 missing label(s) (None): leave these bags out, or fit an estimator that "
+            "learns from bags without a label, such as MILSD.",
+        ),
+        (
+            ["a", np.nan, np.nan],
+            "y holds 2 missing label(s) (nan): leave these bags out, or fit an estimator that "
+            "learns from bags without a label, such as MILSD.",
+        ),
+    ],
+    ids=["mixed", "None", "nan"],
+)
+def test_labels_of_mixed_types_or_none(bags, y, message, kind):
+    _refuses(
+        lambda: encode_classes(validate_labels(Anything(), kind(y), bags)),
+        message.replace("None", "nan") if kind is pd.Series else message,
+    )
+
+
+def test_labels_of_python_numbers(bags):
+    message = (
+        "Unknown label type: y is an array of Python objects (int); convert it to an array of "
+        "whole numbers, as in np.array(y.tolist())."
+    )
+    y = np.array([1, 0, 1], dtype=object)
+    _refuses(lambda: encode_classes(validate_labels(Anything(), y, bags)), message)
+    _refuses(
+        lambda: encode_classes(np.array([None, 1, 0], dtype=object)),
+        "y holds 1 missing label(s) (None): leave these bags out, or fit an estimator that learns "
+        "from bags without a label, such as MILSD.",
+    )
 
 
 @pytest.mark.parametrize(

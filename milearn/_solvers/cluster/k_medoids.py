@@ -1,10 +1,10 @@
-"""k-medoids on a matrix of distances, all restarts side by side.
+"""k-medoids on a matrix of distances, all starts side by side.
 
     min over medoids m_1..m_k of sum_i min_p D[i, m_p]
 
 Assign every item to its nearest medoid, make the item with the smallest sum of distances to its
-cluster the new medoid, repeat. Both steps are operations on whole matrices, and the restarts
-stand beside each other in their columns.
+cluster the new medoid, repeat. Both steps are operations on whole matrices, in which the starts
+stand beside each other.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.rounding import RELATIVE_TIE
+
 __all__ = ["MedoidsResult", "k_medoids", "spread_medoids"]
 
 
 @dataclass
 class MedoidsResult:
-    """The best of the restarts.
+    """The best of the starts.
 
     Attributes
     ----------
@@ -28,7 +30,8 @@ class MedoidsResult:
     history : list of float
         The objective after each assignment.
     n_iter : int
-    converged : bool
+    stopped : {"", "max_iter"}
+        What ended the run; empty where the medoids stayed the same.
     """
 
     medoids: np.ndarray
@@ -36,11 +39,16 @@ class MedoidsResult:
     objective: float
     history: list[float]
     n_iter: int
-    converged: bool
+    stopped: str
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended by itself."""
+        return not self.stopped
 
 
 def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> MedoidsResult:
-    """Alternate assignments and medoids until these stay.
+    """Alternate assignments and medoids until convergence, from each start.
 
     Parameters
     ----------
@@ -48,6 +56,12 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     starts : ndarray of shape (n_starts, k)
         First medoids, distinct within each start.
     max_iter : int
+        Maximum number of assignments per start.
+
+    Returns
+    -------
+    MedoidsResult
+        That of the first start with the lowest objective; what differs by rounding alone is equal.
     """
     medoids = starts.copy()
     n_starts = len(starts)
@@ -55,7 +69,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     labels = np.empty((n_starts, len(distances)), dtype=np.intp)
     objectives = np.full(n_starts, np.inf)
     histories: list[list[float]] = [[] for _ in range(n_starts)]
-    iterations = np.zeros(n_starts, dtype=int)
+    iterations = np.zeros(n_starts, dtype=np.intp)
     for _ in range(max_iter):
         now = medoids[running]
         found, totals = _assign(distances, now)
@@ -72,19 +86,19 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     if len(running):
         # The last medoids have not been assigned to yet.
         labels[running], objectives[running] = _assign(distances, medoids[running])
-    best = int(objectives.argmin())
+    best = int(np.argmax(objectives <= objectives.min() * (1.0 + RELATIVE_TIE)))
     return MedoidsResult(
         medoids=medoids[best],
         labels=labels[best],
         objective=float(objectives[best]),
         history=histories[best],
         n_iter=int(iterations[best]),
-        converged=best not in running,
+        stopped="max_iter" if best in running else "",
     )
 
 
 def _assign(distances: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Nearest medoid of each item and the sum of distances to it, a row a start."""
+    """Nearest medoid of each item and the sum of distances to it, one row per start."""
     runs = np.arange(len(medoids))[:, None]
     near = distances[medoids]
     labels = near.argmin(axis=1)
@@ -107,8 +121,11 @@ def _medoids(distances: np.ndarray, labels: np.ndarray, old: np.ndarray) -> np.n
 
 
 def spread_medoids(distances: np.ndarray, k: int, rng: np.random.RandomState) -> np.ndarray:
-    """First medoids drawn one after another with chances that grow with the square of the
-    distance to those drawn before (k-means++)."""
+    """First medoids of k-means++: far from each other, by chance.
+
+    One item after another is drawn with a probability in proportion to the square of its distance
+    from those drawn before.
+    """
     n = len(distances)
     chosen = [int(rng.randint(n))]
     nearest = distances[chosen[0]].copy()

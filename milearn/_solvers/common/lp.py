@@ -9,6 +9,7 @@ goes on from it. What comes back is measured by its optimality conditions.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,15 @@ from ...exceptions import SolverError
 
 __all__ = ["LPModel", "LPResult"]
 
-_PRECISION = 1e-9
-# A relative duality gap above this is not a solution, whatever the status says.
-_UNUSABLE = 1e-6
-_DUAL, _PRIMAL = 1, 4
+_FEASIBILITY_TOL = 1e-9
+# A relative residual or duality gap above this is not a solution, whatever the status says.
+_MAX_RESIDUAL = 1e-6
+_DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
+# HiGHS counts rows, columns and entries in 32 bits.
+_MAX_INDEX = np.iinfo(np.int32).max
+
+# highspy declares no types.
+_new_highs: Callable[[], Any] = highspy.Highs
 
 
 @dataclass
@@ -37,11 +43,11 @@ class LPResult:
     reduced : ndarray
         Reduced costs of the columns, by their numbers.
     objective : float
-    primal_residual, dual_residual, gap : float
+    primal_residual, dual_residual, dual_gap : float
         Largest violation of a bound, largest reduced cost or multiplier of the wrong sign, and
         distance of the primal from the dual objective.
     n_iter : int
-        Steps of the simplex method.
+        Iterations of the simplex method.
     """
 
     x: np.ndarray
@@ -50,11 +56,11 @@ class LPResult:
     objective: float
     primal_residual: float
     dual_residual: float
-    gap: float
+    dual_gap: float
     n_iter: int
 
 
-class _Numbers:
+class _StableIndex:
     """Stable numbers of the rows or columns of a model, with their bounds."""
 
     def __init__(self) -> None:
@@ -77,7 +83,7 @@ class _Numbers:
         alive = self.position >= 0
         self.position[alive] -= np.searchsorted(gone, self.position[alive])
         self.size -= len(gone)
-        return gone.astype(np.int32)
+        return gone.astype(np.int32)  # positions in the model, which fit
 
     def spread(self, values: Any) -> np.ndarray:
         alive = self.position >= 0
@@ -91,7 +97,7 @@ class LPModel:
 
     Examples
     --------
-    >>> from milearn._solvers._lp import LPModel
+    >>> from milearn._solvers.common.lp import LPModel
     >>> model = LPModel()
     >>> x = model.add_columns(costs=[1.0, 1.0])
     >>> row = model.add_rows([2.0], starts=[0], columns=x, values=[1.0, 4.0])
@@ -100,16 +106,16 @@ class LPModel:
     """
 
     def __init__(self) -> None:
-        self._highs = highspy.Highs()
+        self._highs = _new_highs()
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
-            ("primal_feasibility_tolerance", _PRECISION),
-            ("dual_feasibility_tolerance", _PRECISION),
+            ("primal_feasibility_tolerance", _FEASIBILITY_TOL),
+            ("dual_feasibility_tolerance", _FEASIBILITY_TOL),
         ):
-            self._checked(self._highs.setOptionValue(option, value), f"setting {option}")
-        self._columns = _Numbers()
-        self._rows = _Numbers()
+            self._check(self._highs.setOptionValue(option, value), f"setting {option}")
+        self._columns = _StableIndex()
+        self._rows = _StableIndex()
         self.n_solves = 0
 
     @property
@@ -139,19 +145,10 @@ class LPModel:
         lower, upper = (np.broadcast_to(each, costs.shape).astype(float) for each in (lower, upper))
         if len(costs) == 0:
             return np.zeros(0, dtype=np.int64)
-        rows = self._rows.position[np.asarray(rows, dtype=np.int64)].astype(np.int32)
-        starts = np.zeros(len(costs)) if starts is None else np.asarray(starts)[: len(costs)]
-        status = self._highs.addCols(
-            len(costs),
-            costs,
-            lower,
-            upper,
-            len(rows),
-            starts.astype(np.int32),
-            rows,
-            np.asarray(values, dtype=np.float64),
-        )
-        self._checked(status, "adding columns")
+        self._check_size(self.n_columns + len(costs), "columns")
+        entries = self._entries(self._rows, starts, rows, values, len(costs))
+        status = self._highs.addCols(len(costs), costs, lower, upper, *entries)
+        self._check(status, "adding columns")
         return self._columns.extend(lower, upper)
 
     def add_rows(
@@ -168,19 +165,28 @@ class LPModel:
         upper = np.broadcast_to(upper, lower.shape).astype(float)
         if len(lower) == 0:
             return np.zeros(0, dtype=np.int64)
-        columns = self._columns.position[np.asarray(columns, dtype=np.int64)].astype(np.int32)
-        starts = np.zeros(len(lower)) if starts is None else np.asarray(starts)[: len(lower)]
-        status = self._highs.addRows(
-            len(lower),
-            lower,
-            upper,
-            len(columns),
-            starts.astype(np.int32),
-            columns,
-            np.asarray(values, dtype=np.float64),
-        )
-        self._checked(status, "adding rows")
+        self._check_size(self.n_rows + len(lower), "rows")
+        entries = self._entries(self._columns, starts, columns, values, len(lower))
+        status = self._highs.addRows(len(lower), lower, upper, *entries)
+        self._check(status, "adding rows")
         return self._rows.extend(lower, upper)
+
+    def _entries(
+        self, partners: _StableIndex, starts: Any, numbers: Any, values: Any, n: int
+    ) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+        """Entries of n new rows or columns as HiGHS takes them."""
+        starts = np.zeros(n) if starts is None else np.asarray(starts)[:n]
+        values = np.asarray(values, dtype=np.float64)
+        self._check_size(max(self._highs.getNumNz() + len(values), int(starts.max())), "entries")
+        positions = partners.position[np.asarray(numbers, dtype=np.int64)]
+        return len(positions), starts.astype(np.int32), positions.astype(np.int32), values
+
+    def _check_size(self, size: int, what: str) -> None:
+        if size > _MAX_INDEX:
+            raise SolverError(
+                f"The linear program needs {size} {what}, but HiGHS counts them in 32 bits: limit "
+                "the learners, or fit on fewer bags."
+            )
 
     def remove(self, columns: Any = (), rows: Any = ()) -> None:
         """Remove columns and rows, which should be zero and have slack (or belong together).
@@ -196,28 +202,24 @@ class LPModel:
             if not len(gone):
                 continue
             positions = numbers.drop(np.asarray(gone, dtype=np.int64))
-            self._checked(delete(len(positions), positions), "removing rows or columns")
+            self._check(delete(len(positions), positions), "removing rows or columns")
             out = set(positions.tolist())
             statuses[side] = [each for k, each in enumerate(statuses[side]) if k not in out]
         basic = highspy.HighsBasisStatus.kBasic
         if valid and sum(each.count(basic) for each in statuses) == self.n_rows:
             basis.col_status, basis.row_status = statuses
-            self._checked(highs.setBasis(basis), "the basis after a removal")
+            self._check(highs.setBasis(basis), "the basis after a removal")
         else:
-            self.forget()
+            self.clear_basis()
 
     def basic(self) -> tuple[np.ndarray, np.ndarray]:
         """Which columns and rows are basic, by their numbers."""
         basis, basic = self._highs.getBasis(), highspy.HighsBasisStatus.kBasic
         if not basis.valid:
             raise SolverError("The linear program has no basis: solve it first.")
-        return tuple(
-            numbers.spread([status == basic for status in statuses]) > 0
-            for numbers, statuses in (
-                (self._columns, basis.col_status),
-                (self._rows, basis.row_status),
-            )
-        )  # type: ignore[return-value]
+        columns = self._columns.spread([status == basic for status in basis.col_status]) > 0
+        rows = self._rows.spread([status == basic for status in basis.row_status]) > 0
+        return columns, rows
 
     def copied(self) -> LPModel:
         """The same program in a model that was never solved."""
@@ -225,20 +227,20 @@ class LPModel:
         for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
             other.position, other.size = mine.position.copy(), mine.size
             other.lower, other.upper = mine.lower.copy(), mine.upper.copy()
-        self._checked(copy._highs.passModel(self._highs.getLp()), "copying the program")
+        self._check(copy._highs.passModel(self._highs.getLp()), "copying the program")
         return copy
 
-    def blank(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def zero_solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Zeros of the shapes of ``x``, ``y`` and ``reduced`` of a solution."""
         n, m = len(self._columns.position), len(self._rows.position)
         return np.zeros(n), np.zeros(m), np.zeros(n)
 
-    def forget(self) -> None:
-        """Drop the basis, so that the next solution starts from scratch."""
-        self._checked(self._highs.clearSolver(), "dropping the basis")
+    def clear_basis(self) -> None:
+        """Make the next solution start from scratch."""
+        self._check(self._highs.clearSolver(), "clearing the basis")
 
     def solve(self, *, primal: bool = False, time_limit: float = np.inf) -> LPResult | None:
-        """Solve from the last basis; None when the time is over.
+        """Solve from the last basis; None when the time limit is reached first.
 
         Parameters
         ----------
@@ -252,21 +254,23 @@ class LPModel:
         milearn.exceptions.SolverError
             When HiGHS ends without a solution, also from scratch; the message names its status.
         """
-        strategy = _PRIMAL if primal else _DUAL
+        strategy = _PRIMAL_SIMPLEX if primal else _DUAL_SIMPLEX
         status = self._run(strategy, time_limit)
         if status == highspy.HighsModelStatus.kTimeLimit:
             return None
-        result = self._measured() if status == highspy.HighsModelStatus.kOptimal else None
+        result = self._read_result() if status == highspy.HighsModelStatus.kOptimal else None
         if result is None or not self._usable(result):
-            # A basis that many changes have worn out: the same problem without it.
-            self.forget()
-            status = self._run(_DUAL, time_limit)
+            # Many changes may have made the basis numerically poor: the same problem without it.
+            self.clear_basis()
+            status = self._run(_DUAL_SIMPLEX, time_limit)
             if status == highspy.HighsModelStatus.kTimeLimit:
                 return None
-            result = self._measured() if status == highspy.HighsModelStatus.kOptimal else None
+            result = self._read_result() if status == highspy.HighsModelStatus.kOptimal else None
         if result is None or not self._usable(result):
             name = self._highs.modelStatusToString(status)
-            found = "" if result is None else f", relative duality gap {self._relative(result):.1e}"
+            found = (
+                "" if result is None else f", relative duality gap {self._relative_gap(result):.1e}"
+            )
             raise SolverError(
                 f"The linear program of {self.n_columns} columns and {self.n_rows} rows was not "
                 f"solved by HiGHS (status: {name}{found}): lower C, or limit the learners."
@@ -275,15 +279,15 @@ class LPModel:
 
     def _run(self, strategy: int, time_limit: float) -> Any:
         highs = self._highs
-        self._checked(highs.setOptionValue("simplex_strategy", strategy), "setting the strategy")
+        self._check(highs.setOptionValue("simplex_strategy", strategy), "setting the strategy")
         # The clock of the model runs on over all of its solutions.
         limit = float(max(time_limit, 0.0) + highs.getRunTime())
-        self._checked(highs.setOptionValue("time_limit", limit), "setting the time limit")
+        self._check(highs.setOptionValue("time_limit", limit), "setting the time limit")
         highs.run()
         self.n_solves += 1
         return highs.getModelStatus()
 
-    def _measured(self) -> LPResult:
+    def _read_result(self) -> LPResult:
         solution, info = self._highs.getSolution(), self._highs.getInfo()
         columns, rows = self._columns, self._rows
         x = columns.spread(solution.col_value)
@@ -305,17 +309,17 @@ class LPModel:
             objective=objective,
             primal_residual=float(info.max_primal_infeasibility),
             dual_residual=wrong,
-            gap=abs(objective - dual),
+            dual_gap=abs(objective - dual),
             n_iter=int(info.simplex_iteration_count),
         )
 
-    def _relative(self, result: LPResult) -> float:
-        return result.gap / max(1.0, abs(result.objective))
+    def _relative_gap(self, result: LPResult) -> float:
+        return result.dual_gap / max(1.0, abs(result.objective))
 
     def _usable(self, result: LPResult) -> bool:
-        residual = max(result.primal_residual, result.dual_residual, self._relative(result))
-        return bool(residual <= _UNUSABLE)
+        residual = max(result.primal_residual, result.dual_residual, self._relative_gap(result))
+        return bool(residual <= _MAX_RESIDUAL)
 
-    def _checked(self, status: Any, what: str) -> None:
+    def _check(self, status: Any, what: str) -> None:
         if status == highspy.HighsStatus.kError:
             raise SolverError(f"HiGHS refused {what} (status: {status.name}).")

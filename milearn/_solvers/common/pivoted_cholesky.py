@@ -93,7 +93,7 @@ def _greedy(gram: Gram, n_components: int) -> np.ndarray:
     """Pivoted Cholesky, one kernel row per step; the instance that is explained least is next."""
     n = gram.n
     rest = _diagonal(gram)
-    # The first step of an RBF kernel is a tie of all. A number of each instance's own settles
+    # The first step of an RBF kernel is a tie of all. A projection of each instance decides
     # it, whatever the order of the instances and how often each is there.
     own = np.asarray(gram.instances @ np.cos(np.arange(1.0, gram.instances.shape[1] + 1.0)))
     stop = 1e-10 * float(rest.max())

@@ -8,33 +8,52 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from .column_generation import (
-    Incumbent,
-    Limits,
-    Relaxed,
-    relax,
-)
-from .relaxation import Relaxation
+from .column_generation import BoostingOptions, Budget, Incumbent, LearnerSet, Relaxed, relax
+from .pools import LearnerPool
+from .problem import DisjunctiveProblem
 
-__all__ = ["branch_and_bound"]
+__all__ = ["BoundHistory", "branch_and_bound"]
+
+
+@dataclass
+class BoundHistory:
+    """The bounds after each round.
+
+    Attributes
+    ----------
+    objective, lower_bound : list of float
+    """
+
+    objective: list[float] = field(default_factory=list)
+    lower_bound: list[float] = field(default_factory=list)
+
+    def append(self, objective: float, lower_bound: float) -> None:
+        self.objective.append(objective)
+        self.lower_bound.append(lower_bound)
+
+
+@dataclass(order=True)
+class _Node:
+    """A subproblem, in the order in which it is solved."""
+
+    lower_bound: float
+    number: int
+    members: list[np.ndarray] = field(compare=False)
+    scores: np.ndarray = field(compare=False)
+    learners: LearnerSet = field(compare=False)
 
 
 def branch_and_bound(
     best: Incumbent,
     root: Relaxed,
-    pool: Any,
-    limits: Limits,
-    *,
-    max_nodes: int,
-    history: list[float],
-    bounds: list[float],
-    tol: float,
-    max_learners: int,
-    max_rows: int,
+    pool: LearnerPool,
+    budget: Budget,
+    options: BoostingOptions,
+    history: BoundHistory,
 ) -> tuple[float, int, str]:
     """Close the gap of a disjunctive program whose relaxation was solved.
 
@@ -45,63 +64,63 @@ def branch_and_bound(
     n_nodes : int
     stopped : str
     """
-    problem = best.problem
-    options: dict[str, Any] = {"tol": tol, "max_learners": max_learners, "max_rows": max_rows}
+    problem, tol = best.problem, options.tol
     count = itertools.count()
-    first = (problem.members, root.relaxation.scores, _seed(root.relaxation))
-    open_nodes: list[Any] = [(root.lower_bound, next(count), first)]
+    scores = root.relaxation.scores
+    open_nodes = [_Node(root.lower_bound, next(count), problem.members, scores, root.learners)]
     n_nodes, stopped, closed = 1, "", np.inf
     while open_nodes:
-        bound = open_nodes[0][0]
         # The bound of a node falls short of its value by tol, relatively, where both meet.
-        if bound >= best.objective - 2.0 * tol * max(1.0, best.objective):
+        if open_nodes[0].lower_bound >= best.objective - 2.0 * tol * max(1.0, best.objective):
             break
-        if limits.over() or n_nodes >= max_nodes:
-            stopped = limits.reason or "max_nodes"
+        if budget.exhausted() or n_nodes >= options.max_nodes:
+            stopped = budget.reason or "max_nodes"
             break
-        _, _, (members, scores, seed) = heapq.heappop(open_nodes)
-        bag, point = _choice(problem, members, scores)
+        node = heapq.heappop(open_nodes)
+        bag, point = _choice(problem, node.members, node.scores)
         if bag < 0:
             # Every bag has one point and nothing is left to divide: a gap here is what an early
             # stop of its linear program left.
-            closed = min(closed, bound)
+            closed = min(closed, node.lower_bound)
             stopped = "max_learners"
             continue
-        for inside in (np.array([point]), members[bag][members[bag] != point]):
-            child = [inside if k == bag else block for k, block in enumerate(members)]
+        members = node.members[bag]
+        for allowed in (np.array([point]), members[members != point]):
+            child = [allowed if k == bag else block for k, block in enumerate(node.members)]
             solved = relax(
                 problem.restricted(child),
                 pool,
-                limits,
-                start=seed,
+                budget,
+                options,
+                start=node.learners,
                 cutoff=best.objective,
                 on_round=lambda relaxation, _: best.offer(relaxation),
-                **options,
             )
             n_nodes += 1
-            lower = max(bound, solved.lower_bound)
+            lower = max(node.lower_bound, solved.lower_bound)
             if lower < best.objective:
-                relaxation = solved.relaxation
-                node = (child, relaxation.scores, _seed(relaxation))
-                heapq.heappush(open_nodes, (lower, next(count), node))
+                scores = solved.relaxation.scores
+                heapq.heappush(
+                    open_nodes, _Node(lower, next(count), child, scores, solved.learners)
+                )
         lowest = _lowest(open_nodes, closed, best.objective)
-        history.append(best.objective)
-        bounds.append(lowest)
-        limits.tell(
-            objective=best.objective, lower_bound=lowest, n_learners=len(seed[0]), n_nodes=n_nodes
+        history.append(best.objective, lowest)
+        budget.report(
+            best.objective,
+            lower_bound=lowest,
+            n_learners=len(node.learners[0]),
+            n_nodes=n_nodes,
         )
     return _lowest(open_nodes, closed, best.objective), n_nodes, stopped
 
 
-def _lowest(open_nodes: list[Any], closed: float, objective: float) -> float:
-    return min(open_nodes[0][0] if open_nodes else np.inf, closed, objective)
+def _lowest(open_nodes: list[_Node], closed: float, objective: float) -> float:
+    return min(open_nodes[0].lower_bound if open_nodes else np.inf, closed, objective)
 
 
-def _seed(relaxation: Relaxation) -> tuple[list[Any], np.ndarray]:
-    return relaxation.learners, relaxation.H
-
-
-def _choice(problem: Any, members: list[np.ndarray], scores: np.ndarray) -> tuple[int, int]:
+def _choice(
+    problem: DisjunctiveProblem, members: list[np.ndarray], scores: np.ndarray
+) -> tuple[int, int]:
     """The costliest bag that no point satisfies yet, and its highest point; -1 where none is."""
     places = [k for k, block in enumerate(members) if len(block) > 1]
     if not places:

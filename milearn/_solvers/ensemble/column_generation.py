@@ -1,4 +1,4 @@
-"""Generation of learners and reductions for one relaxation, within limits.
+"""Generation of learners and reductions for one relaxation, within a budget.
 
 Learners are added while one prices out by score (9) of Andrews & Hofmann (2003); then violated
 reductions are added by score (10), and so on until there is none.
@@ -9,52 +9,99 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
-from .problem import DisjunctiveProblem, Prices
+from .learners import WeakLearner
+from .pools import LearnerPool
+from .problem import DisjunctiveProblem
 from .relaxation import Relaxation
+from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
+from .relaxation_rows import separate
 
-__all__ = ["Incumbent", "LearnerPool", "Limits", "Relaxed", "relax"]
+__all__ = ["BoostingOptions", "Budget", "Incumbent", "LearnerSet", "Relaxed", "relax"]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
-_LEARNERS_A_ROUND = 5
-_TRANSFERS_A_ROUND = 500
-_REDUCTIONS_A_ROUND = 100
-# Learners without weight are taken out above this number, when their score is this far below 1.
-_MANY, _POOR = 20, 1e-3
+_LEARNERS_PER_ROUND = 5
+_COPIES_PER_ROUND = 500
+_REDUCTIONS_PER_ROUND = 100
+# Above this number, learners without weight are removed when their score is this far below 1.
+_PRUNE_ABOVE = 20
+_PRUNE_MARGIN = 1e-3
+# Objectives that differ by less, relatively, are the same: the first solution is then kept, so
+# that rounding does not choose between equal ones.
+_SAME_OBJECTIVE = 1e-9
+
+# Learners and their columns (n_learners, n_points).
+LearnerSet = tuple[list[WeakLearner], np.ndarray]
 
 
-class LearnerPool(Protocol):
-    """Where learners come from."""
+@dataclass(frozen=True)
+class BoostingOptions:
+    """When the search for learners, reductions and nodes ends.
 
-    exact: bool  # whether ``price`` finds the best score of all
+    Attributes
+    ----------
+    tol : float
+        Largest score above 1, and largest violation of a reduction, that are left.
+    max_learners, max_rows : int
+        Maximum number of learners in the program at a time, and of reductions.
+    branch : bool
+        Branch on the disjunctions until the bounds meet to ``2 * tol``, relatively.
+    max_nodes : int
+        Maximum number of nodes of the search tree.
+    select : bool
+        Whether to fix the witnesses that the relaxation names and solve the linear program that
+        is left, again and again while that lowers the value.
+    """
 
-    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
-        """The best score found, and learners above a limit with their columns (k, n_points)."""
-        ...
+    tol: float = 1e-6
+    max_learners: int = 1000
+    max_rows: int = 10_000
+    branch: bool = False
+    max_nodes: int = 1000
+    select: bool = True
 
 
-class Limits:
-    """When to stop early: a deadline, and what a caller's report says."""
+class Budget:
+    """When to stop early: after a number of seconds, or when the caller asks for it.
 
-    def __init__(self, time_limit: float | None, report: Callable[..., bool] | None = None) -> None:
+    Parameters
+    ----------
+    time_limit : float, default=None
+        Seconds from now.
+    on_iteration : callable, default=None
+        ``on_iteration(iteration, objective, **facts)`` is told of every report; True asks to stop.
+
+    Attributes
+    ----------
+    reason : {"", "time_limit", "callback"}
+        What has exhausted the budget.
+    """
+
+    def __init__(
+        self, time_limit: float | None = None, on_iteration: Callable[..., bool] | None = None
+    ) -> None:
         self._end = np.inf if time_limit is None else time.monotonic() + time_limit
-        self._report = report
+        self._on_iteration = on_iteration
+        self._n_reports = 0
         self.reason = ""
 
     @property
-    def left(self) -> float:
+    def remaining(self) -> float:
+        """Seconds."""
         return max(0.0, self._end - time.monotonic()) if np.isfinite(self._end) else np.inf
 
-    def over(self) -> bool:
-        if not self.reason and self.left <= 0.0:
+    def exhausted(self) -> bool:
+        if not self.reason and self.remaining <= 0.0:
             self.reason = "time_limit"
         return bool(self.reason)
 
-    def tell(self, **facts: Any) -> None:
-        if self._report is not None and self._report(**facts) and not self.reason:
+    def report(self, objective: float, **facts: float) -> None:
+        self._n_reports += 1
+        if self._on_iteration is None:
+            return
+        if self._on_iteration(self._n_reports, objective, **facts) and not self.reason:
             self.reason = "callback"
 
 
@@ -73,16 +120,19 @@ class Relaxed:
     violation: float
     stopped: str
 
+    @property
+    def learners(self) -> LearnerSet:
+        """The learners of the program, to begin another one with."""
+        return self.relaxation.learners, self.relaxation.H
+
 
 def relax(
     problem: DisjunctiveProblem,
     pool: LearnerPool,
-    limits: Limits,
+    budget: Budget,
+    options: BoostingOptions,
     *,
-    tol: float,
-    max_learners: int,
-    max_rows: int,
-    start: tuple[list[Any], np.ndarray] | None = None,
+    start: LearnerSet | None = None,
     cutoff: float = np.inf,
     on_round: Callable[[Relaxation, float], object] | None = None,
 ) -> Relaxed:
@@ -92,11 +142,8 @@ def relax(
     ----------
     problem : DisjunctiveProblem
     pool : LearnerPool
-    limits : Limits
-    tol : float
-        Largest score above 1, and largest violation of a reduction, that are left.
-    max_learners, max_rows : int
-        Most learners in the program at a time, and most reductions.
+    budget : Budget
+    options : BoostingOptions
     start : (learners, columns), default=None
         Learners to begin with.
     cutoff : float, default=inf
@@ -106,16 +153,16 @@ def relax(
     """
     relaxation = Relaxation(problem)
     if start is not None and len(start[0]):
-        relaxation.add_learners(list(start[0]), start[1])
+        add_learners(relaxation, list(start[0]), start[1])
     bound, score, violation, stopped = 0.0, np.inf, np.inf, ""
-    if not relaxation.solve(limits.left):
+    if not relaxation.solve(budget.remaining):
         # Nothing is known but that costs are not negative; a program without learners is trivial.
-        limits.over()
+        budget.exhausted()
         relaxation = Relaxation(problem)
         relaxation.solve()
         return Relaxed(relaxation, 0.0, 0.0, score, violation, "time_limit")
     while True:
-        stopped, score = _add_columns(relaxation, pool, limits, tol, max_learners)
+        stopped, score = _generate_columns(relaxation, pool, budget, options)
         value = relaxation.value
         # The dual solution over the best score is feasible for every learner.
         bound = max(bound, value / max(1.0, score) if pool.exact else value)
@@ -123,46 +170,50 @@ def relax(
             on_round(relaxation, bound)
         if stopped or bound >= cutoff:
             break
-        room = min(_REDUCTIONS_A_ROUND, max_rows - relaxation.n_reductions)
-        added, violation = relaxation.separate(tol, room)
+        room = min(_REDUCTIONS_PER_ROUND, options.max_rows - relaxation.n_reductions)
+        limit = "max_rows"
+        if room > 0 and budget.exhausted():
+            room, limit = 0, budget.reason
+        added, violation = separate(relaxation, options.tol, room)
         if not added:
-            stopped = "max_rows" if violation > tol else ""
+            stopped = limit if violation > options.tol else ""
             break
-        if not relaxation.solve(limits.left):
-            limits.over()
+        if not relaxation.solve(budget.remaining):
+            budget.exhausted()
             stopped = "time_limit"
             break
     return Relaxed(relaxation, value, bound, score, violation, stopped)
 
 
-def _add_columns(
-    relaxation: Relaxation, pool: LearnerPool, limits: Limits, tol: float, max_learners: int
+def _generate_columns(
+    relaxation: Relaxation, pool: LearnerPool, budget: Budget, options: BoostingOptions
 ) -> tuple[str, float]:
     """Add columns until none prices out; why it stopped before that, and the last best score."""
-    # So fine that all the transfers that are left out are worth less than tol.
-    fine = 0.1 * tol / max(1, len(relaxation.bags))
+    # So small that all the copies that are left out are worth less than tol.
+    copy_tol = 0.1 * options.tol / max(1, len(relaxation.bags))
     last = np.inf
     while True:
-        prices = relaxation.prices()
+        prices = dual_prices(relaxation)
         value = relaxation.value
-        if value < last - tol * max(1.0, value) and len(relaxation.learners) > _MANY:
+        progress = value < last - options.tol * max(1.0, value)
+        if progress and len(relaxation.learners) > _PRUNE_ABOVE:
             # Only after progress, so that no learner can come and go for ever.
-            relaxation.prune_learners(prices, _POOR)
+            prune_learners(relaxation, prices, _PRUNE_MARGIN)
             last = value
-        best, learners, columns = pool.price(prices, 1.0 + tol, _LEARNERS_A_ROUND)
+        best, learners, columns = pool.price(prices, 1.0 + options.tol, _LEARNERS_PER_ROUND)
         fresh = _new_columns(relaxation.H, columns)
-        n_moved = relaxation.add_transfers(prices, fine, _TRANSFERS_A_ROUND)
-        room = max_learners - len(relaxation.learners)
+        n_copies = add_copies(relaxation, prices, copy_tol, _COPIES_PER_ROUND)
+        room = options.max_learners - len(relaxation.learners)
         stopped = "max_learners" if len(fresh) and room <= 0 else ""
-        if not n_moved and (stopped or not len(fresh)):
+        if not n_copies and (stopped or not len(fresh)):
             return stopped, best
-        if limits.over():
-            return limits.reason, best
+        if budget.exhausted():
+            return budget.reason, best
         if len(fresh) and room > 0:
             fresh = fresh[:room]
-            relaxation.add_learners([learners[k] for k in fresh], columns[fresh], prices)
-        if not relaxation.solve(limits.left):
-            limits.over()
+            add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], prices)
+        if not relaxation.solve(budget.remaining):
+            budget.exhausted()
             return "time_limit", best
 
 
@@ -184,14 +235,15 @@ class Incumbent:
     def __init__(self, problem: DisjunctiveProblem) -> None:
         self.problem = problem
         self.objective = np.inf
-        self.learners: list[Any] = []
+        self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
         self.alpha = np.zeros(0)
 
     def offer(self, relaxation: Relaxation) -> bool:
+        """Take the weights of a relaxation when they are better; whether they were."""
         alpha = relaxation.alpha
         value = self.problem.value(alpha, relaxation.scores)
-        if value >= self.objective:
+        if value >= self.objective * (1.0 - _SAME_OBJECTIVE):
             return False
         used = np.flatnonzero(alpha)
         self.objective, self.alpha = value, alpha[used]

@@ -1,217 +1,272 @@
-"""Weak learners: what they compute, and the pools that price them."""
+"""Weak learners, and weighted sums of them.
+
+Every learner is a function of an instance with the values -1 and 1. Thresholds come in two kinds,
+on a feature (:class:`Stump`) and on the distance from a point (:class:`Ball`); any classifier that
+was fitted to -1 and 1 serves as well (:class:`FittedClassifier`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils.validation import has_fit_parameter
-
-from .problem import Prices, score_columns
-from .stumps import SlotTable, best_cuts
 
 __all__ = [
     "Ball",
-    "Fitted",
+    "FittedClassifier",
+    "Matrix",
     "Stump",
-    "check_learner",
-    "make_pool",
-    "weak_scores",
+    "WeakLearner",
+    "WeightedEnsemble",
+    "squared_distances",
 ]
 
-# Squared distances closer than this, relative to the largest, are taken as equal.
-_SAME_DISTANCE = 1e-9
-_BLOCK = 2**24
+Matrix = Any  # ndarray or CSR, which have no common type
+
+
+class WeakLearner(Protocol):
+    """What an ensemble needs of its learners."""
+
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Values of -1 and 1 for the rows of X, shape (n_rows,), float64."""
+        ...
+
+    def importances(self, n_features: int) -> np.ndarray:
+        """Importance of each feature, summing to one or to zero; NaN where there is none."""
+        ...
 
 
 @dataclass(frozen=True)
 class Stump:
-    """``sign`` where a feature is above the threshold, else ``-sign``.
+    """Weak learner: a threshold on one feature.
 
-    The feature -1 stands for none: the learner is ``sign`` everywhere.
+    Parameters
+    ----------
+    feature : int
+        Column of the feature; -1 for the constant learner that is ``sign`` for every instance.
+    threshold : float
+    sign : {-1, 1}
+        Value above the threshold; ``-sign`` up to and including it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.ensemble import Stump
+    >>> stump = Stump(feature=1, threshold=0.5, sign=1)
+    >>> stump.predict(np.array([[9.0, 0.0], [9.0, 1.0]]))
+    array([-1.,  1.])
     """
 
     feature: int
     threshold: float
     sign: int
 
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Values of -1 and 1 for the rows of X.
 
-@dataclass(frozen=True)
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n_rows, n_features)
+            For bags, ``bags.instances``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if self.feature < 0:
+            return np.full(X.shape[0], float(self.sign))
+        column = X[:, [self.feature]]
+        values = column.toarray() if sparse.issparse(X) else column
+        return _cut(values[:, 0], self.threshold, self.sign)
+
+    def importances(self, n_features: int) -> np.ndarray:
+        """One for the feature, zero for all others.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+        """
+        out = np.zeros(n_features)
+        if self.feature >= 0:
+            out[self.feature] = 1.0
+        return out
+
+
+@dataclass(frozen=True, eq=False)
 class Ball:
-    """``sign`` where the squared distance from the centre is above a threshold, else ``-sign``."""
+    """Weak learner: a threshold on the squared distance from a point.
 
-    number: int
-    center: np.ndarray = field(compare=False)
+    Parameters
+    ----------
+    center : ndarray of shape (n_features,)
+    threshold : float
+        Squared radius.
+    sign : {-1, 1}
+        Value outside the ball; ``-sign`` inside it and on its surface.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.ensemble import Ball
+    >>> ball = Ball(center=np.zeros(2), threshold=1.0, sign=-1)
+    >>> ball
+    Ball(center=[0., 0.], threshold=1.0, sign=-1)
+    >>> ball.predict(np.array([[0.5, 0.5], [2.0, 0.0]]))
+    array([ 1., -1.])
+    """
+
+    center: np.ndarray
     threshold: float
     sign: int
 
+    def __repr__(self) -> str:
+        center = np.array2string(self.center, separator=", ", threshold=6, edgeitems=2)
+        return f"Ball(center={center}, threshold={self.threshold!r}, sign={self.sign!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[bytes, float, int]:
+        return self.center.tobytes(), self.threshold, self.sign
+
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Values of -1 and 1 for the rows of X.
+
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n_rows, n_features)
+            For bags, ``bags.instances``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        values = squared_distances(X, self.center[None, :])[:, 0]
+        return _cut(values, self.threshold, self.sign)
+
+    def importances(self, n_features: int) -> np.ndarray:
+        """NaN: a distance is not the matter of single features.
+
+        Parameters
+        ----------
+        n_features : int
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+        """
+        return np.full(n_features, np.nan)
+
 
 @dataclass(frozen=True)
-class Fitted:
-    """A fitted classifier of -1 and 1."""
+class FittedClassifier:
+    """Weak learner: a classifier that was fitted to weighted instances of the classes -1 and 1.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from milearn.ensemble import FittedClassifier
+    >>> tree = DecisionTreeClassifier(max_depth=1).fit([[0.0], [1.0]], [-1, 1])
+    >>> FittedClassifier(tree).predict([[2.0]])
+    array([1.])
+    """
 
     estimator: Any
 
+    def predict(self, X: Matrix) -> np.ndarray:
+        """Values of -1 and 1 for the rows of X.
 
-def weak_scores(learners: Sequence[Any], weights: np.ndarray, X: Any) -> np.ndarray:
-    """The weighted sum of what learners say of each row, shape (n_rows,).
+        Parameters
+        ----------
+        X : ndarray or CSR of shape (n_rows, n_features)
+            For bags, ``bags.instances``.
 
-    Added one learner after the other, so that a row's score does not depend on other rows.
-    """
-    total = np.zeros(X.shape[0])
-    for scores in staged_scores(learners, weights, X):
-        total = scores
-    return total
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        return np.asarray(self.estimator.predict(X), dtype=np.float64)
 
+    def importances(self, n_features: int) -> np.ndarray:
+        """``feature_importances_`` of the classifier; NaN where it has none.
 
-def staged_scores(learners: Sequence[Any], weights: np.ndarray, X: Any) -> Any:
-    """The sum after each learner, as a generator of arrays of shape (n_rows,)."""
-    total = np.zeros(X.shape[0])
-    for learner, weight in zip(learners, weights, strict=True):
-        total = total + weight * _says(learner, X)
-        yield total
+        Parameters
+        ----------
+        n_features : int
 
-
-def _says(learner: Any, X: Any) -> np.ndarray:
-    if isinstance(learner, Fitted):
-        return learner.estimator.predict(X).astype(np.float64)
-    if learner.threshold == -np.inf:
-        return np.full(X.shape[0], float(learner.sign))
-    if isinstance(learner, Ball):
-        values = _squared_distances(X, learner.center[None, :])[:, 0]
-    elif sparse.issparse(X):
-        values = X[:, [learner.feature]].toarray()[:, 0]
-    else:
-        values = X[:, learner.feature]
-    return np.where(values > learner.threshold, float(learner.sign), -float(learner.sign))
+        Returns
+        -------
+        ndarray of shape (n_features,)
+        """
+        missing = np.full(n_features, np.nan)
+        return np.asarray(getattr(self.estimator, "feature_importances_", missing))
 
 
-def _squared_distances(X: Any, centers: np.ndarray) -> np.ndarray:
+def _cut(values: np.ndarray, threshold: float, sign: int) -> np.ndarray:
+    return np.where(values > threshold, float(sign), -float(sign))
+
+
+def squared_distances(X: Matrix, centers: np.ndarray) -> np.ndarray:
+    """Squared distances of the rows of X from dense centres, shape (n_rows, n_centers)."""
     if sparse.issparse(X):
         centers = sparse.csr_array(centers)
-    return euclidean_distances(X, centers, squared=True)
+    return np.asarray(euclidean_distances(X, centers, squared=True))
 
 
-class _CutPool:
-    """Pool of the stumps of a table; a subclass says what a cut is."""
+class WeightedEnsemble:
+    """The function F(x) = sum_k alpha_k h_k(x).
 
-    exact = True
-    table: SlotTable
-
-    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
-        best, cuts = best_cuts(self.table, prices, limit, most)
-        learners, columns = [], np.empty((len(cuts), self.table.n_points), dtype=np.int8)
-        for k, (_, slot, sign) in enumerate(cuts):
-            if slot < 0:
-                learners.append(Stump(-1, -np.inf, sign))
-                columns[k] = sign
-            else:
-                learners.append(self._learner(slot, sign))
-                columns[k] = self.table.column(slot, sign)
-        return best, learners, columns
-
-    def _learner(self, slot: int, sign: int) -> Any:
-        raise NotImplementedError
-
-
-class StumpPool(_CutPool):
-    """All stumps on the features of the points, and the two constants."""
-
-    def __init__(self, X: Any) -> None:
-        self.table = SlotTable(X)
-
-    def _learner(self, slot: int, sign: int) -> Stump:
-        return Stump(self.table.feature_of(slot), self.table.threshold(slot), sign)
-
-
-class BallPool(_CutPool):
-    """All balls around centres with any radius, inside and outside, and the two constants."""
-
-    def __init__(self, X: Any, n_centers: int) -> None:
-        n = X.shape[0]
-        # Points come in an order that has nothing to do with what they look like.
-        chosen = np.arange(n) if n <= n_centers else np.arange(n_centers)
-        rows = X[chosen]
-        self.centers = rows.toarray() if sparse.issparse(rows) else np.array(rows)
-        distances = np.empty((n, len(chosen)))
-        step = max(1, _BLOCK // max(1, len(chosen)))
-        for first in range(0, n, step):
-            part = slice(first, min(n, first + step))
-            distances[part] = _squared_distances(X[part], self.centers)
-        self.table = SlotTable(distances, merge=_SAME_DISTANCE * float(distances.max(initial=0.0)))
-
-    def _learner(self, slot: int, sign: int) -> Ball:
-        number = self.table.feature_of(slot)
-        return Ball(number, self.centers[number], self.table.threshold(slot), sign)
-
-
-class EstimatorPool:
-    """Classifiers fitted to the present dual variables.
-
-    The dual variable of a disjunct goes to its highest points, equally; of the disjuncts of a bag
-    each counts as far as it is used. The score of what comes out is exact, but there may be
-    better learners.
+    Parameters
+    ----------
+    learners : sequence of WeakLearner
+    alpha : ndarray of shape (n_learners,)
     """
 
-    exact = False
+    def __init__(self, learners: Sequence[WeakLearner], alpha: np.ndarray) -> None:
+        self.learners = learners
+        self.alpha = alpha
 
-    def __init__(self, X: Any, learner: Any) -> None:
-        self.X = X
-        self.learner = learner
+    def scores(self, X: Matrix) -> np.ndarray:
+        """F of every row, shape (n_rows,).
 
-    def price(self, prices: Prices, limit: float, most: int) -> tuple[float, list[Any], np.ndarray]:
-        weights = prices.linear.copy()
-        for group in prices.groups:
-            total = float(group.shares.sum())
-            shares = group.shares / total if total > 0 else group.shares + 1 / len(group.shares)
-            if len(group.points):
-                np.add.at(weights, group.points, shares @ group.weights)
-            for block, u, owner in zip(group.members, group.u, group.owners, strict=True):
-                scores = prices.scores[block]
-                top = block[scores >= scores.max() - 1e-9]
-                weights[top] += u * shares[owner] / len(top)
-        used = np.flatnonzero(np.abs(weights) > 1e-12)
-        signs = np.sign(weights[used])
-        n = self.X.shape[0]
-        if not len(used) or (signs == signs[0]).all():
-            sign = int(signs[0]) if len(used) else 1
-            learner: Any = Stump(-1, -np.inf, sign)
-            column = np.full((1, n), sign, dtype=np.int8)
-        else:
-            fitted = clone(self.learner)
-            fitted.fit(self.X[used], signs.astype(int), sample_weight=np.abs(weights[used]))
-            learner = Fitted(fitted)
-            column = fitted.predict(self.X).astype(np.int8)[None, :]
-        score = float(score_columns(prices, column)[0])
-        if score <= limit:
-            return score, [], column[:0]
-        return score, [learner], column
+        The terms are added one after the other, so that the score of a row does not depend on the
+        other rows.
+        """
+        total = np.zeros(X.shape[0])
+        for scores in self.staged_scores(X):
+            total = scores
+        return total
 
+    def staged_scores(self, X: Matrix) -> Iterator[np.ndarray]:
+        """The partial sums after the first learner, the second, and so on."""
+        total = np.zeros(X.shape[0])
+        for learner, weight in zip(self.learners, self.alpha, strict=True):
+            total = total + weight * learner.predict(X)
+            yield total
 
-def check_learner(learner: Any) -> None:
-    """Refuse what is neither a name nor a classifier that takes weights."""
-    if isinstance(learner, str):
-        return
-    estimator = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
-    if not estimator or not is_classifier(learner):
-        raise TypeError(
-            f"learner={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
-            "scikit-learn classifier."
-        )
-    if not has_fit_parameter(learner, "sample_weight"):
-        raise TypeError(
-            f"learner={learner!r} takes no sample_weight in fit, by which boosting tells it what "
-            "to learn: use another classifier, such as DecisionTreeClassifier(max_depth=2)."
-        )
+    def importances(self, n_features: int) -> np.ndarray:
+        """Importance of each feature, weighted by alpha, with a sum of one where any is above zero.
 
-
-def make_pool(learner: Any, X: Any, n_centers: int) -> Any:
-    """The pool for a parameter ``learner`` over the rows of X."""
-    if isinstance(learner, str):
-        return StumpPool(X) if learner == "stump" else BallPool(X, n_centers)
-    return EstimatorPool(X, learner)
+        NaN where a learner has no importances.
+        """
+        total = np.zeros(n_features)
+        for learner, weight in zip(self.learners, self.alpha, strict=True):
+            total += weight * learner.importances(n_features)
+        return total / max(1e-300, total.sum()) if total.any() else total

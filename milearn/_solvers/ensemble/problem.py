@@ -1,4 +1,4 @@
-"""Disjunctive programs over an ensemble, and by what dual variables their learners are scored.
+"""Disjunctive programs over an ensemble, and the dual prices by which learners are scored.
 
 With columns h_k of -1 and 1 over the points and F = sum_k alpha_k h_k, alpha >= 0, the program is
 
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["DisjunctiveProblem", "Group", "Prices", "score_columns"]
+__all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "score_columns"]
 
 
 @dataclass
 class DisjunctiveProblem:
-    """The data of (5): points are numbered, and what they look like is left to the learners.
+    """The data of (5): points are numbered, and only learners know their features.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class DisjunctiveProblem:
         return [block[[int(np.argmax(scores[block]))]] for block in self.members]
 
     def restricted(self, members: list[np.ndarray]) -> DisjunctiveProblem:
-        """The program with fewer points a bag; bags of one point become constraints of a sign."""
+        """The program with fewer points per bag; bags of one point become constraints of a sign."""
         single = np.array([len(block) == 1 for block in members], dtype=bool)
         fixed = [block[0] for block in members if len(block) == 1]
         return DisjunctiveProblem(
@@ -66,10 +66,10 @@ class DisjunctiveProblem:
 
 
 @dataclass
-class Group:
-    """The dual variables of one bag: a learner is worth the most that a disjunct gives for it.
+class BagPrices:
+    """The dual variables of one bag: a learner is worth the most that a disjunct pays for it.
 
-    Disjunct ``d`` gives ``sum u * max of h over members`` over its entries of ``u``, plus
+    Disjunct ``d`` pays ``sum u * max of h over members`` over its entries of ``u``, plus
     ``weights[d] @ h[points]``.
 
     Attributes
@@ -80,8 +80,8 @@ class Group:
         The disjunct of each entry.
     points : ndarray of shape (n,)
     weights : ndarray of shape (n_disjuncts, n)
-    shares : ndarray of shape (n_disjuncts,)
-        How far each disjunct is used (eta); no part of the score.
+    eta : ndarray of shape (n_disjuncts,)
+        The weights of the disjuncts in the hull; no part of the score.
     bag : int
         The bag whose disjuncts they are; -1 for a bag as a whole.
     """
@@ -91,52 +91,52 @@ class Group:
     owners: np.ndarray
     points: np.ndarray
     weights: np.ndarray
-    shares: np.ndarray
+    eta: np.ndarray
     bag: int = -1
 
-    def given(self, H: np.ndarray) -> np.ndarray:
-        """What each disjunct gives for each learner, shape (n_disjuncts, n_learners)."""
-        out = self.weights @ H[:, self.points].T.astype(np.float64)
+    def disjunct_values(self, H: np.ndarray) -> np.ndarray:
+        """What each disjunct pays for each learner, shape (n_disjuncts, n_learners)."""
+        out: np.ndarray = self.weights @ H[:, self.points].T.astype(np.float64)
         for block, u, owner in zip(self.members, self.u, self.owners, strict=True):
             out[owner] += u * H[:, block].max(axis=1)
         return out
 
 
 @dataclass
-class Prices:
+class DualPrices:
     """Everything that the score (9) of a learner depends on.
 
     Attributes
     ----------
     linear : ndarray of shape (n_points,)
         Signed dual variables of the constraints with a sign, summed over their points.
-    groups : list of Group
+    bags : list of BagPrices
     scores : ndarray of shape (n_points,)
         The present F; no part of the score.
     """
 
     linear: np.ndarray
-    groups: list[Group]
+    bags: list[BagPrices]
     scores: np.ndarray
 
-    def given(self, H: np.ndarray) -> dict[int, np.ndarray]:
-        """By bag, what its disjuncts give for each learner."""
-        return {group.bag: group.given(H) for group in self.groups if group.bag >= 0}
+    def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
+        """What the disjuncts of each bag pay for each learner, by the number of the bag."""
+        return {each.bag: each.disjunct_values(H) for each in self.bags if each.bag >= 0}
 
 
-def score_columns(prices: Prices, H: np.ndarray) -> np.ndarray:
+def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
     """Score (9) of learners, without the final -1: above 1 a learner improves the program.
 
     Parameters
     ----------
-    prices : Prices
+    prices : DualPrices
     H : ndarray of shape (n_learners, n_points), of -1 and 1
 
     Returns
     -------
     ndarray of shape (n_learners,)
     """
-    total = H @ prices.linear
-    for group in prices.groups:
-        total += group.given(H).max(axis=0)
+    total: np.ndarray = H @ prices.linear
+    for each in prices.bags:
+        total += each.disjunct_values(H).max(axis=0)
     return total

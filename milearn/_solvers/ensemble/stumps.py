@@ -2,68 +2,73 @@
 
 A stump is 1 above a threshold and -1 up to it, or the other way round. Only its values on the
 training points matter, so a threshold lies between two neighbouring values of a column. Every
-distinct value of every column has a *slot*; cutting at a slot makes a stump that is 1 on the
-points at that slot of the column and above. A point of weight w contributes w up to its slot and
--w beyond: the scores of all cuts are a sum of jumps, accumulated along the slots.
+distinct value of every column is a *bin*; cutting at a bin makes a stump that is 1 on the points in
+that bin of the column and above. A point of weight w contributes w up to its bin and -w beyond: the
+scores of all cuts are a sum of jumps, accumulated along the bins.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import gather_rows
-from .problem import Prices
+from .learners import Matrix
+from .problem import BagPrices, DualPrices
 
-__all__ = ["SlotTable", "best_cuts", "stump_scores"]
+__all__ = ["BinnedFeatures", "best_cuts", "stump_scores"]
 
 # Scores closer than this, relative to their size, are taken as equal: they are sums of the same
 # numbers in another order.
-_TIE = 1e-9
+_SAME_SCORE = 1e-9
+_MAX_INT32 = np.iinfo(np.int32).max
 
 
-class SlotTable:
-    """The slot of every point in every column.
+class BinnedFeatures:
+    """The bin of every point in every column.
 
     Parameters
     ----------
     X : ndarray or CSR of shape (n_points, n_features)
         Entries that are not stored are zeros.
     merge : float, default=0.0
-        Neighbouring values that differ by no more than this share a slot.
+        Neighbouring values that differ by no more than this share a bin.
 
     Attributes
     ----------
     starts : ndarray of shape (n_features + 1,)
-        Slots of each feature: ``starts[f]:starts[f + 1]``, by increasing value.
-    low, high : ndarray of shape (n_slots,)
-        Smallest and largest value at each slot.
+        Bins of each feature: ``starts[f]:starts[f + 1]``, by increasing value.
+    low, high : ndarray of shape (n_bins,)
+        Smallest and largest value in each bin.
     """
 
-    def __init__(self, X: Any, merge: float = 0.0) -> None:
+    def __init__(self, X: Matrix, merge: float = 0.0) -> None:
         self.n_points, self.n_features = X.shape
         self.sparse = sparse.issparse(X)
         build = self._from_csr if self.sparse else self._from_dense
         build(X, merge)
 
     def _from_dense(self, X: np.ndarray, merge: float) -> None:
-        self._slots = np.empty(X.shape, dtype=np.int32)
+        ranks = np.empty(X.shape, dtype=_index_dtype(self.n_points))
         starts, low, high = [0], [], []
         for feature in range(self.n_features):
-            ranks, first, last = _ranked(np.ascontiguousarray(X[:, feature]), merge)
-            self._slots[:, feature] = ranks + starts[-1]
+            column = np.ascontiguousarray(X[:, feature])
+            ranks[:, feature], first, last = _ranked(column, merge)
             starts.append(starts[-1] + len(first))
             low.append(first)
             high.append(last)
         self._finish(starts, low, high)
+        self._bins = ranks.astype(_index_dtype(self.n_bins), copy=False)
+        self._bins += self.starts[:-1]
 
-    def _from_csr(self, X: Any, merge: float) -> None:
+    def _from_csr(self, X: Matrix, merge: float) -> None:
         columns = sparse.csc_array(X)
         columns.sum_duplicates()
         columns.eliminate_zeros()
-        slots = np.empty(columns.nnz, dtype=np.int64)
+        places = np.empty(columns.nnz, dtype=np.int64)
         starts, low, high = [0], [], []
         self._zero = np.zeros(self.n_features, dtype=np.int64)
         for feature in range(self.n_features):
@@ -71,16 +76,16 @@ class SlotTable:
             values = columns.data[part]
             implicit = len(values) < self.n_points
             ranks, first, last = _ranked(np.r_[values, 0.0] if implicit else values, merge)
-            slots[part] = ranks[: len(values)] + starts[-1]
+            places[part] = ranks[: len(values)] + starts[-1]
             # Without an implicit zero nothing is ever counted there.
             self._zero[feature] = starts[-1] + (ranks[-1] if implicit else 0)
             starts.append(starts[-1] + len(first))
             low.append(first)
             high.append(last)
         shape = (self.n_points, self.n_features)
-        # Shifted by one, so that slot 0 is not lost as a zero.
+        # Shifted by one, so that bin 0 is not lost as a zero.
         self._csr = sparse.csr_array(
-            sparse.csc_array((slots + 1, columns.indices, columns.indptr), shape=shape)
+            sparse.csc_array((places + 1, columns.indices, columns.indptr), shape=shape)
         )
         self._csr.sort_indices()
         self._finish(starts, low, high)
@@ -90,184 +95,193 @@ class SlotTable:
         self.low, self.high = np.concatenate(low), np.concatenate(high)
 
     @property
-    def n_slots(self) -> int:
+    def n_bins(self) -> int:
         return int(self.starts[-1])
 
-    def slots_of(self, points: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        """Slots of some points in the features in which one of them is not an implicit zero.
+    def bins_of(self, points: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+        """Bins of some points in the features in which one of them is not an implicit zero.
 
         Returns
         -------
         features : ndarray of shape (n_touched,), or None for all
-        slots : ndarray of shape (len(points), n_touched)
+        bins : ndarray of shape (len(points), n_touched)
         """
         if not self.sparse:
-            return None, self._slots[points]
+            return None, self._bins[points]
         csr = self._csr
         entries, offsets = gather_rows(csr.indptr, points)
         touched, place = np.unique(csr.indices[entries], return_inverse=True)
-        slots = np.tile(self._zero[touched], (len(points), 1))
+        places = np.tile(self._zero[touched], (len(points), 1))
         rows = np.repeat(np.arange(len(points)), np.diff(offsets))
-        slots[rows, place] = csr.data[entries] - 1
-        return touched, slots
+        places[rows, place] = csr.data[entries] - 1
+        return touched, places
 
-    def jumps_of(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of weights of the points at each slot, shape (n_slots,)."""
+    def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
+        """Sum of the weights of the points in each bin, shape (n_bins,)."""
         used = np.flatnonzero(weights)
         if not len(used):
-            return np.zeros(self.n_slots)
+            return np.zeros(self.n_bins)
         if not self.sparse:
-            slots = self._slots[used]
+            places = self._bins[used]
             spread = np.repeat(weights[used], self.n_features)
-            return np.bincount(slots.ravel(), weights=spread, minlength=self.n_slots)
+            return np.bincount(places.ravel(), weights=spread, minlength=self.n_bins)
         csr = self._csr
         entries, offsets = gather_rows(csr.indptr, used)
         spread = np.repeat(weights[used], np.diff(offsets))
-        sums = np.bincount(csr.data[entries] - 1, weights=spread, minlength=self.n_slots)
+        sums = np.bincount(csr.data[entries] - 1, weights=spread, minlength=self.n_bins)
         sums = sums.astype(np.float64)  # of nothing it counts in integers
         stored = np.bincount(csr.indices[entries], weights=spread, minlength=self.n_features)
         sums[self._zero] += weights.sum() - stored
         return sums
 
-    def everywhere(self, total: np.ndarray, value: float, features: np.ndarray | None) -> None:
-        """Add a value at the slot of zero of every feature but the given ones."""
+    def add_to_zero_bins(
+        self, total: np.ndarray, value: float, features: np.ndarray | None
+    ) -> None:
+        """Add a value in the bin of zero of every feature but the given ones."""
         if features is None or value == 0.0:
             return
         rest = np.ones(self.n_features, dtype=bool)
         rest[features] = False
         total[self._zero[rest]] += value
 
-    def feature_of(self, slot: int) -> int:
-        return int(np.searchsorted(self.starts, slot, side="right")) - 1
+    def feature_of(self, cut: int) -> int:
+        return int(np.searchsorted(self.starts, cut, side="right")) - 1
 
-    def threshold(self, slot: int) -> float:
-        """A number between the values at a slot and those at the slot before."""
-        below, above = float(self.high[slot - 1]), float(self.low[slot])
+    def threshold(self, cut: int) -> float:
+        """A number between the values in a bin and those in the bin before."""
+        below, above = float(self.high[cut - 1]), float(self.low[cut])
         middle = below / 2 + above / 2
         return middle if below <= middle < above else below
 
-    def column(self, slot: int, sign: int) -> np.ndarray:
-        """The stump that cuts at a slot, on all points, int8."""
-        feature = self.feature_of(slot)
+    def column(self, cut: int, sign: int) -> np.ndarray:
+        """The stump that cuts at a bin, on all points, int8."""
+        feature = self.feature_of(cut)
         if not self.sparse:
-            above = self._slots[:, feature] >= slot
+            above = self._bins[:, feature] >= cut
         else:
-            above = np.full(self.n_points, self._zero[feature] >= slot)
+            above = np.full(self.n_points, self._zero[feature] >= cut)
             column = self._by_column(feature)
-            above[column[0]] = column[1] >= slot
+            above[column[0]] = column[1] >= cut
         return np.where(above, sign, -sign).astype(np.int8)
 
+    @cached_property
+    def _csc(self) -> Matrix:
+        return sparse.csc_array(self._csr)
+
     def _by_column(self, feature: int) -> tuple[np.ndarray, np.ndarray]:
-        if not hasattr(self, "_csc"):
-            self._csc = sparse.csc_array(self._csr)
         part = slice(self._csc.indptr[feature], self._csc.indptr[feature + 1])
         return self._csc.indices[part], self._csc.data[part] - 1
+
+
+def _index_dtype(n: int) -> type[np.integer[Any]]:
+    """The smaller integer type that holds the numbers up to n."""
+    return np.int32 if n <= _MAX_INT32 else np.int64
 
 
 def _ranked(values: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rank of each value among the distinct ones, and the smallest and largest of each rank."""
     distinct, ranks = np.unique(values, return_inverse=True)
     fresh = np.r_[True, np.diff(distinct) > merge] if merge > 0 else np.ones(len(distinct), bool)
-    group = np.cumsum(fresh) - 1
+    merged = np.cumsum(fresh) - 1
     first = np.flatnonzero(fresh)
     last = np.r_[first[1:] - 1, len(distinct) - 1]
-    return group[ranks.ravel()], distinct[first], distinct[last]
+    return merged[ranks.ravel()], distinct[first], distinct[last]
 
 
-def stump_scores(table: SlotTable, prices: Prices, sign: int) -> tuple[np.ndarray, float]:
+def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[np.ndarray, float]:
     """Score of every cut, and of the constant learner ``sign``.
 
     Parameters
     ----------
-    table : SlotTable
-    prices : Prices
+    bins : BinnedFeatures
+    prices : DualPrices
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for those that are 1 below it.
 
     Returns
     -------
-    scores : ndarray of shape (n_slots,)
-        At the first slot of a feature stands the score of the constant.
+    scores : ndarray of shape (n_bins,)
+        At the first bin of a feature stands the score of the constant.
     constant : float
     """
-    jumps = np.zeros(table.n_slots)
+    jumps = np.zeros(bins.n_bins)
     linear = sign * prices.linear
     base = float(linear.sum())
-    jumps -= 2.0 * table.jumps_of(linear)
-    for group in prices.groups:
-        base += _group_jumps(table, group, sign, jumps)
-    # The cut at a slot keeps the points at that slot above: jumps count from the next one on.
+    jumps -= 2.0 * bins.weight_per_bin(linear)
+    for bag in prices.bags:
+        base += _bag_jumps(bins, bag, sign, jumps)
+    # The cut at a bin keeps the points in that bin above: jumps count from the next one on.
     sums = np.cumsum(jumps)
-    before = np.r_[0.0, sums[table.starts[1:-1] - 1]] if table.n_features else np.zeros(0)
-    scores = base + sums - jumps - np.repeat(before, np.diff(table.starts))
+    before = np.r_[0.0, sums[bins.starts[1:-1] - 1]] if bins.n_features else np.zeros(0)
+    scores = base + sums - jumps - np.repeat(before, np.diff(bins.starts))
     return scores, base
 
 
-def _group_jumps(table: SlotTable, group: Any, sign: int, jumps: np.ndarray) -> float:
+def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
     """Add the jumps of one bag; returns its score for the constant learner ``sign``."""
-    sizes = [len(block) for block in group.members]
-    points = np.concatenate([*group.members, group.points]).astype(np.intp)
-    features, slots = table.slots_of(points)
+    sizes = [len(block) for block in bag.members]
+    points = np.concatenate([*bag.members, bag.points]).astype(np.intp)
+    features, places = bins.bins_of(points)
     n_own = sum(sizes)
     if sizes:
         # Of the members of a disjunct only the outermost counts: its maximum turns there.
         outermost = np.maximum if sign > 0 else np.minimum
-        tops = outermost.reduceat(slots[:n_own], np.r_[0, np.cumsum(sizes)[:-1]], axis=0)
-        slots = np.concatenate([tops, slots[n_own:]])
-    weights = np.zeros((len(group.weights), len(slots)))
-    weights[group.owners, np.arange(len(sizes))] = sign * group.u
-    weights[:, len(sizes) :] = sign * group.weights
+        tops = outermost.reduceat(places[:n_own], np.r_[0, np.cumsum(sizes)[:-1]], axis=0)
+        places = np.concatenate([tops, places[n_own:]])
+    weights = np.zeros((len(bag.weights), len(places)))
+    weights[bag.owners, np.arange(len(sizes))] = sign * bag.u
+    weights[:, len(sizes) :] = sign * bag.weights
     totals = weights.sum(axis=1)
     first, last = float(totals.max()), float((-totals).max())
     if len(weights) == 1:
-        changes = -2.0 * np.repeat(weights[0], slots.shape[1])
-        np.add.at(jumps, slots.ravel(), changes)
+        changes = -2.0 * np.repeat(weights[0], places.shape[1])
+        np.add.at(jumps, places.ravel(), changes)
     else:
-        order = np.argsort(slots, axis=0, kind="stable")
+        order = np.argsort(places, axis=0, kind="stable")
         level = totals[:, None, None] - 2.0 * np.cumsum(weights[:, order], axis=1)
         best = level.max(axis=0)
         steps = np.diff(best, axis=0, prepend=first)
-        np.add.at(jumps, np.take_along_axis(slots, order, axis=0).ravel(), steps.ravel())
-    table.everywhere(jumps, last - first, features)
+        np.add.at(jumps, np.take_along_axis(places, order, axis=0).ravel(), steps.ravel())
+    bins.add_to_zero_bins(jumps, last - first, features)
     return first
 
 
 def best_cuts(
-    table: SlotTable, prices: Prices, limit: float, most: int
+    bins: BinnedFeatures, prices: DualPrices, limit: float, max_cuts: int
 ) -> tuple[float, list[tuple[float, int, int]]]:
-    """The best score of all stumps, and the best cuts above a limit, one a feature and sign.
+    """The best score of all stumps, and the best cuts above a limit, one per feature and sign.
 
     Returns
     -------
     best : float
         The highest score, that of a constant included.
-    cuts : list of (score, slot, sign)
-        By falling score, equal ones by feature; slot -1 stands for the constant ``sign``.
+    cuts : list of (score, cut, sign)
+        By falling score, equal ones by feature; the bin -1 stands for the constant ``sign``.
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
     for sign in (1, -1):
-        scores, constant = stump_scores(table, prices, sign)
+        scores, constant = stump_scores(bins, prices, sign)
         best = max(best, constant)
         if constant > limit:
             found.append((constant, -1, -1, sign))
         if not len(scores):
             continue
-        tops = np.maximum.reduceat(scores, table.starts[:-1])
+        tops = np.maximum.reduceat(scores, bins.starts[:-1])
         best = max(best, float(tops.max()))
-        tie = _TIE * max(1.0, float(np.abs(tops).max()))
+        tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max()))
         for feature in np.flatnonzero(tops > limit).tolist():
-            first, stop = table.starts[feature], table.starts[feature + 1]
+            first, stop = bins.starts[feature], bins.starts[feature + 1]
             near = np.flatnonzero(scores[first:stop] >= tops[feature] - tie)
             # Points without a dual variable make runs of equal cuts: the middle one keeps away
             # from the points that count.
             gap = np.flatnonzero(np.diff(near) > 1)
             run = near[: gap[0] + 1] if len(gap) else near
-            slot = int(first + run[len(run) // 2])
-            if slot > first:
-                found.append((float(tops[feature]), feature, slot, sign))
+            cut = int(first + run[len(run) // 2])
+            if cut > first:
+                found.append((float(tops[feature]), feature, cut, sign))
     if not found:
         return best, []
-    unit = _TIE * max(1.0, max(abs(each[0]) for each in found))
+    unit = _SAME_SCORE * max(1.0, max(abs(each[0]) for each in found))
     found.sort(key=lambda each: (-np.round(each[0] / unit), each[1], each[2], -each[3]))
-    return best, [(score, slot, sign) for score, _, slot, sign in found[:most]]
+    return best, [(score, cut, sign) for score, _, cut, sign in found[:max_cuts]]

@@ -1,4 +1,4 @@
-"""What a graph adds to an objective: edges as arrays, ready for sums.
+"""Edges of a graph as arrays, for the total variation of scores along them.
 
     sum_e r_e | s_p f_p - s_q f_q |,   e = (p, q),   s_p = 1 / sqrt(degree of p)
 
@@ -23,7 +23,7 @@ class Edges:
     Attributes
     ----------
     left, right : ndarray of int of shape (n_edges,), left < right
-    shares : ndarray of shape (n_edges,)
+    weights : ndarray of shape (n_edges,)
         Weight of both directions over the number of links.
     left_scale, right_scale : ndarray of shape (n_edges,)
         1 / sqrt(degree) of the two nodes.
@@ -32,7 +32,7 @@ class Edges:
 
     left: np.ndarray
     right: np.ndarray
-    shares: np.ndarray
+    weights: np.ndarray
     left_scale: np.ndarray
     right_scale: np.ndarray
     n_nodes: int
@@ -43,27 +43,31 @@ class Edges:
     @property
     def nodes(self) -> np.ndarray:
         """Nodes with an edge, sorted."""
-        return np.unique(np.concatenate([self.left, self.right]))
+        nodes: np.ndarray = np.unique(np.concatenate([self.left, self.right]))
+        return nodes
 
     @property
-    def tilt(self) -> np.ndarray:
-        """How fast the difference of an edge grows with a constant added to every score."""
-        return self.left_scale - self.right_scale
+    def scale_difference(self) -> np.ndarray:
+        """Growth of the difference of each edge with a constant added to every score."""
+        difference: np.ndarray = self.left_scale - self.right_scale
+        return difference
 
     def differences(self, scores: np.ndarray) -> np.ndarray:
         """s_p f_p - s_q f_q of each edge."""
-        return self.left_scale * scores[self.left] - self.right_scale * scores[self.right]
+        left = self.left_scale * scores[self.left]
+        differences: np.ndarray = left - self.right_scale * scores[self.right]
+        return differences
 
-    def roughness(self, scores: np.ndarray) -> float:
+    def total_variation(self, scores: np.ndarray) -> float:
         """The sum above, for scores of all nodes."""
-        return float(self.shares @ np.abs(self.differences(scores)))
+        return float(self.weights @ np.abs(self.differences(scores)))
 
     def renumbered(self, number: np.ndarray, n_nodes: int) -> Edges:
         """The same edges where node ``p`` has become ``number[p]``, the order being kept."""
         return Edges(
             number[self.left],
             number[self.right],
-            self.shares,
+            self.weights,
             self.left_scale,
             self.right_scale,
             n_nodes,
@@ -84,15 +88,15 @@ def edges_of(graph: Any) -> Edges:
     links = sparse.coo_array(graph)
     keep = (links.row != links.col) & (links.data != 0)
     rows, columns = links.row[keep].astype(np.intp), links.col[keep].astype(np.intp)
-    weights = links.data[keep].astype(np.float64)
+    given = links.data[keep].astype(np.float64)
     n = graph.shape[0]
-    out = np.bincount(rows, weights=weights, minlength=n)
-    degree = np.where(out > 0, out, np.bincount(columns, weights=weights, minlength=n))
+    out = np.bincount(rows, weights=given, minlength=n)
+    degree = np.where(out > 0, out, np.bincount(columns, weights=given, minlength=n))
     scale = np.zeros(n)
     scale[degree > 0] = 1.0 / np.sqrt(degree[degree > 0])
     pairs, which = np.unique(
         np.minimum(rows, columns) * n + np.maximum(rows, columns), return_inverse=True
     )
     left, right = pairs // max(n, 1), pairs % max(n, 1)
-    shares = np.bincount(which, weights=weights, minlength=len(pairs)) / max(len(weights), 1)
-    return Edges(left, right, shares, scale[left], scale[right], n)
+    weights = np.bincount(which, weights=given, minlength=len(pairs)) / max(len(given), 1)
+    return Edges(left, right, weights, scale[left], scale[right], n)

@@ -20,15 +20,49 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.svm import SVC
 
-__all__ = ["LinkContentResult", "factorise"]
+__all__ = [
+    "FactorOptions",
+    "Factorisation",
+    "LinkContentModel",
+    "factorise",
+    "fit_link_content",
+    "separate_factors",
+]
+
+# Dense arrays and CSR matrices alike.
+Matrix = Any
 
 # Up to so many rows a dense decomposition is the quicker one.
-_SMALL = 200
+_DENSE_MAX_ROWS = 200
+
+
+@dataclass(frozen=True)
+class FactorOptions:
+    """The problem's weights, and when the search for it stops.
+
+    Attributes
+    ----------
+    n_components : int
+    content, ridge : float
+        a and r above.
+    tol : float
+        Largest entry of the gradient at which to stop, as a share of the root of the objective
+        at zero.
+    max_iter : int
+        Maximum number of steps of L-BFGS.
+    """
+
+    n_components: int
+    content: float
+    ridge: float
+    tol: float
+    max_iter: int
 
 
 @dataclass
-class LinkContentResult:
+class Factorisation:
     """Factors of the rows and of the features.
 
     Attributes
@@ -40,7 +74,7 @@ class LinkContentResult:
     gradient : float
         Largest entry of the gradient in Z.
     n_iter : int
-        Steps, and the look at the start.
+        Steps, and the evaluation of the start.
     converged : bool
     message : str
     """
@@ -55,16 +89,83 @@ class LinkContentResult:
     message: str
 
 
-def factorise(
-    A: Any,
-    X: Any,
-    n_components: int,
-    *,
-    content: float,
-    ridge: float,
-    tol: float,
-    max_iter: int,
-) -> LinkContentResult:
+@dataclass
+class LinkContentModel:
+    """A factorisation in the units of the data, with row factors of mean squared length 1.
+
+    Attributes
+    ----------
+    factors : ndarray of shape (n_rows, n_components)
+    link_factors : ndarray of shape (n_components, n_components)
+    content_factors : ndarray of shape (n_features, n_components)
+    placement : ndarray of shape (n_features, n_components)
+        The factors that explain the content x of a new row best are ``x @ placement``.
+    factorisation : Factorisation
+        That of the scaled links and content.
+    """
+
+    factors: np.ndarray
+    link_factors: np.ndarray
+    content_factors: np.ndarray
+    placement: np.ndarray
+    factorisation: Factorisation
+
+
+def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> LinkContentModel:
+    """Factorise links and content, each divided by its Frobenius norm.
+
+    Parameters
+    ----------
+    links : CSR matrix of shape (n_rows, n_rows)
+        Without entries where there are no links.
+    content : ndarray or CSR of shape (n_rows, n_features)
+    options : FactorOptions
+    """
+    link_norm, norm = (float(np.sqrt(_square(each))) or 1.0 for each in (links, content))
+    found = factorise(links * (1.0 / link_norm), content * (1.0 / norm), options)
+    length = float(np.sqrt(np.sum(found.Z**2) / len(found.Z))) or 1.0
+    # The factors of a new row x are those that explain it best: a x V (a V'V + r I)^-1.
+    inner = options.content * found.V.T @ found.V
+    inner[np.diag_indices_from(inner)] += options.ridge
+    placement = np.linalg.solve(inner, found.V.T).T * (options.content / (norm * length))
+    return LinkContentModel(
+        factors=found.Z / length,
+        link_factors=found.U * (link_norm * length**2),
+        content_factors=found.V * (norm * length),
+        placement=placement,
+        factorisation=found,
+    )
+
+
+def separate_factors(
+    factors: np.ndarray, signs: np.ndarray, weights: np.ndarray, C: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Linear support vector machines on factors.
+
+    Parameters
+    ----------
+    factors : ndarray of shape (n_rows, n_components)
+    signs : ndarray of shape (n_problems, n_rows), 1 or -1
+    weights : ndarray of shape (n_rows,)
+        Factors on C.
+    C : float
+
+    Returns
+    -------
+    directions : ndarray of shape (n_problems, n_components)
+    intercepts : ndarray of shape (n_problems,)
+    """
+    fitted = [
+        SVC(C=C, kernel="linear", tol=1e-6).fit(factors, side, sample_weight=weights)
+        for side in signs
+    ]
+    return (
+        np.vstack([svm.coef_ for svm in fitted]),
+        np.concatenate([svm.intercept_ for svm in fitted]),
+    )
+
+
+def factorise(A: Matrix, X: Matrix, options: FactorOptions) -> Factorisation:
     """A stationary point of the problem above, from the leading singular vectors of both parts.
 
     Parameters
@@ -72,23 +173,18 @@ def factorise(
     A : CSR matrix of shape (n_rows, n_rows)
         Links; none is a matrix without entries.
     X : ndarray or CSR of shape (n_rows, n_features)
-    n_components : int
-    content, ridge : float
-        a and r above.
-    tol : float
-        Largest entry of the gradient at which to stop, as a share of the root of the objective
-        at zero.
-    max_iter : int
+    options : FactorOptions
     """
+    content, ridge = options.content, options.ridge
     n = X.shape[0]
     norm = _square(A) + content * _square(X)
-    start = _start(A, X, n_components, content, ridge)
+    start = _start(A, X, options)
 
     def value(flat: np.ndarray) -> tuple[float, np.ndarray]:
         Z = flat.reshape(n, -1)
-        U, V, linked, told = _factors(A, X, Z, content, ridge)
+        U, V, ZtAZ, XtZ = _factors(A, X, Z, content, ridge)
         G = Z.T @ Z
-        total = norm - float(np.sum(U * linked)) - content * float(np.sum(V * told))
+        total = norm - float(np.sum(U * ZtAZ)) - content * float(np.sum(V * XtZ))
         total += ridge * float(flat @ flat)
         gradient = 2.0 * Z @ (U @ G @ U.T + U.T @ G @ U + content * V.T @ V)
         gradient += 2.0 * ridge * Z - 2.0 * content * (X @ V)
@@ -102,12 +198,17 @@ def factorise(
         start.ravel(),
         jac=True,
         method="L-BFGS-B",
-        options={"maxiter": max_iter, "gtol": tol * scale, "ftol": 1e-15, "maxcor": 20},
+        options={
+            "maxiter": options.max_iter,
+            "gtol": options.tol * scale,
+            "ftol": 1e-15,
+            "maxcor": 20,
+        },
     )
     Z = found.x.reshape(n, -1)
     U, V, _, _ = _factors(A, X, Z, content, ridge)
     largest = float(np.abs(found.jac).max(initial=0.0))
-    return LinkContentResult(
+    return Factorisation(
         Z=Z,
         U=U,
         V=V,
@@ -120,30 +221,31 @@ def factorise(
 
 
 def _factors(
-    A: Any, X: Any, Z: np.ndarray, content: float, ridge: float
+    A: Matrix, X: Matrix, Z: np.ndarray, content: float, ridge: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The best U and V, and the products Z'AZ and X'Z."""
     G = Z.T @ Z
     g, Q = np.linalg.eigh(G)
-    linked = Z.T @ (A @ Z) if A.nnz else np.zeros_like(G)
-    U = Q @ ((Q.T @ linked @ Q) / (np.outer(g, g) + ridge)) @ Q.T
-    told = np.asarray(X.T @ Z)
-    V = content * (told @ Q) / (content * g + ridge) @ Q.T
-    return U, V, linked, told
+    ZtAZ = Z.T @ (A @ Z) if A.nnz else np.zeros_like(G)
+    U = Q @ ((Q.T @ ZtAZ @ Q) / (np.outer(g, g) + ridge)) @ Q.T
+    XtZ = np.asarray(X.T @ Z)
+    V = content * (XtZ @ Q) / (content * g + ridge) @ Q.T
+    return U, V, ZtAZ, XtZ
 
 
-def _start(A: Any, X: Any, n_components: int, content: float, ridge: float) -> np.ndarray:
+def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
     """Left singular vectors of the parts side by side, times the root of what the ridge leaves.
 
     Without links that is the minimum: the singular values of the product Z V' are those of X,
     each lowered by the ridge.
     """
     n, d = X.shape
+    content, ridge = options.content, options.ridge
     root = np.sqrt(content)
     linked = A.nnz > 0
     width = d + (2 * n if linked else 0)
-    k = min(n_components, n, width)
-    if min(n, width) <= max(_SMALL, 2 * k):
+    k = min(options.n_components, n, width)
+    if min(n, width) <= max(_DENSE_MAX_ROWS, 2 * k):
         dense = [root * (X.toarray() if sparse.issparse(X) else X)]
         if linked:
             dense += [A.toarray(), A.toarray().T]
@@ -154,7 +256,9 @@ def _start(A: Any, X: Any, n_components: int, content: float, ridge: float) -> n
         def forward(v: np.ndarray) -> np.ndarray:
             v = v.ravel()
             out = root * (X @ v[:d])
-            return out + A @ v[d : d + n] + A.T @ v[d + n :] if linked else out
+            if linked:
+                out = out + A @ v[d : d + n] + A.T @ v[d + n :]
+            return np.asarray(out)
 
         def back(u: np.ndarray) -> np.ndarray:
             u = u.ravel()
@@ -163,15 +267,16 @@ def _start(A: Any, X: Any, n_components: int, content: float, ridge: float) -> n
 
         operator = LinearOperator((n, width), matvec=forward, rmatvec=back, dtype=np.float64)
         # A start that is the same for every order of rows.
-        guess = np.ones(min(n, width)) / np.sqrt(min(n, width))
-        left, values, _ = svds(operator, k=k, v0=guess)
+        first = np.ones(min(n, width)) / np.sqrt(min(n, width))
+        left, values, _ = svds(operator, k=k, v0=first)
         order = np.argsort(-values)
         left, values = left[:, order], values[order]
     # Balanced factors of a singular value s cost 2 r s, beside a (sigma - s)^2.
     sigma = values / root
-    return left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma))
+    start: np.ndarray = left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma))
+    return start
 
 
-def _square(matrix: Any) -> float:
+def _square(matrix: Matrix) -> float:
     values = matrix.data if sparse.issparse(matrix) else matrix.ravel()
     return float(values @ values)

@@ -12,33 +12,41 @@ bag, and in each of
     s_p f_p - s_q f_q <= s_p f_p - s_q f(x_q*),    s_q f_q - s_p f_p <= s_q f_q - s_p f(x_p*)
 
 the maximum that is subtracted, by its highest instance. Negative bags and the third sum are
-convex and stay. The convex problem goes to the cutting planes, one constraint set a sum. All of
+convex and stay. The convex problem goes to the cutting planes, with one slack per sum. All of
 it are sums over rows of the instance matrix: a cut is X'a for one vector a of instances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..._bags.segments import (
-    segment_argmax,
-    segment_max,
-    segment_mean,
-    segment_sum,
+from ..._bags.segments import segment_argmax, segment_max, segment_mean
+from ..common.cccp import CCCPSolution, cccp
+from ..common.cutting_plane import (
+    CuttingPlaneOptions,
+    CuttingPlaneResult,
+    RiskProblem,
+    cutting_plane,
 )
-from ..common.cccp import cccp
-from ..common.cutting_plane import CuttingPlaneResult, cutting_plane
+from ..common.options import SolverOptions
+from ..common.witnesses import Witnesses, mean_difference
 from ..svm.grouped_hinge import lowest_point
+from ..svm.problem import rounding_scale
 from .edges import Edges
 
-__all__ = ["StructuredProblem", "StructuredResult", "linearised_bags", "solve_structured"]
+__all__ = [
+    "LinearisedProblem",
+    "StructuredPrecision",
+    "StructuredProblem",
+    "StructuredSolution",
+    "linearised_bags",
+    "solve_structured",
+]
 
-_TIE = 1e-9
-_TIGHTEST = 1e-12
+_MIN_GAP_TOL = 1e-12
 # Stands for the linearisation at w = 0, where all instances of a bag share equally.
 _MEANS = np.zeros(0, dtype=np.intp)
 
@@ -75,8 +83,8 @@ class StructuredProblem:
         return np.array(
             [
                 self.weights[self.signs != 0] @ hinge,
-                self.bag_edges.roughness(best),
-                self.instance_edges.roughness(scores),
+                self.bag_edges.total_variation(best),
+                self.instance_edges.total_variation(scores),
             ]
         )
 
@@ -87,39 +95,50 @@ class StructuredProblem:
         break at y - f, an edge one where its difference vanishes.
         """
         best = segment_max(scores, self.offsets)
-        told = self.signs != 0
-        hinges = self.costs[0] * self.weights[told]
-        breaks, changes = [self.signs[told] - best[told]], [hinges]
-        fall = hinges[self.signs[told] > 0].sum()
+        labelled = self.signs != 0
+        hinges = self.costs[0] * self.weights[labelled]
+        breaks, changes = [self.signs[labelled] - best[labelled]], [hinges]
+        fall = hinges[self.signs[labelled] > 0].sum()
         parts = ((self.bag_edges, best), (self.instance_edges, scores))
         for cost, (edges, values) in zip(self.costs[1:], parts, strict=True):
-            tilt = edges.tilt
-            tilted = np.abs(tilt) > 1e-12
-            breaks.append(-edges.differences(values)[tilted] / tilt[tilted])
-            steep = cost * edges.shares[tilted] * np.abs(tilt[tilted])
+            slope = edges.scale_difference
+            moving = np.abs(slope) > 1e-12
+            breaks.append(-edges.differences(values)[moving] / slope[moving])
+            steep = cost * edges.weights[moving] * np.abs(slope[moving])
             changes.append(2.0 * steep)
             fall += steep.sum()
         return lowest_point(np.concatenate(breaks), np.concatenate(changes), float(fall))
 
 
-@dataclass
-class StructuredResult:
+@dataclass(frozen=True)
+class StructuredPrecision:
+    """Where the cutting planes of a convex step stop.
+
+    Attributes
+    ----------
+    tols : ndarray of shape (3,) or None, default=None
+        Precision of each sum, in its units. None: a relative gap of the square of the tolerance
+        of the outer iteration.
+    max_cuts : int, default=5000
+        Maximum number of cutting-plane steps of one convex problem.
+    """
+
+    tols: np.ndarray | None = None
+    max_cuts: int = 5000
+
+
+@dataclass(kw_only=True)
+class StructuredSolution(CCCPSolution):
     """A local minimum of J.
 
     Attributes
     ----------
     w : ndarray of shape (n_features,)
     intercept : float
-    objective : float, J recomputed at the solution
     risks : ndarray of shape (3,), the sums in J
-    history : list of float
-    n_iter : int, convex problems
-    converged : bool
-    gap : float
-        Distance of the last convex problem from its lower bound, in units of the objective.
     violations : ndarray of shape (3,)
         By how much each sum exceeded its slack when the cutting planes stopped.
-    settled : bool
+    step_converged : bool
         Whether the cutting planes of the last convex problem reached their precision.
     n_cutting : int
         Cutting-plane steps in all convex problems.
@@ -127,21 +146,18 @@ class StructuredResult:
 
     w: np.ndarray
     intercept: float
-    objective: float
     risks: np.ndarray
-    history: list[float]
-    n_iter: int
-    converged: bool
-    gap: float
     violations: np.ndarray
-    settled: bool
+    step_converged: bool
     n_cutting: int
 
 
 @dataclass
-class _Point:
+class _StructuredPoint:
+    """A convex solution with its best intercept, and the linearisation of the next problem."""
+
     objective: float
-    gap: float
+    dual_gap: float
     linearisation: np.ndarray
     risks: np.ndarray
     intercept: float
@@ -150,99 +166,91 @@ class _Point:
 
 def solve_structured(
     problem: StructuredProblem,
-    *,
-    tol: float,
-    max_iter: int,
-    tols: np.ndarray | None = None,
-    max_cuts: int = 5000,
+    options: SolverOptions,
+    precision: StructuredPrecision | None = None,
     start: np.ndarray | None = None,
-    qp_solver: str | None = None,
-    on_iteration: Callable[[int, float], bool] | None = None,
-) -> StructuredResult:
+) -> StructuredSolution:
     """A local minimum by the concave-convex procedure with cutting planes inside.
 
     Parameters
     ----------
     problem : StructuredProblem
-    tol, max_iter : see :func:`milearn._solvers.common.cccp.cccp`
-    tols : ndarray of shape (3,), default=None
-        Precision of each sum at which the cutting planes stop. None: a relative gap of
-        ``tol**2``.
-    max_cuts : int, default=5000
-        Most cutting-plane steps of one convex problem.
+    options : SolverOptions
+    precision : StructuredPrecision, default=None
     start : ndarray of int, default=None
         First linearisation: a row of each bag of :func:`linearised_bags`. None starts from w = 0,
         where all instances of a bag share equally.
-    qp_solver : str, default=None
-    on_iteration : callable, default=None
+
+    Raises
+    ------
+    SolverError
+        When a quadratic program is not solved.
     """
-    linearised = _Linearised(problem)
+    precision = precision or StructuredPrecision()
+    linearised = LinearisedProblem(problem)
     # J is strongly convex in w: a gap of tol**2 leaves an error of about tol in w.
-    first_tol = max(tol**2, _TIGHTEST)
+    first_tol = max(options.tol**2, _MIN_GAP_TOL)
+    tols = precision.tols
     n_cutting = 0
 
-    def step(witnesses: np.ndarray, before: _Point | None, inner_tol: float) -> _Point:
+    def step(
+        witnesses: np.ndarray, before: _StructuredPoint | None, inner_tol: float
+    ) -> _StructuredPoint:
         nonlocal n_cutting
         solution = cutting_plane(
-            linearised.oracle(witnesses),
-            problem.X.shape[1],
-            problem.costs,
-            tols=0.0 if tols is None else tols * (inner_tol / first_tol),
-            gap_tol=inner_tol if tols is None else 0.0,
-            n_free=int(problem.fit_intercept),
-            max_iter=max_cuts,
+            linearised.risk_problem(witnesses),
+            CuttingPlaneOptions(
+                tols=0.0 if tols is None else tols * (inner_tol / first_tol),
+                gap_tol=inner_tol if tols is None else 0.0,
+                objective_scale=linearised.objective_scale,
+                max_iter=precision.max_cuts,
+                qp_solver=options.qp_solver,
+            ),
             start=None if before is None else (before.solution.w, before.solution.b),
-            qp_solver=qp_solver,
         )
         n_cutting += solution.n_iter
         scores = problem.X @ solution.w
         intercept = problem.best_intercept(scores) if problem.fit_intercept else 0.0
         risks = problem.risks(scores + intercept)
-        return _Point(
+        return _StructuredPoint(
             objective=0.5 * float(solution.w @ solution.w) + float(problem.costs @ risks),
-            gap=solution.gap,
+            dual_gap=solution.gap,
             linearisation=linearised.witnesses(scores),
             risks=risks,
             intercept=intercept,
             solution=solution,
         )
 
-    run = cccp(
-        step,
-        _MEANS if start is None else start,
-        tol=tol,
-        max_iter=max_iter,
-        inner_tol=first_tol,
-        on_iteration=on_iteration,
-    )
+    run = cccp(step, _MEANS if start is None else start, options, inner_tol=first_tol)
     point = run.point
-    return StructuredResult(
+    return StructuredSolution(
         w=point.solution.w,
         intercept=point.intercept,
-        objective=point.objective,
         risks=point.risks,
-        history=run.history,
-        n_iter=run.n_iter,
-        converged=run.converged,
-        gap=point.gap,
         violations=point.solution.violations,
-        settled=point.solution.converged,
+        step_converged=point.solution.converged,
         n_cutting=n_cutting,
+        objective_scale=linearised.objective_scale,
+        **run.outcome(),
     )
 
 
 def linearised_bags(problem: StructuredProblem) -> np.ndarray:
     """The bags whose maximum is linearised: the positive ones, and those with a link; sorted."""
-    return np.union1d(np.flatnonzero(problem.signs > 0), problem.bag_edges.nodes)
+    bags: np.ndarray = np.union1d(np.flatnonzero(problem.signs > 0), problem.bag_edges.nodes)
+    return bags
 
 
-class _Linearised:
+class LinearisedProblem:
     """The convex problems of one problem, stated by an instance of each linearised bag."""
 
     def __init__(self, problem: StructuredProblem) -> None:
         self.problem = problem
         self.bags = linearised_bags(problem)
-        self._second: np.ndarray | None = None
+        labelled = problem.signs != 0
+        self.objective_scale = rounding_scale(problem.costs[0] * problem.weights[labelled])
+        self._highest = Witnesses(problem.offsets, self.bags, self._second_scores)
+        self._difference: np.ndarray | None = None
 
     def witnesses(self, scores: np.ndarray) -> np.ndarray:
         """Row of the highest instance of each linearised bag.
@@ -250,96 +258,125 @@ class _Linearised:
         What rounding cannot tell apart goes by the difference of the means of positive and
         negative bags: any of them linearises the maximum, and order must not choose.
         """
-        offsets = self.problem.offsets
-        sizes = np.diff(offsets)
-        near = _TIE * max(1.0, float(np.abs(scores).max()))
-        tied = scores >= np.repeat(segment_max(scores, offsets) - near, sizes)
-        several = segment_sum(tied.astype(np.intp), offsets)[self.bags] > 1
-        ranking = np.where(tied, 0.0, -np.inf)
-        if several.any():
-            ranking[tied] = self._mean_difference()[tied]
-        return segment_argmax(ranking, offsets)[self.bags]
+        return self._highest.of(scores)
 
-    def _mean_difference(self) -> np.ndarray:
-        if self._second is None:
-            problem = self.problem
-            signs, weights = problem.signs, np.where(problem.signs != 0, problem.weights, 0.0)
-            side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
-            sizes = np.diff(problem.offsets)
-            shares = np.repeat(signs * weights / (side * sizes), sizes)
-            self._second = problem.X @ (problem.X.T @ shares)
-        return self._second
+    def _second_scores(self, rows: np.ndarray) -> np.ndarray:
+        problem = self.problem
+        if self._difference is None:
+            shares = mean_difference(problem.offsets, problem.signs, problem.weights)
+            self._difference = np.asarray(problem.X.T @ shares)
+        scores: np.ndarray = np.asarray(problem.X[rows] @ self._difference)
+        return scores
 
-    def oracle(self, witnesses: np.ndarray) -> Callable:
-        """Values and slopes of the three sums, the concave parts linearised at ``witnesses``."""
-        problem, bags = self.problem, self.bags
-        X, offsets = problem.X, problem.offsets
-        n, n_bags = int(offsets[-1]), len(problem.signs)
-        edges, links = problem.bag_edges, problem.instance_edges
-        signs, weights = problem.signs, problem.weights
-        positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-        sizes = np.diff(offsets)
+    def risk_problem(self, witnesses: np.ndarray) -> RiskProblem:
+        """The convex problem with the concave parts linearised at ``witnesses``."""
+        problem = self.problem
+        return RiskProblem(
+            oracle=_StructuredRisks(problem, self.bags, witnesses).oracle,
+            dim=problem.X.shape[1],
+            costs=problem.costs,
+            n_free=int(problem.fit_intercept),
+        )
 
-        def linear(scores: np.ndarray) -> np.ndarray:
-            if len(witnesses) == 0:
-                return segment_mean(scores, offsets)
-            values = np.zeros(n_bags)
-            values[bags] = scores[witnesses]
-            return values
 
-        def spread(convex: np.ndarray, top: np.ndarray, linearised: np.ndarray) -> np.ndarray:
-            """Coefficients of instances from those of bags."""
-            total = np.zeros(n)
-            total[top] = convex
-            if len(witnesses) == 0:
-                total += np.repeat(linearised / sizes, sizes)
-            else:
-                total[witnesses] += linearised[bags]
-            return total
+class _StructuredRisks:
+    """The three sums with their concave parts linearised at one instance of each bag.
 
-        def oracle(w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            scores = X @ w
-            if problem.fit_intercept:
-                scores = scores + b[0]
-            top = segment_argmax(scores, offsets)
-            best, low = scores[top], linear(scores)
-            values = np.zeros(3)
-            slopes = np.zeros((3, X.shape[1]))
-            free = np.zeros((3, 1))
+    Parameters
+    ----------
+    problem : StructuredProblem
+    bags : ndarray of int
+        The bags that are linearised.
+    witnesses : ndarray of int
+        A row of each of them; empty for the mean of all instances.
+    """
 
-            convex, linearised = np.zeros(n_bags), np.zeros(n_bags)
-            short = positive[low[positive] < 1.0]
-            over = negative[best[negative] > -1.0]
-            values[0] = weights[short] @ (1.0 - low[short]) + weights[over] @ (1.0 + best[over])
-            linearised[short] = -weights[short]
-            convex[over] = weights[over]
-            slopes[0] = X.T @ spread(convex, top, linearised)
-            free[0] = weights[over].sum() - weights[short].sum()
+    def __init__(self, problem: StructuredProblem, bags: np.ndarray, witnesses: np.ndarray) -> None:
+        self.problem, self.bags, self.witnesses = problem, bags, witnesses
+        self.n_bags, self.n_instances = len(problem.signs), int(problem.offsets[-1])
+        self.sizes = np.diff(problem.offsets)
+        self.positive = np.flatnonzero(problem.signs > 0)
+        self.negative = np.flatnonzero(problem.signs < 0)
 
-            if len(edges):
-                a, c = edges.left_scale, edges.right_scale
-                ahead = a * best[edges.left] - c * low[edges.right]
-                behind = c * best[edges.right] - a * low[edges.left]
-                first = ahead >= behind
-                values[1] = edges.shares @ np.where(first, ahead, behind)
-                up = np.where(first, edges.left, edges.right)
-                down = np.where(first, edges.right, edges.left)
-                rise = edges.shares * np.where(first, a, c)
-                fall = edges.shares * np.where(first, c, a)
-                convex[:] = np.bincount(up, weights=rise, minlength=n_bags)
-                linearised[:] = -np.bincount(down, weights=fall, minlength=n_bags)
-                slopes[1] = X.T @ spread(convex, top, linearised)
-                free[1] = rise.sum() - fall.sum()
+    def oracle(self, w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values of the sums at (w, b), and a subgradient of each.
 
-            if len(links):
-                difference = links.differences(scores)
-                pull = links.shares * np.sign(difference)
-                values[2] = pull @ difference
-                rise, fall = pull * links.left_scale, pull * links.right_scale
-                total = np.bincount(links.left, weights=rise, minlength=n)
-                total -= np.bincount(links.right, weights=fall, minlength=n)
-                slopes[2] = X.T @ total
-                free[2] = rise.sum() - fall.sum()
-            return values, slopes, free if problem.fit_intercept else free[:, :0]
+        Each part returns its value, its derivative in b, and the coefficients of scores.
+        """
+        problem = self.problem
+        scores = problem.X @ w
+        if problem.fit_intercept:
+            scores = scores + b[0]
+        top = segment_argmax(scores, problem.offsets)
+        best, linear = scores[top], self._linear(scores)
+        values, slopes, free = np.zeros(3), np.zeros((3, problem.X.shape[1])), np.zeros((3, 1))
+        values[0], free[0], convex, linearised = self._hinges(best, linear)
+        slopes[0] = problem.X.T @ self._on_instances(convex, top, linearised)
+        if len(problem.bag_edges):
+            values[1], free[1], convex, linearised = self._bag_links(best, linear)
+            slopes[1] = problem.X.T @ self._on_instances(convex, top, linearised)
+        if len(problem.instance_edges):
+            values[2], free[2], coefficients = self._instance_links(scores)
+            slopes[2] = problem.X.T @ coefficients
+        return values, slopes, free if problem.fit_intercept else free[:, :0]
 
-        return oracle
+    def _linear(self, scores: np.ndarray) -> np.ndarray:
+        """What stands for the maximum of each bag where that is linearised."""
+        if len(self.witnesses) == 0:
+            return segment_mean(scores, self.problem.offsets)
+        values = np.zeros(self.n_bags)
+        values[self.bags] = scores[self.witnesses]
+        return values
+
+    def _on_instances(
+        self, convex: np.ndarray, top: np.ndarray, linearised: np.ndarray
+    ) -> np.ndarray:
+        """Coefficients of instances from those of the two scores of each bag."""
+        total = np.zeros(self.n_instances)
+        total[top] = convex
+        if len(self.witnesses) == 0:
+            total += np.repeat(linearised / self.sizes, self.sizes)
+        else:
+            total[self.witnesses] += linearised[self.bags]
+        return total
+
+    def _hinges(
+        self, best: np.ndarray, linear: np.ndarray
+    ) -> tuple[float, float, np.ndarray, np.ndarray]:
+        weights = self.problem.weights
+        convex, linearised = np.zeros(self.n_bags), np.zeros(self.n_bags)
+        short = self.positive[linear[self.positive] < 1.0]
+        over = self.negative[best[self.negative] > -1.0]
+        linearised[short] = -weights[short]
+        convex[over] = weights[over]
+        value = weights[short] @ (1.0 - linear[short]) + weights[over] @ (1.0 + best[over])
+        free = weights[over].sum() - weights[short].sum()
+        return float(value), float(free), convex, linearised
+
+    def _bag_links(
+        self, best: np.ndarray, linear: np.ndarray
+    ) -> tuple[float, float, np.ndarray, np.ndarray]:
+        edges = self.problem.bag_edges
+        a, c = edges.left_scale, edges.right_scale
+        ahead = a * best[edges.left] - c * linear[edges.right]
+        behind = c * best[edges.right] - a * linear[edges.left]
+        first = ahead >= behind
+        up = np.where(first, edges.left, edges.right)
+        down = np.where(first, edges.right, edges.left)
+        rise = edges.weights * np.where(first, a, c)
+        fall = edges.weights * np.where(first, c, a)
+        return (
+            float(edges.weights @ np.where(first, ahead, behind)),
+            float(rise.sum() - fall.sum()),
+            np.bincount(up, weights=rise, minlength=self.n_bags),
+            -np.bincount(down, weights=fall, minlength=self.n_bags),
+        )
+
+    def _instance_links(self, scores: np.ndarray) -> tuple[float, float, np.ndarray]:
+        links, n = self.problem.instance_edges, self.n_instances
+        difference = links.differences(scores)
+        pull = links.weights * np.sign(difference)
+        rise, fall = pull * links.left_scale, pull * links.right_scale
+        coefficients = np.bincount(links.left, weights=rise, minlength=n)
+        coefficients -= np.bincount(links.right, weights=fall, minlength=n)
+        return float(pull @ difference), float(rise.sum() - fall.sum()), coefficients

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from ..._bags.segments import segment_argmax, segment_index, segment_max
 from ..common.cccp import cccp
-from ..common.cutting_plane import cutting_plane
+from ..common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
 from ..common.options import SolverOptions
 from .bag_features import BagFeatures
 from .coupled_cccp import (
@@ -174,22 +174,24 @@ def solve_primal_step(
     start: PrimalStep | None = None,
 ) -> PrimalStep:
     """Solve a convex step to a relative gap of ``tol``, from a neighbouring solution."""
+    at_zero = _zero_solution(bags, loss)
+    if at_zero.gap <= tol * loss.objective_scale:
+        return at_zero
     risks = _Risks(bags, loss, coupling, subgradient, tol)
     first = None
     if start is not None:
         risks.add(start.rows)
         first = (start.w, np.full(risks.n_free, start.intercept))
     found = cutting_plane(
-        risks.oracle,
-        bags.dim,
-        np.ones(risks.n_risks),
-        tols=0.0,
-        n_free=risks.n_free,
-        gap_tol=tol,
-        max_iter=_MAX_CUTS,
+        RiskProblem(
+            risks.oracle,
+            bags.dim,
+            np.ones(risks.n_risks),
+            n_free=risks.n_free,
+            refine=risks.refine,
+        ),
+        CuttingPlaneOptions(gap_tol=tol, max_iter=_MAX_CUTS, qp_solver=qp_solver),
         start=first,
-        qp_solver=qp_solver,
-        refine=risks.refine,
     )
     value, _ = risks.whole(found.w, found.b)
     return PrimalStep(
@@ -202,6 +204,25 @@ def solve_primal_step(
         n_working=len(risks.rows),
         n_cuts=found.n_iter,
         n_passes=risks.n_passes,
+    )
+
+
+def _zero_solution(bags: BagFeatures, loss: BagLoss) -> PrimalStep:
+    """w = 0, where all scores agree and the objective, which is never negative, is the loss.
+
+    Where targets are constant it is the solution, and what a relative gap would still ask for is
+    below rounding.
+    """
+    scores = np.zeros(bags.n_bags)
+    intercept, _ = loss.free(scores)
+    value = loss.value(scores, intercept)
+    return PrimalStep(
+        w=np.zeros(bags.dim),
+        intercept=intercept,
+        scores=np.zeros(bags.n_instances),
+        objective=value,
+        gap=value,
+        rows=np.zeros(0, dtype=np.intp),
     )
 
 

@@ -268,11 +268,11 @@ class _GroupedDual:
         # The equality makes the origin of the feature space arbitrary; in the middle of the
         # patterns no digits are lost to an offset that they share.
         middle = plain.mean(axis=0)
-        signed = plain - middle
-        signed -= (middle - middle.mean())[:, None]
-        signed *= self.sign[:, None] * self.sign
-        self.signed = signed
         self.scale = float(patterns.weights.max())
+        scaled = plain - middle
+        scaled -= (middle - middle.mean())[:, None]
+        scaled *= self.sign
+        scaled *= (self.sign * self.scale)[:, None]
         bounds = patterns.weights / self.scale
         # Groups with several patterns here share a bound; a pattern alone has its own.
         mine = group[chosen]
@@ -286,7 +286,7 @@ class _GroupedDual:
         together = np.flatnonzero(~self.alone)
         self.members[position[together], together] = 1.0
         self.qp = QPProblem(
-            signed * self.scale if self.scale != 1.0 else signed,
+            scaled,
             -np.ones(len(chosen)),
             G=self.members,
             h=bounds[self.shared],
@@ -376,7 +376,7 @@ def _certify(
     rows, starts = patterns.expand(dual.chosen)
     coef = _spread(signed, starts)
     scores = gram.scores(rows, coef)
-    norm2 = float(values @ (dual.signed @ values))
+    norm2 = float(values @ (dual.qp.P @ values)) / dual.scale
     margins = np.repeat(patterns.signs, np.diff(patterns.group_offsets)) * patterns.scores(scores)
     worst = patterns.signs * segment_min(margins, patterns.group_offsets)
     intercept = optimal_intercept(worst, patterns.signs, patterns.weights)

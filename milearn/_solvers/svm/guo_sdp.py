@@ -27,7 +27,7 @@ from .guo_relaxation import RelaxationProblem, RelaxationResult
 
 __all__ = ["require_clarabel", "solve_three_cones"]
 
-_MOST_INSTANCES = 400
+_MAX_INSTANCES = 400
 
 
 def require_clarabel() -> Any:
@@ -60,10 +60,10 @@ def solve_three_cones(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relax
     """
     clarabel = require_clarabel()
     n = len(problem.rows)
-    if n > _MOST_INSTANCES:
+    if n > _MAX_INSTANCES:
         raise ValueError(
             f'formulation="sdp" is meant for small data and refuses {n} instances (at most '
-            f'{_MOST_INSTANCES}): use formulation="qp", which gives the same.'
+            f'{_MAX_INSTANCES}): use formulation="qp", which gives the same.'
         )
     state = _Program(problem)
     settings = clarabel.DefaultSettings()

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
+from ..._bags.segments import gather_rows, segment_max
 from ..common.cccp import CCCPResult, CCCPSolution, cccp
 from ..common.gram import BLOCK_BYTES
 from ..common.options import SolverOptions
+from ..common.rounding import RELATIVE_TIE
+from ..common.witnesses import Witnesses, mean_difference
 from .grouped_hinge import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
 from .problem import BinaryProblem, rounding_scale
 
@@ -32,8 +34,6 @@ __all__ = [
     "solve_mi_svm",
 ]
 
-# Relative difference of scores that rounding may cause.
-_TIE_TOL = 1e-9
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 
 
@@ -153,38 +153,24 @@ class WitnessRule:
         Difference of scores that counts as a tie, as a share of the largest score.
     """
 
-    def __init__(self, problem: BinaryProblem, tie_tol: float = _TIE_TOL) -> None:
+    def __init__(self, problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> None:
         offsets, signs, weights = problem.offsets, problem.signs, problem.weights
         self.gram = problem.gram
-        self.tie_tol = tie_tol
-        self.rows, self.offsets = gather_rows(offsets, problem.positive)
-        side = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
-        sizes = np.diff(offsets)
-        self.mean_difference = np.repeat(signs * weights / (side * sizes), sizes)
-        self._known = np.full(len(self.rows), np.nan)
+        self.mean_difference = mean_difference(offsets, signs, weights)
+        self._highest = Witnesses(offsets, problem.positive, self._scores_of_means, tie_tol)
 
     def witnesses(self, scores: np.ndarray) -> np.ndarray:
         """Row of the witness of each positive bag, shape (n_positive,)."""
-        mine = scores[self.rows]
-        sizes = np.diff(self.offsets)
-        near = self.tie_tol * max(1.0, float(np.abs(mine).max()))
-        tied = mine >= np.repeat(segment_max(mine, self.offsets) - near, sizes)
-        several = np.repeat(segment_sum(tied.astype(np.intp), self.offsets) > 1, sizes)
-        ranking = np.where(tied, 0.0, -np.inf)
-        asked = np.flatnonzero(tied & several)
-        if len(asked):
-            ranking[asked] = self._scores_of_means(asked)
-        return np.asarray(self.rows[segment_argmax(ranking, self.offsets)])
+        return self._highest.of(scores)
 
-    def _scores_of_means(self, asked: np.ndarray) -> np.ndarray:
-        unknown = asked[np.isnan(self._known[asked])]
+    def _scores_of_means(self, rows: np.ndarray) -> np.ndarray:
+        scores = np.empty(len(rows))
         step = max(1, BLOCK_BYTES // (8 * self.gram.n))
         everything = (np.arange(self.gram.n), None)
-        for start in range(0, len(unknown), step):
-            part = unknown[start : start + step]
-            products = self.gram.inner((self.rows[part], None), everything)
-            self._known[part] = products @ self.mean_difference
-        return np.asarray(self._known[asked])
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            scores[part] = self.gram.inner((rows[part], None), everything) @ self.mean_difference
+        return scores
 
 
 class WitnessLayout:

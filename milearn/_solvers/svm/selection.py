@@ -183,19 +183,21 @@ def _polished(
     problem: BinaryProblem, rounded: SelectionResult, options: SolverOptions
 ) -> SelectionResult:
     def report(iteration: int, objective: float) -> bool:
-        return options.on_iteration is not None and options.on_iteration(iteration + 1, objective)
+        # The first step solves the SVM of the selection once more, which was reported.
+        if iteration == 1 or options.on_iteration is None:
+            return False
+        return options.on_iteration(iteration, objective)
 
     run = solve_mi_svm(problem, "instance", rounded.selected, options.watched_by(report))
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.
-        rounded.n_iter += run.n_iter
-        rounded.history.append(rounded.objective)
+        rounded.n_iter = run.n_iter
+        rounded.history *= run.n_iter
         return rounded
     return SelectionResult(
         **{
             **vars(run),
-            "history": [rounded.objective, *run.history],
-            "n_iter": run.n_iter + 1,
+            "history": [rounded.objective, *run.history[1:]],
             "n_solves": run.n_solves + rounded.n_solves,
             "n_backend": run.n_backend + rounded.n_backend,
         },

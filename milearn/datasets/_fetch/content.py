@@ -1,4 +1,4 @@
-"""A checksum of what a data set says, whatever the file says it in."""
+"""Checksum of the content of a data set, independent of its file format."""
 
 from __future__ import annotations
 

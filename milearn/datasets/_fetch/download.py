@@ -1,26 +1,31 @@
-"""Downloads that end in a complete, verified file or in one clear error and no file."""
+"""Downloads that end in a complete, verified file or in one clear error and no file.
+
+pooch streams into a temporary file, verifies it and moves it to its name. Attempts are counted
+here: pooch repeats what no repetition helps, such as an address that does not exist.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
 import time
-import urllib.error
-import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from .._atomic import writing
+import pooch
+import requests
+
 from .._errors import DownloadError
 
 __all__ = ["download", "sha256_of"]
 
-_CHUNK = 1 << 16
 # The server or the way to it is at fault, not the request: worth another attempt.
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
+_TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
-class _Passing(Exception):
+class _TransientError(Exception):
     """A failure that another attempt may not meet; its text completes the final message."""
 
 
@@ -38,6 +43,7 @@ def download(
     timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
+    allow_unverified: bool = False,
 ) -> None:
     """Download ``url`` to ``path``, which appears only when it is complete and verified.
 
@@ -55,6 +61,8 @@ def download(
         Further attempts after a failure that may pass.
     delay : float, default=1.0
         Seconds before the first further attempt, doubled for each next one.
+    allow_unverified : bool, default=False
+        Whether a file may come by plain http without a checksum, at ``url`` or after a redirection.
 
     Raises
     ------
@@ -65,13 +73,16 @@ def download(
         raise DownloadError(
             f"{url}: only http and https addresses are downloaded; read local files with load_bags."
         )
+    trusted = sha256 is not None or allow_unverified
+    if not trusted and urlsplit(url).scheme != "https":
+        raise _unverified(url, "what")
     path.parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(n_retries + 1):
         if attempt:
             time.sleep(delay * 2 ** (attempt - 1))
         try:
-            return _once(url, path, sha256, timeout)
-        except _Passing as failure:
+            return _once(url, path, sha256, timeout, trusted)
+        except _TransientError as failure:
             reason = failure
     attempts = "1 attempt" if n_retries == 0 else f"{n_retries + 1} attempts"
     raise DownloadError(
@@ -79,41 +90,89 @@ def download(
     )
 
 
-def _once(url: str, path: Path, sha256: str | None, timeout: float) -> None:
-    request = urllib.request.Request(url, headers={"User-Agent": "milearn"})
+def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: bool) -> None:
+    answers: list[Any] = []
+
+    def inspect(response: Any, **_: Any) -> None:
+        answers.append(response)
+        # requests would undo what the server declares as an encoding, such as that of a .tgz file,
+        # whose checksum is that of the file as it is stored.
+        response.raw.headers.pop("Content-Encoding", None)
+        response.raw.enforce_content_length = True
+        if not trusted and urlsplit(response.url).scheme != "https":
+            raise _unverified(url, f"the server led on to {response.url}, and what")
+
+    fetch = pooch.HTTPDownloader(
+        timeout=timeout,
+        headers={"User-Agent": "milearn", "Accept-Encoding": "identity"},
+        hooks={"response": inspect},
+    )
+
+    def fetch_and_verify(url: str, file: str, _: Any) -> None:
+        fetch(url, file, None)
+        found = sha256_of(Path(file))
+        if sha256 is not None and found != sha256.lower():
+            raise DownloadError(
+                f"{url}: the SHA-256 checksum is {found} but {sha256.lower()} was expected, and "
+                "the file was removed; if the source has published a new version that you trust, "
+                "pass its checksum as sha256=."
+            )
+
     try:
-        with (
-            urllib.request.urlopen(request, timeout=timeout) as response,
-            writing(path) as (file,),
-        ):
-            digest, received = hashlib.sha256(), 0
-            while chunk := response.read(_CHUNK):
-                file.write(chunk)
-                digest.update(chunk)
-                received += len(chunk)
-            # Read in pieces, a body that breaks off looks like one that ends.
-            announced = response.headers.get("Content-Length")
-            if announced is not None and received < int(announced):
-                raise _Passing(f"the download broke off after {received} of {announced} bytes")
-            if sha256 is not None and digest.hexdigest() != sha256.lower():
-                raise DownloadError(
-                    f"{url}: the SHA-256 checksum is {digest.hexdigest()} but {sha256.lower()} was "
-                    "expected, and the file was removed; if the source has published a new version "
-                    "that you trust, pass its checksum as sha256=."
-                )
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in _PASSING:
-            raise _Passing(f"the server answered {error.code} {error.reason}") from None
+        # Checked above, where the message can say which checksum was found.
+        pooch.retrieve(
+            url,
+            known_hash=None if sha256 is None else f"sha256:{sha256.lower()}",
+            fname=path.name,
+            path=path.parent,
+            downloader=fetch_and_verify,
+        )
+    except DownloadError:
+        raise
+    except requests.HTTPError as error:
+        refusal: Any = error.response
+        status, reason = refusal.status_code, refusal.reason
+        if status in _TRANSIENT_STATUS:
+            raise _TransientError(f"the server answered {status} {reason}") from None
         raise DownloadError(
-            f"{url}: the server answered {error.code} {error.reason}; check the address, or "
+            f"{url}: the server answered {status} {reason}; check the address, or "
             f"download the file by hand to {path}."
         ) from None
-    except urllib.error.URLError as error:
-        raise _Passing(f"there is no connection ({error.reason})") from None
-    except TimeoutError:
-        raise _Passing(f"the server was silent for {timeout:g} seconds") from None
-    except http.client.IncompleteRead:
-        raise _Passing("the download broke off") from None
-    except (http.client.HTTPException, ConnectionError) as error:
-        raise _Passing(f"the connection failed ({type(error).__name__})") from None
+    except requests.RequestException as error:
+        raise _TransientError(_reason(error, timeout)) from None
+    finally:
+        # pooch leaves the connection of a refused request open.
+        for answer in answers:
+            answer.close()
+
+
+def _reason(error: requests.RequestException, timeout: float) -> str:
+    """What happened, by the first telling exception of those that requests has wrapped."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, http.client.IncompleteRead):
+            # urllib3 counts the bytes where the standard library keeps them.
+            got, left = cause.partial, cause.expected
+            if isinstance(got, int) and left is not None:
+                return f"the download broke off after {got} of {got + left} bytes"
+            return "the download broke off"
+    if any(isinstance(cause, TimeoutError | requests.Timeout) for cause in causes):
+        return f"the server was silent for {timeout:g} seconds"
+    for cause in causes:
+        if isinstance(cause, OSError) and cause.errno is not None:
+            return f"there is no connection ({cause})"
+    return f"the connection failed ({type(error).__name__})"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _unverified(url: str, what: str) -> DownloadError:
+    return DownloadError(
+        f"{url}: {what} comes by plain http may have been changed on its way; use an https "
+        "address, pass the checksum of the file as sha256=, or pass allow_unverified=True to take "
+        "it as it is."
+    )

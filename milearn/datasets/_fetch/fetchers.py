@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
@@ -35,51 +35,63 @@ _MUSK = {
 }
 
 _ANDREWS_URL = (
-    "http://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
+    "https://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
 )
-# Name: file in the archive, sparse or not, content checksum, what it is.
+
+
+class _Published(NamedTuple):
+    """A set of the archive of Andrews et al.: its file, and what is known of the file."""
+
+    member: str
+    as_sparse: bool
+    content: str  # content checksum
+    sha256: str | None = None  # of the file; None where no copy of the file could be had
+
+
 _ANDREWS = {
-    "elephant": (
+    "elephant": _Published(
         "elephant_100x100_matlab.mat",
         False,
         "3913de75a411798db06cf1002e43a88140033e2a7bd5fe32fd9bc0c8284da597",
     ),
-    "fox": (
+    "fox": _Published(
         "fox_100x100_matlab.mat",
         False,
         "12d8b6855de2f38c5f41088c40af49e0897f4b3073825f28daae0a76fc959224",
     ),
-    "tiger": (
+    "tiger": _Published(
         "tiger_100x100_matlab.mat",
         False,
         "2d3657b088d2cebd0b13253832f0885e65d3dcf2e805779a87494979516c5b6a",
     ),
-    "musk1norm": (
+    "musk1norm": _Published(
         "musk1norm_matlab.mat",
         False,
         "9892bf94622a5cf39722f6bcdce052705e0467875ac2390e1ad8d61b0070f7f5",
+        sha256="18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
     ),
-    "trec1": (
+    "trec1": _Published(
         "trec_1_200x200_matlab.mat",
         True,
         "25a9eeb06c8f396e903672b5ac1901f01e9d35b1da108412a3ff4768f6c55d9a",
+        sha256="af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
     ),
-    "trec2": (
+    "trec2": _Published(
         "trec_2_200x200_matlab.mat",
         True,
         "26e28df1e04ccf96929db6aa339dcdcde459f76d4e98fd2a63c13985a02ec1da",
     ),
-    "trec3": (
+    "trec3": _Published(
         "trec_3_200x200_matlab.mat",
         True,
         "ae38ea5a2ae5ab28c1d7202a6f379131507b1f866e9ea7dcaaeccd21ae12c19f",
     ),
-    "trec7": (
+    "trec7": _Published(
         "trec_7_200x200_matlab.mat",
         True,
         "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
     ),
-    "trec10": (
+    "trec10": _Published(
         "trec_10_200x200_matlab.mat",
         True,
         "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
@@ -98,6 +110,7 @@ def fetch_bags(
     timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
+    allow_unverified: bool = False,
     **load_options: Any,
 ) -> Any:
     """Download a file of bags once, keep it, and read it.
@@ -112,8 +125,9 @@ def fetch_bags(
         An http or https address of a file that :func:`load_bags` reads, or of a zip, tar, ``.gz``
         or ``.Z`` file of one.
     sha256 : str, default=None
-        Hexadecimal SHA-256 checksum of the file at ``url``. Give it whenever it is known: without
-        it the file is taken as it comes. A kept file with another checksum is fetched again.
+        Hexadecimal SHA-256 checksum of the file at ``url``, compared before anything reads the
+        file. Give it whenever it is known: without it the file must come by https and is taken as
+        it comes. A kept file with another checksum is fetched again.
     member : str, default=None
         The file in an archive, when the archive holds several.
     filename : str, default=None
@@ -129,6 +143,8 @@ def fetch_bags(
         server.
     delay : float, default=1.0
         Seconds before the first further attempt, doubled for each next one.
+    allow_unverified : bool, default=False
+        Whether to take a file by plain http, on which it may be changed, without ``sha256``.
     **load_options
         Passed to :func:`load_bags`: ``format``, ``return_X_y``, and so on.
 
@@ -140,7 +156,8 @@ def fetch_bags(
     Raises
     ------
     DownloadError
-        An OSError: no connection, an HTTP error, a broken body, a wrong checksum. No file is left.
+        An OSError: no connection, an HTTP error, a broken body, a wrong checksum, plain http
+        without a checksum. No file is left.
     FileNotFoundError
         With ``download_if_missing=False``, when the file is not there.
     BagFileError
@@ -156,6 +173,36 @@ def fetch_bags(
     >>> from milearn.datasets import fetch_bags
     >>> corel = fetch_bags("https://example.org/mil/corel.npz")  # doctest: +SKIP
     """
+    path = _fetched(
+        url,
+        member,
+        filename,
+        data_home,
+        download_if_missing,
+        {
+            "sha256": sha256,
+            "timeout": timeout,
+            "n_retries": n_retries,
+            "delay": delay,
+            "allow_unverified": allow_unverified,
+        },
+    )
+    data = load_bags(path, **load_options)
+    if isinstance(data, Bunch):
+        data["url"] = url
+    return data
+
+
+def _fetched(
+    url: str,
+    member: str | None,
+    filename: str | None,
+    data_home: str | os.PathLike[str] | None,
+    download_if_missing: bool,
+    options: dict[str, Any],
+) -> Path:
+    """Where the file lies, downloaded with ``options`` and unpacked if it did not lie there."""
+    sha256 = options["sha256"]
     name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
     if not name or PurePosixPath(name).name != name or name in (".", ".."):
         raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
@@ -172,13 +219,11 @@ def fetch_bags(
         # What was unpacked from an older version must not outlive it; without one, files here
         # belong to a call that runs at the same time.
         for stale in path.parent.iterdir() if path.is_file() else ():
-            if stale != path and not stale.name.endswith(".part"):
+            # pooch downloads to names that start with tmp.
+            if stale != path and not stale.name.startswith("tmp") and stale.suffix != ".part":
                 stale.unlink(missing_ok=True)
-        download(url, path, sha256=sha256, timeout=timeout, n_retries=n_retries, delay=delay)
-    data = load_bags(unpack(path, member, tuple(_SUFFIXES)), **load_options)
-    if isinstance(data, Bunch):
-        data["url"] = url
-    return data
+        download(url, path, **options)
+    return unpack(path, member, tuple(_SUFFIXES))
 
 
 def _verified(data: Bunch, expected: str, source: str) -> None:
@@ -210,6 +255,7 @@ def fetch_musk(
     timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
+    allow_unverified: bool = False,
 ) -> Any:
     """Fetch Musk1 or Musk2: is a molecule a musk, given the shapes that it may take?
 
@@ -241,7 +287,7 @@ def fetch_musk(
         A mirror of the archive; the UCI repository when None.
     sha256 : str, default=None
         Checksum of the archive file at ``url``, as for :func:`fetch_bags`.
-    timeout, n_retries, delay
+    timeout, n_retries, delay, allow_unverified
         As for :func:`fetch_bags`.
 
     Returns
@@ -249,6 +295,17 @@ def fetch_musk(
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
         As :func:`load_bags` returns it; ``target`` is 1 for a musk, and ``target_names`` is
         ``["non-musk", "musk"]``.
+
+    Raises
+    ------
+    ValueError
+        For another version.
+    DownloadError
+        An OSError: as for :func:`fetch_bags`.
+    FileNotFoundError
+        With ``download_if_missing=False``, when the file is not there.
+    BagFileError
+        A ValueError: when the archive is damaged, or its values differ from the published ones.
 
     References
     ----------
@@ -279,6 +336,7 @@ def fetch_musk(
             timeout=timeout,
             n_retries=n_retries,
             delay=delay,
+            allow_unverified=allow_unverified,
             format="c45",
             names=False,
         )
@@ -303,6 +361,7 @@ def fetch_andrews(
     timeout: float = 30.0,
     n_retries: int = 3,
     delay: float = 1.0,
+    allow_unverified: bool = False,
 ) -> Any:
     """Fetch one of the benchmark sets of Andrews, Tsochantaridis & Hofmann (2003).
 
@@ -321,8 +380,11 @@ def fetch_andrews(
     data_home : path-like, default=None
         As for :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it,
         as written by :func:`save_bags`, is taken in place of a download.
-    download_if_missing, return_X_y, verify_content, timeout, n_retries, delay
+    download_if_missing, return_X_y, timeout, n_retries, delay, allow_unverified
         As for :func:`fetch_musk`.
+    verify_content : bool, default=True
+        Compare the file in the archive, where its checksum is known, and the values, whatever file
+        they come from, with what was published.
     url : str, default=None
         A mirror of the authors' archive of MATLAB files, all sets in one.
     sha256 : str, default=None
@@ -332,6 +394,24 @@ def fetch_andrews(
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
         As :func:`load_bags` returns it; ``target`` is 0 or 1.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name.
+    DownloadError
+        An OSError: as for :func:`fetch_bags`.
+    FileNotFoundError
+        With ``download_if_missing=False``, when the file is not there.
+    BagFileError
+        A ValueError: when the archive is damaged, or its values differ from the published ones.
+
+    Notes
+    -----
+    Before the parser of MATLAB files sees a file, the archive has come by https or has the
+    checksum ``sha256``, and the files of musk1norm and trec1 are compared with their own SHA-256
+    checksums. Of the other files and of the archive as a whole none is known. ``verify_content``
+    compares the values of all sets once they are read.
 
     References
     ----------
@@ -347,27 +427,37 @@ def fetch_andrews(
     """
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
-    member, as_sparse, checksum = _ANDREWS[name]
-    local = get_data_home(data_home) / _local_name(name)
-    if url is None and local.is_file():
-        data = load_bags(local, dtype=np.float64, as_sparse=as_sparse)
-    else:
-        data = fetch_bags(
-            url or _ANDREWS_URL,
-            sha256=sha256,
-            member=member,
-            data_home=data_home,
-            download_if_missing=download_if_missing,
-            timeout=timeout,
-            n_retries=n_retries,
-            delay=delay,
-            format="mat",
-            as_sparse=as_sparse,
-        )
+    published = _ANDREWS[name]
+    source = url or _ANDREWS_URL
+    path = get_data_home(data_home) / _local_name(name)
+    local = url is None and path.is_file()
+    if not local:
+        options = {
+            "sha256": sha256,
+            "timeout": timeout,
+            "n_retries": n_retries,
+            "delay": delay,
+            "allow_unverified": allow_unverified,
+        }
+        path = _fetched(source, published.member, None, data_home, download_if_missing, options)
+        if verify_content and published.sha256 not in (None, found := sha256_of(path)):
+            raise BagFileError(
+                f"{path}: the file differs from the published one (SHA-256 checksum {found}, "
+                f"expected {published.sha256}) and was not read; remove it and fetch {source} "
+                "again, or pass verify_content=False to take it as it is."
+            )
+    data = load_bags(
+        path,
+        format="npz" if local else "mat",
+        dtype=np.float64 if local else None,
+        as_sparse=published.as_sparse,
+    )
+    if not local:
+        data["url"] = source
         # They only count the bags, and the published names of the images are lost.
         data.pop("bag_names", None)
     if verify_content:
-        _verified(data, checksum, url or _ANDREWS_URL)
+        _verified(data, published.content, source)
     descr = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
     return _finished(data, ["negative", "positive"], descr, return_X_y)
 

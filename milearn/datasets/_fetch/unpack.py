@@ -20,7 +20,7 @@ __all__ = ["unpack"]
 
 _TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 _LIMIT = 1 << 32  # bytes; a member that grows beyond is a decompression bomb, not a data set
-_DAMAGED = (
+_ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -69,7 +69,7 @@ def unpack(archive: Path, member: str | None, suffixes: tuple[str, ...]) -> Path
                 with open(archive, "rb") as file:
                     _copy(archive, file, archive.name, target)
             return target
-    except _DAMAGED as error:
+    except _ARCHIVE_ERRORS as error:
         archive.unlink(missing_ok=True)
         raise BagFileError(
             f"{archive}: the archive cannot be read and was removed; fetch it again."

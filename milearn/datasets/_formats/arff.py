@@ -178,7 +178,7 @@ def _roles(
     if len(relations) != 1:
         raise BagFileError(
             f"{path}: the header declares {len(relations)} relational attributes but bags need "
-            "exactly one; for one row an instance save the table as .csv."
+            "exactly one; for one row per instance save the table as .csv."
         )
     cell_at = relations[0]
     plain = {attribute.name: at for at, attribute in enumerate(attributes) if at != cell_at}
@@ -247,7 +247,7 @@ class _Encoder:
     """Turns the text of a bag into rows of numbers.
 
     A numeric attribute is a column. So is a nominal one whose values are numbers; any other
-    nominal attribute becomes one 0/1 column a value, named ``attribute=value``.
+    nominal attribute becomes one 0/1 column per value, named ``attribute=value``.
     """
 
     def __init__(self, path: Path, relation: _Attribute, missing: str) -> None:
@@ -366,7 +366,8 @@ class _Encoder:
     def _pairs(self, text: str, row: int, number: int, where: Any) -> dict[int, str]:
         given: dict[int, str] = {}
         for item in _split_pairs(text):
-            match = re.match(r"\s*(\d+)\s+", item)
+            # Python refuses to convert texts of thousands of digits.
+            match = re.match(r"\s*(\d{1,18})\s+", item)
             if match is None or int(match[1]) >= len(self.attributes):
                 raise BagFileError(
                     f"{self.path}: {where(row)}: {item.strip()[:30]!r} is not an attribute number "

@@ -1,6 +1,6 @@
 """C4.5 files as the UCI archive keeps them: rows in ``.data``, columns in ``.names``.
 
-The layout is that of Musk: one row an instance; a discrete column that names the bag, perhaps
+The layout is that of Musk: one row per instance; a discrete column that names the bag, perhaps
 another that names the instance, numeric features, and the class last.
 """
 

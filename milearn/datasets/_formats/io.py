@@ -1,4 +1,4 @@
-"""``load_bags`` and ``save_bags``: one door for every file format of the field."""
+"""Reading and writing of all file formats: ``load_bags`` and ``save_bags``."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def load_bags(
     format     suffix               content
     ========== ==================== ==============================================================
     npz        .npz                 the layout of :func:`save_bags`; holds everything
-    csv, tsv   .csv, .tsv           one row an instance, a header line, a column that names the bag
+    csv, tsv   .csv, .tsv           one row per instance, a header line, a column that names the bag
     parquet    .parquet, .pq        the same table (needs pyarrow)
     c45        .data, with .names   UCI archive, as for Musk
     arff       .arff                WEKA, one relational attribute
@@ -101,7 +101,7 @@ def load_bags(
     path : path-like
         The file.
     format : str, default=None
-        One of the formats above; told from the suffix, else from the content, when None.
+        One of the formats above; determined by the suffix, else by the content, when None.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     dtype : {float64, float32}, default=None
@@ -228,7 +228,7 @@ def _format_of(path: Path, format: str | None, *, reading: bool) -> str:
         form = _sniffed(path)
     if form is None:
         raise BagFileError(
-            f"{path}: the format cannot be told from the suffix {path.suffix!r}"
+            f"{path}: the format cannot be determined by the suffix {path.suffix!r}"
             + (" or the content" if reading else "")
             + f"; pass format= as one of {', '.join(_FORMATS)}."
         )
@@ -283,7 +283,7 @@ def save_bags(
         Labels. Strings become codes into ``target_names``, which are the sorted strings when
         not given.
     format : str, default=None
-        One of the formats of :func:`load_bags`; told from the suffix when None.
+        One of the formats of :func:`load_bags`; determined by the suffix when None.
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None

@@ -1,4 +1,4 @@
-"""Andrews' MATLAB files: ``features``, ``bag_ids`` and a label an instance.
+"""Andrews' MATLAB files: ``features``, ``bag_ids`` and one label per instance.
 
 The benchmark sets of Andrews, Tsochantaridis & Hofmann (2003) are published in this form.
 """
@@ -12,14 +12,17 @@ import numpy as np
 from scipy import io, sparse
 
 from .._errors import BagFileError
+from .mat5 import checked_variables
 from .record import (
     BagRecord,
+    check_indices,
     group_rows,
     need_labels,
     refuse_fields,
 )
 
 _NEEDED = ("features", "bag_ids", "labels")
+_READ = (*_NEEDED, "comment")
 
 
 def read_mat(path: Path) -> BagRecord:
@@ -29,8 +32,11 @@ def read_mat(path: Path) -> BagRecord:
             f"{path}: the file is empty; if a download was interrupted, fetch it again."
         )
     try:
-        # SciPy reports damage by whatever its parser stumbles over, hence the broad except.
-        content = io.loadmat(path, appendmat=False)
+        # The parser of SciPy reports damage by whatever it stumbles over, hence the broad except.
+        major, _ = io.matlab.matfile_version(path, appendmat=False)
+        sound = checked_variables(path.read_bytes()) if major == 1 else None
+        wanted = None if sound is None else [name for name in _READ if sound.get(name)]
+        content = io.loadmat(path, appendmat=False, variable_names=wanted)
     except NotImplementedError as error:
         raise BagFileError(
             f"{path}: this is a MATLAB 7.3 (HDF5) file, which is not read; save it in MATLAB with "
@@ -43,9 +49,11 @@ def read_mat(path: Path) -> BagRecord:
         ) from error
     for name in _NEEDED:
         if name not in content:
-            held = ", ".join(key for key in content if not key.startswith("__")) or "nothing"
+            names = content if sound is None else sound
+            held = ", ".join(key for key in names if not key.startswith("__")) or "nothing"
+            what = "is not a matrix" if name in names else "is missing"
             raise BagFileError(
-                f"{path}: the variable {name!r} is missing; the file holds {held} but needs "
+                f"{path}: the variable {name!r} {what}; the file holds {held} but needs "
                 "features, bag_ids and labels."
             )
     features = content["features"]
@@ -56,18 +64,27 @@ def read_mat(path: Path) -> BagRecord:
         if len(values) != features.shape[0]:
             raise BagFileError(
                 f"{path}: {name!r} has {len(values)} entries for {features.shape[0]} rows of "
-                "'features'; the file does not belong together."
+                "'features'; the arrays have inconsistent lengths."
             )
     if sparse.issparse(features):
-        features = sparse.csr_array(features)
+        features = _sound_csr(path, features, "features")
     record = group_rows(path, features, bag_ids.tolist(), labels.tolist())
     if "comment" in content and content["comment"].dtype.kind == "U":
         record.descr = " ".join(str(text).strip() for text in content["comment"].ravel())
     return record
 
 
+def _sound_csr(path: Path, matrix: Any, name: str) -> sparse.csr_array:
+    if matrix.format == "coo":  # of a MATLAB 4 file; its indices were checked when it was made
+        return sparse.csr_array(matrix)
+    check_indices(path, matrix, name)
+    return sparse.csr_array(matrix)
+
+
 def _vector(path: Path, name: str, values: Any) -> np.ndarray:
-    dense = values.toarray() if sparse.issparse(values) else np.asarray(values)
+    if sparse.issparse(values):
+        values = _sound_csr(path, values, name).toarray()
+    dense = np.asarray(values)
     if dense.dtype.kind not in "fiub":
         raise BagFileError(f"{path}: {name!r} is not a vector of numbers; check the file.")
     return dense.ravel()

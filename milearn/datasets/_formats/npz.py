@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,6 +13,7 @@ from .record import (
     BAG_FIELDS,
     INSTANCE_FIELDS,
     BagRecord,
+    check_indices,
     make_bags_of,
 )
 
@@ -82,7 +81,7 @@ def read_npz(path: Path) -> BagRecord:
         if values is not None and (values.ndim == 0 or len(values) != expected):
             raise BagFileError(
                 f"{path}: {_FIELDS.get(name, name)!r} has shape {values.shape} but there are "
-                f"{expected} {what}; the file does not belong together, save it again."
+                f"{expected} {what}; the arrays have inconsistent lengths, save the file again."
             )
     return BagRecord(bags, target, fields, str(arrays["DESCR"]) if "DESCR" in arrays else "")
 
@@ -103,13 +102,16 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             )
         file.seek(0)
         try:
+            # zipfile and NumPy report damage by whatever their parsers stumble over (an unknown
+            # compression, a header that is no Python literal, a missing password), hence the broad
+            # except.
             if start[:2] != b"PK":
                 raise ValueError("no zip archive")
             with np.load(file, allow_pickle=False) as archive:
                 return {key: _array(path, archive, key) for key in archive.files}
         except BagFileError:
             raise
-        except (ValueError, EOFError, OSError, KeyError, zipfile.BadZipFile, zlib.error) as error:
+        except Exception as error:
             raise BagFileError(
                 f"{path}: the .npz archive cannot be read; it is truncated or not an .npz file, "
                 "fetch or save it again."
@@ -118,11 +120,20 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _array(path: Path, archive: Any, key: str) -> np.ndarray:
     try:
-        return archive[key]
+        values = archive[key]
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
         raise _pickled(path, f"the array {key!r} holds") from None
+    # NumPy hands over a member that is no array as bytes.
+    if not isinstance(values, np.ndarray):
+        raise BagFileError(
+            f"{path}: the member {key!r} is not an array; write bag files with "
+            "milearn.datasets.save_bags."
+        )
+    if values.dtype.kind == "U":
+        values.tolist()  # raises for what is beyond Unicode, which fails later where a name is used
+    return values
 
 
 def _pickled(path: Path, what: str) -> BagFileError:
@@ -140,12 +151,12 @@ def _csr(path: Path, arrays: dict[str, np.ndarray], prefix: str, what: str) -> s
             (data, indices, indptr),
             shape=tuple(int(n) for n in shape),  # type: ignore[union-attr]
         )
-        matrix.check_format(full_check=True)
     except (TypeError, ValueError) as error:
         raise BagFileError(
             f"{path}: the sparse matrix of {what} is inconsistent ({error}); fetch or save the "
             "file again."
         ) from error
+    check_indices(path, matrix, what)
     return matrix
 
 

@@ -1,4 +1,4 @@
-"""What every reader hands back and every writer takes: instances, offsets, labels, names."""
+"""Record of a data set between a file and a Bunch, and conversions common to the formats."""
 
 from __future__ import annotations
 
@@ -59,8 +59,25 @@ def make_bags_of(path: Path, instances: Any, offsets: Any, **options: Any) -> Ba
     """The container, with the file's name before the reason for which it refuses."""
     try:
         return Bags(instances, offsets, **options)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise BagFileError(f"{path}: {error}") from error
+
+
+def check_indices(path: Path, matrix: Any, what: str) -> None:
+    """Refuse a compressed matrix whose indices point outside of it.
+
+    Conversions in SciPy trust them and write wherever they point to. Its own check overlooks
+    pointers that decrease when the last one says that there is no entry.
+    """
+    try:
+        matrix.check_format(full_check=True)
+        if (np.diff(matrix.indptr) < 0).any():
+            raise ValueError("index pointer values must form a non-decreasing sequence")
+    except ValueError as error:
+        raise BagFileError(
+            f"{path}: the sparse matrix of {what} is inconsistent ({error}); fetch or save the "
+            "file again."
+        ) from error
 
 
 def group_rows(
@@ -75,7 +92,7 @@ def group_rows(
     declared: Sequence[str] | None = None,
     name_bags: bool = True,
 ) -> BagRecord:
-    """Bags from a table with one row an instance, its rows in any order.
+    """Bags from a table with one row per instance, its rows in any order.
 
     Bags come in the order in which their identifiers appear first; instances keep their order.
 
@@ -257,7 +274,7 @@ def number_text(value: Any) -> str:
 
 
 def label_texts(record: BagRecord) -> list[str]:
-    """One text a bag: the class name where names are known, else the number; ``?`` is missing."""
+    """One text per bag: the class name where names are known, else the number; ``?`` is missing."""
     if record.target is None:
         return []
     names = record.fields.get("target_names")
@@ -312,7 +329,7 @@ def need_dense(path: Path, record: BagRecord, form: str) -> np.ndarray:
 def need_labels(path: Path, record: BagRecord, form: str) -> np.ndarray:
     if record.target is None:
         raise BagFileError(
-            f"{path}: the format {form!r} needs one label a bag; pass y, or save as .npz or .csv."
+            f"{path}: the format {form!r} needs one label per bag; pass y, or save as .npz or .csv."
         )
     return record.target
 
@@ -330,6 +347,6 @@ def refuse_fields(path: Path, record: BagRecord, form: str, allowed: Sequence[st
         )
     if record.target is not None and record.target.ndim != 1:
         raise BagFileError(
-            f"{path}: the format {form!r} holds one label a bag but y has shape "
+            f"{path}: the format {form!r} holds one label per bag but y has shape "
             f"{record.target.shape}; save as .npz."
         )

@@ -1,6 +1,6 @@
 """svmlight / libsvm files, the query identifier being the bag.
 
-``label qid:bag index:value ... # comment``, one row an instance. The text files of Andrews et al.
+``label qid:bag index:value ... # comment``, one row per instance. The text files of Andrews et al.
 write ``instance:bag:label index:value ...`` instead; both are read.
 """
 
@@ -26,6 +26,7 @@ from .record import (
 
 # Without it the last columns of a set would vanish where no instance of the file uses them.
 _WIDTH = re.compile(r"#\s*n_features\s*[:=]\s*(\d+)")
+_MAX_COLUMN = np.iinfo(np.int64).max
 
 
 def read_svmlight(
@@ -39,7 +40,7 @@ def read_svmlight(
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         width = _WIDTH.match(line)
         if width and n_features is None:
-            n_features = int(width[1])
+            n_features = _counted(path, width[1], number)
         line = line.partition("#")[0].strip()
         if not line:
             continue
@@ -61,13 +62,19 @@ def read_svmlight(
         for pair in pairs:
             index, _, value = pair.partition(":")
             try:
-                indices.append(int(index))
+                column = int(index)
                 data.append(float(value))
             except ValueError:
                 raise BagFileError(
                     f"{path}: line {number}: {pair!r} is not of the form index:value; the line is "
                     "damaged or the file truncated."
                 ) from None
+            if not 0 <= column < _MAX_COLUMN:
+                raise BagFileError(
+                    f"{path}: line {number}: {pair[:40]!r} has a column number that is not between "
+                    f"0 and {_MAX_COLUMN - 1}; correct it."
+                )
+            indices.append(column)
         if not np.isfinite(data[indptr[-1] :]).all():
             raise BagFileError(
                 f"{path}: line {number} holds a value that is not a finite number; correct it."
@@ -94,6 +101,17 @@ def read_svmlight(
     # As numbers, because "1" and "+1" are the same label.
     numbers = [float(label) for label in labels]
     return group_rows(path, matrix, bags, numbers, lines=lines, row_fields=names)
+
+
+def _counted(path: Path, text: str, number: int) -> int:
+    # Python refuses to convert texts of thousands of digits.
+    width = int(text) if len(text) < 20 else _MAX_COLUMN + 1
+    if not 0 < width <= _MAX_COLUMN:
+        raise BagFileError(
+            f"{path}: line {number} declares {text[:40]} features, which is not a number between 1 "
+            f"and {_MAX_COLUMN}; correct it."
+        )
+    return width
 
 
 def _check_label(path: Path, label: str, number: int) -> None:

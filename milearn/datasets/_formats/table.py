@@ -1,4 +1,4 @@
-"""Long tables, one row an instance: CSV, TSV and Parquet."""
+"""Long tables, one row per instance: CSV, TSV and Parquet."""
 
 from __future__ import annotations
 
@@ -111,7 +111,11 @@ def read_csv(
             f"{path}: line {reader.line_num} is not valid CSV ({error}); the line is damaged or "
             "the file truncated."
         ) from error
-    assert columns is not None
+    if columns is None:
+        raise BagFileError(
+            f"{path}: there is not a single name of a column in it; check the file and the "
+            "delimiter (delimiter=)."
+        )
     if not lines:
         raise BagFileError(
             f"{path}: there is a header but not a single row; if a download was interrupted, fetch "
@@ -159,7 +163,7 @@ def _instance_labels(texts: list[Any]) -> np.ndarray:
 
 
 def write_csv(path: Path, file: BinaryIO, record: BagRecord, *, delimiter: str, form: str) -> None:
-    """Write one row an instance with the columns bag, label, instance, instance_label, features."""
+    """Write one row per instance with the columns of :class:`_Columns`, features last."""
     header, columns = _table(path, record, form)
     values = record.bags.instances
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
@@ -216,12 +220,15 @@ def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRe
         )
     try:
         table = arrow.parquet.read_table(str(path))
-    except (arrow.ArrowException, OSError) as error:
+        # In full: without it, bytes that are no text come to light when they are converted.
+        table.validate(full=True)
+        header = list(table.column_names)
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BagFileError(
             f"{path}: the Parquet file cannot be read; it is truncated or not a Parquet file, "
             "fetch or save it again."
         ) from error
-    columns = _Columns(path, list(table.column_names), options)
+    columns = _Columns(path, header, options)
     if table.num_rows == 0:
         raise BagFileError(f"{path}: there is not a single instance in it; check the file.")
     blocks = []
@@ -242,6 +249,13 @@ def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRe
                 "fill it in, or pass missing='nan' and impute before fitting."
             )
         blocks.append(block)
+    for part, column in columns.parts.items():
+        kind = table.schema.field(column).type
+        if arrow.types.is_nested(kind):
+            raise BagFileError(
+                f"{path}: the column {header[column]!r} for {part}= holds values of the type "
+                f"{kind}; bags, labels and instances are named by numbers or texts."
+            )
     kept = {part: table.column(column).to_pylist() for part, column in columns.parts.items()}
     # NaN differs from itself, so that an unlabelled bag would seem to carry two labels.
     if "label" in kept:

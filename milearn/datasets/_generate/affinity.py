@@ -116,7 +116,7 @@ def make_affinity(
     rng = check_random_state(random_state)
     sizes = rng.randint(low, high + 1, size=n_bags)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
-    # A shape that is far off is off in most directions: its own share of the way scales them all.
+    # A shape that is far off is off in most directions: one fraction of the way scales them all.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
     sigma = rng.uniform(5.0, 9.0, size=n_features)

@@ -155,10 +155,13 @@ def make_bags(
 
 
 def _check_parameters(given: dict[str, Any]) -> None:
-    for name, least in (("n_bags", 1), ("n_features", 1), ("n_concepts", 1), ("n_distractors", 0)):
+    minima = {"n_bags": 1, "n_features": 1, "n_concepts": 1, "n_distractors": 0}
+    for name, minimum in minima.items():
         value = given[name]
-        if not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"{name}={value!r} is out of range; it must be an integer >= {least}.")
+        if not isinstance(value, numbers.Integral) or value < minimum:
+            raise ValueError(
+                f"{name}={value!r} is out of range; it must be an integer >= {minimum}."
+            )
     for name in (
         "witness_rate",
         "distractor_rate",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise, product
 
 import cvxpy as cp
@@ -10,10 +11,18 @@ import pytest
 from scipy import sparse
 
 from milearn._solvers.cluster import max_margin as _clusters
-from milearn._solvers.cluster.max_margin import InstanceStream, LinearisedRisk, max_margin_clusters
-from milearn._solvers.common.cutting_plane import cutting_plane
+from milearn._solvers.cluster.max_margin import (
+    ClusterProblem,
+    LinearisedRisk,
+    margin_weights,
+    max_margin_clusters,
+)
+from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
+from milearn._solvers.common.instance_stream import InstanceStream
+from milearn._solvers.common.options import SolverOptions
 
-EXACT = {"tol": 1e-10, "cutting_plane_tol": 1e-10, "max_iter": 100}
+EXACT = (SolverOptions(tol=1e-10, max_iter=100), 1e-10)
+ROUGH = (SolverOptions(tol=0.01, max_iter=100), 0.05)
 
 
 def some_bags(seed, n_bags=12, d=3, largest=4, shift=1.5):
@@ -64,10 +73,18 @@ def linearised(witnesses, clusters, k, C, balance, m, tol):
     """The same problem through the oracle and the engine."""
     order = np.argsort(clusters, kind="stable")
     stream = InstanceStream(np.atleast_2d(m), np.array([0, 1]))
-    hard, bound, normal = _clusters._balance_rows(stream, k, balance, m)
-    risk = LinearisedRisk(witnesses[order], np.bincount(clusters, minlength=k), normal=normal)
-    dim = k * len(m)
-    return cutting_plane(risk, dim, np.array([C]), tols=tol, hard=hard, hard_bound=bound)
+    given = _clusters._Balance.of(ClusterProblem(stream, C, balance, m), k)
+    counts = np.bincount(clusters, minlength=k)
+    risk = LinearisedRisk(witnesses[order], counts, normal=given.normal)
+    problem = RiskProblem(
+        risk,
+        k * len(m),
+        np.array([C]),
+        constraints=given.rows,
+        constraint_bound=given.bound,
+        common_shift=given.common_shift,
+    )
+    return cutting_plane(problem, CuttingPlaneOptions(tols=tol))
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
@@ -141,16 +158,17 @@ def test_streaming_equals_loops(block_bytes, form):
         instances = instances.astype(np.float32).astype(float)
         weights = np.random.default_rng(seed).normal(size=(4, 3))
         stream = InstanceStream(form(instances), offsets, block_bytes=block_bytes)
-        rows, clusters, values = stream.choose(weights)
+        scaled = margin_weights(weights)
+        rows, clusters, values = stream.highest(scaled)
         g, scores = margins(weights, instances), instances @ (weights - weights.mean(axis=0)).T
         for i, (a, b) in enumerate(pairwise(offsets)):
             assert rows[i] == a + g[a:b].argmax()
             assert clusters[i] == scores[rows[i]].argmax()
             assert values[i] == pytest.approx(g[a:b].max(), rel=1e-6)
             np.testing.assert_allclose(
-                stream.decide(weights)[i], 4 / 3 * scores[a:b].max(axis=0), rtol=1e-6, atol=1e-7
+                stream.bag_maxima(scaled)[i], 4 / 3 * scores[a:b].max(axis=0), rtol=1e-6, atol=1e-7
             )
-        np.testing.assert_allclose(stream.score(weights), 4 / 3 * scores, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(stream.scores(scaled), 4 / 3 * scores, rtol=1e-6, atol=1e-7)
         m = sum_of_means(instances, offsets)
         np.testing.assert_allclose(stream.sum_of_means(), m, rtol=1e-6)
         taken = stream.gather(rows)
@@ -164,10 +182,10 @@ def test_ties_go_to_the_first_cluster_then_to_the_first_instance(block_bytes):
     # In both bags x and -x have the same margin, for the two clusters.
     instances = np.array([[-1.0], [1.0], [1.0], [-1.0], [1.0], [-1.0]])
     stream = InstanceStream(instances, np.array([0, 4, 6]), block_bytes=block_bytes)
-    rows, clusters, _ = stream.choose(np.array([[1.0], [-1.0]]))
+    rows, clusters, _ = stream.highest(np.array([[1.0], [-1.0]]))
     assert rows.tolist() == [1, 4]
     assert clusters.tolist() == [0, 0]
-    assert (stream.decide(np.array([[1.0], [-1.0]])).argmax(axis=1) == clusters).all()
+    assert (stream.bag_maxima(np.array([[1.0], [-1.0]])).argmax(axis=1) == clusters).all()
 
 
 def test_a_sum_of_means_that_is_zero_but_for_rounding_is_zero():
@@ -184,14 +202,14 @@ def test_a_sum_of_means_that_is_zero_but_for_rounding_is_zero():
 @pytest.mark.parametrize(("k", "C"), [(2, 1.0), (3, 30.0)])
 def test_descent_and_the_value_of_the_problem(k, C, balance):
     instances, offsets = some_bags(5, n_bags=40, d=4)
-    stream = InstanceStream(instances, offsets)
+    problem = ClusterProblem.of(instances, offsets, C, balance)
     m = sum_of_means(instances, offsets)
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=(k, 4))
-        for rough in ({"tol": 0.01, "cutting_plane_tol": 0.05, "max_iter": 100}, EXACT):
-            result = max_margin_clusters(stream, start, C, balance=balance, **rough)
+        for precision in (ROUGH, EXACT):
+            result = max_margin_clusters(problem, start, *precision)
             assert result.converged
-            assert result.inner_converged
+            assert result.steps_converged
             assert np.diff(result.history).max(initial=0.0) <= 0
             assert result.history[-1] == result.objective
             value = objective(result.weights, instances, offsets, C)
@@ -204,11 +222,12 @@ def test_descent_and_the_value_of_the_problem(k, C, balance):
 @pytest.mark.parametrize("balance", [None, 0.4])
 def test_a_result_is_a_fixed_point(balance):
     instances, offsets = some_bags(2, n_bags=20)
-    stream, C = InstanceStream(instances, offsets), 5.0
+    C = 5.0
     start = np.random.default_rng(0).normal(size=(3, 3))
-    result = max_margin_clusters(stream, start, C, balance=balance, **EXACT)
+    problem = ClusterProblem.of(instances, offsets, C, balance)
+    result = max_margin_clusters(problem, start, *EXACT)
     m = sum_of_means(instances, offsets)
-    value, _ = linearised_optimum(instances[result.rows], result.clusters, 3, C, balance, m)
+    value, _ = linearised_optimum(instances[result.witnesses], result.labels, 3, C, balance, m)
     assert result.objective == pytest.approx(value, rel=1e-6)
 
 
@@ -225,13 +244,10 @@ def global_optimum(instances, offsets, k, C, balance):
 
 
 def best_of(instances, offsets, k, C, balance, n_init=40):
-    stream = InstanceStream(instances, offsets)
+    problem = ClusterProblem.of(instances, offsets, C, balance)
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=(k, instances.shape[1])) for _ in range(n_init)]
-    return min(
-        max_margin_clusters(stream, start, C, balance=balance, **EXACT).objective
-        for start in starts
-    )
+    return min(max_margin_clusters(problem, start, *EXACT).objective for start in starts)
 
 
 @pytest.mark.parametrize("balance", [None, 0.2])
@@ -242,7 +258,7 @@ def test_restarts_reach_the_global_optimum_of_few_bags(balance):
     assert best_of(instances, offsets, 2, 4.0, balance) == pytest.approx(expected, rel=1e-6)
 
 
-def test_with_one_instance_a_bag_it_is_multi_class_maximum_margin_clustering():
+def test_with_one_instance_per_bag_it_is_multi_class_maximum_margin_clustering():
     # Over all labelings of five points; one cluster is not enough for the lowest value.
     rng = np.random.default_rng(4)
     points = rng.normal(size=(5, 2))
@@ -263,3 +279,24 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
         values.append(problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10))
     found = best_of(points, np.arange(7), 2, C, balance)
     assert found == pytest.approx(min(values), rel=1e-6)
+
+
+@pytest.mark.parametrize("k", [3, 20])
+def test_memory_of_the_balance_is_linear_in_the_weights(k):
+    # Dense rows of all pairs, in both directions and twice, took k**3 times the features.
+    d, C = 4000, 10.0
+    rng = np.random.default_rng(0)
+    instances = rng.normal(size=(60, d)) / np.sqrt(d)
+    problem = ClusterProblem.of(instances, np.arange(0, 61, 2), C, 1.0)
+    start = rng.normal(size=(k, d))
+    options = SolverOptions(tol=0.01, max_iter=2)
+    max_margin_clusters(problem, start, options, 0.01)  # imports do not count
+    tracemalloc.start()
+    result = max_margin_clusters(problem, start, options, 0.01)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    weights = 8 * k * d
+    # Cuts and their copies while room is made for more, of each convex step.
+    assert peak < (4 * result.n_cuts + 64) * weights
+    gaps = np.abs((result.weights[:, None] - result.weights[None]) @ problem.mean_sum)
+    assert gaps.max() <= 1.0 + 1e-6

@@ -7,14 +7,29 @@ import dataclasses
 import cvxpy as cp
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._solvers.common import cutting_plane as _cutting_plane
-from milearn._solvers.common.cutting_plane import _Model, cutting_plane
+from milearn._solvers.common.cutting_plane import (
+    CuttingPlaneOptions,
+    RiskProblem,
+    _CutModel,
+    cutting_plane,
+)
 from milearn._solvers.common.qp import solve_qp, solve_qp_fast
 
 
+def solve(oracle, dim, costs, *, start=None, **named):
+    """The engine, with the fields of problem and options side by side."""
+    fields = {field.name for field in dataclasses.fields(RiskProblem)}
+    stated = {name: value for name, value in named.items() if name in fields}
+    options = {name: value for name, value in named.items() if name not in fields}
+    problem = RiskProblem(oracle, dim, np.asarray(costs), **stated)
+    return cutting_plane(problem, CuttingPlaneOptions(**options), start)
+
+
 class Risks:
-    """Sums of hinges max(0, a + g'w + h b), one sum a risk."""
+    """Sums of hinges max(0, a + g'w + h b), one sum per risk."""
 
     def __init__(self, seed, n_risks=2, n_terms=12, dim=4, n_free=1):
         rng = np.random.default_rng(seed)
@@ -37,14 +52,15 @@ class Risks:
     def value(self, costs, w, b):
         return 0.5 * w @ w + costs @ self(w, b)[0]
 
-    def optimum(self, costs, hard=None, hard_bound=0.0):
+    def optimum(self, costs, rows=None, bound=0.0, shift=False):
         w = cp.Variable(self.dim)
         b = cp.Variable(self.n_free) if self.n_free else np.zeros(0)
         total = 0.5 * cp.sum_squares(w)
         for cost, a, g, h in zip(costs, self.a, self.g, self.h, strict=True):
             line = a + g @ w + (h @ b if self.n_free else 0)
             total += cost * cp.sum(cp.pos(line))
-        constraints = [] if hard is None else [cp.abs(hard @ w) <= hard_bound]
+        t = cp.Variable() if shift else 0.0
+        constraints = [] if rows is None else [cp.abs(rows @ w + t) <= bound]
         problem = cp.Problem(cp.Minimize(total), constraints)
         problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-11, tol_gap_abs=1e-11, tol_feas=1e-11)
         return problem.value
@@ -57,7 +73,7 @@ def test_equals_cvxpy(n_free, n_risks, cost):
     for seed in range(3):
         risks = Risks(seed, n_risks, n_free=n_free)
         costs = cost * np.linspace(0.5, 2.0, n_risks)
-        result = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=n_free)
+        result = solve(risks, risks.dim, costs, tols=1e-9, n_free=n_free)
         expected = risks.optimum(costs)
         assert result.converged
         assert result.objective == pytest.approx(expected, rel=1e-7)
@@ -67,15 +83,41 @@ def test_equals_cvxpy(n_free, n_risks, cost):
         assert (result.violations <= 1e-9 + 1e-12 * result.values).all()
 
 
-@pytest.mark.parametrize("hard_bound", [0.0, 0.1, 5.0])
-def test_hard_constraints_hold_and_the_optimum_is_that_of_cvxpy(hard_bound):
+@pytest.mark.parametrize("shift", [False, True])
+@pytest.mark.parametrize("n_free", [0, 1])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("bound", [0.0, 0.1, 5.0])
+def test_constraints_hold_and_the_optimum_is_that_of_cvxpy(bound, form, n_free, shift):
     rng = np.random.default_rng(7)
     for seed in range(3):
-        risks = Risks(seed, n_free=0)
-        hard, costs = rng.normal(size=(2, risks.dim)), np.array([1.0, 3.0])
-        result = cutting_plane(risks, risks.dim, costs, tols=1e-9, hard=hard, hard_bound=hard_bound)
-        assert np.abs(hard @ result.w).max() <= hard_bound + 1e-9
-        assert result.objective == pytest.approx(risks.optimum(costs, hard, hard_bound), rel=1e-7)
+        risks = Risks(seed, n_free=n_free)
+        rows, costs = rng.normal(size=(3 if shift else 2, risks.dim)), np.array([1.0, 3.0])
+        result = solve(
+            risks,
+            risks.dim,
+            costs,
+            tols=1e-9,
+            n_free=n_free,
+            constraints=form(rows),
+            constraint_bound=bound,
+            common_shift=shift,
+        )
+        products = rows @ result.w
+        middle = 0.5 * (products.max() + products.min()) if shift else 0.0
+        assert np.abs(products - middle).max() <= bound + 1e-9
+        expected = risks.optimum(costs, rows, bound, shift)
+        assert result.objective == pytest.approx(expected, rel=1e-7)
+        assert result.lower_bound <= expected * (1 + 1e-7)
+
+
+def test_a_gap_is_measured_against_the_scale_where_the_objective_is_smaller():
+    risks = Risks(3, n_terms=60, dim=10)
+    plain = solve(risks, risks.dim, np.ones(2), n_free=1, gap_tol=1e-6)
+    scaled = solve(
+        risks, risks.dim, np.ones(2), n_free=1, gap_tol=1e-6, objective_scale=1e3 * plain.objective
+    )
+    assert scaled.converged
+    assert 1e-6 * scaled.objective < scaled.gap <= 1e-3 * plain.objective
 
 
 def test_every_lower_bound_lies_under_the_optimum():
@@ -83,7 +125,7 @@ def test_every_lower_bound_lies_under_the_optimum():
     costs = np.ones(2)
     expected = risks.optimum(costs)
     bounds = [
-        cutting_plane(risks, risks.dim, costs, tols=0.0, n_free=1, max_iter=k).lower_bound
+        solve(risks, risks.dim, costs, tols=0.0, n_free=1, max_iter=k).lower_bound
         for k in range(1, 12)
     ]
     assert bounds[0] == 0.0
@@ -93,8 +135,8 @@ def test_every_lower_bound_lies_under_the_optimum():
 
 def test_precisions_are_kept_by_each_risk_on_its_own():
     risks = Risks(3, n_terms=60, dim=10)
-    loose = cutting_plane(risks, risks.dim, np.ones(2), tols=np.array([1e-8, 2.0]), n_free=1)
-    tight = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-8, n_free=1)
+    loose = solve(risks, risks.dim, np.ones(2), tols=np.array([1e-8, 2.0]), n_free=1)
+    tight = solve(risks, risks.dim, np.ones(2), tols=1e-8, n_free=1)
     assert loose.converged
     assert loose.violations[0] <= 1e-8 + 1e-12 * loose.values[0]
     assert 1e-8 < loose.violations[1] <= 2.0
@@ -103,7 +145,7 @@ def test_precisions_are_kept_by_each_risk_on_its_own():
 
 def test_a_gap_asked_for_ends_the_run():
     risks = Risks(3, n_terms=60, dim=10)
-    rough = cutting_plane(risks, risks.dim, np.ones(2), tols=0.0, n_free=1, gap_tol=1e-2)
+    rough = solve(risks, risks.dim, np.ones(2), tols=0.0, n_free=1, gap_tol=1e-2)
     assert rough.converged
     assert rough.gap <= 1e-2 * rough.objective
     assert rough.gap > 1e-6 * rough.objective
@@ -112,10 +154,8 @@ def test_a_gap_asked_for_ends_the_run():
 def test_the_result_is_never_worse_than_the_start_and_history_never_rises():
     risks = Risks(1, n_terms=40)
     costs = np.ones(2)
-    best = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1)
-    again = cutting_plane(
-        risks, risks.dim, costs, tols=1e-9, n_free=1, start=(best.w, best.b), max_iter=3
-    )
+    best = solve(risks, risks.dim, costs, tols=1e-9, n_free=1)
+    again = solve(risks, risks.dim, costs, tols=1e-9, n_free=1, start=(best.w, best.b), max_iter=3)
     assert again.objective <= best.objective
     assert np.diff(best.history).max() <= 0
     assert len(best.history) == best.n_iter
@@ -124,7 +164,7 @@ def test_the_result_is_never_worse_than_the_start_and_history_never_rises():
 
 def test_a_run_cut_short_says_so():
     risks = Risks(1, n_terms=40)
-    result = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, max_iter=2)
+    result = solve(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, max_iter=2)
     assert not result.converged
     assert risks.calls == result.n_iter == 2
     assert result.gap > 0
@@ -138,7 +178,7 @@ def test_on_iteration_can_stop():
         seen.append((number, objective))
         return number == 3
 
-    result = cutting_plane(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, on_iteration=stop)
+    result = solve(risks, risks.dim, np.ones(2), tols=1e-9, n_free=1, on_iteration=stop)
     assert [number for number, _ in seen] == [1, 2, 3]
     assert not result.converged
     assert [objective for _, objective in seen] == result.history
@@ -146,7 +186,7 @@ def test_on_iteration_can_stop():
 
 def test_a_risk_without_weight_changes_nothing():
     risks = Risks(2, n_risks=2)
-    both = cutting_plane(risks, risks.dim, np.array([1.0, 0.0]), tols=1e-9, n_free=1)
+    both = solve(risks, risks.dim, np.array([1.0, 0.0]), tols=1e-9, n_free=1)
     assert both.converged
     assert both.objective == pytest.approx(risks.optimum(np.array([1.0, 0.0])), rel=1e-7)
 
@@ -164,7 +204,7 @@ def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypa
         risks = Risks(seed, n_terms=50, dim=8, n_free=0)
         costs = np.array([1.0, 20.0])
         expected = risks.optimum(costs)
-        result = cutting_plane(risks, risks.dim, costs, tols=tol, n_free=0)
+        result = solve(risks, risks.dim, costs, tols=tol, n_free=0)
         assert result.converged
         assert result.gap <= costs.sum() * tol + 1e-7 * expected
         assert result.lower_bound <= expected * (1 + 1e-9)
@@ -175,8 +215,8 @@ def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypa
 def test_forgetting_cuts_changes_the_way_but_not_the_end():
     risks = Risks(4, n_terms=80, dim=12)
     costs = np.array([0.3, 0.7])
-    kept = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=10_000)
-    few = cutting_plane(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=3)
+    kept = solve(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=10_000)
+    few = solve(risks, risks.dim, costs, tols=1e-9, n_free=1, drop_after=3)
     assert few.n_cuts < kept.n_cuts
     assert few.converged
     assert few.objective == pytest.approx(kept.objective, rel=1e-8)
@@ -186,7 +226,7 @@ def test_a_problem_that_zero_solves():
     def nothing(w, b):
         return np.zeros(1), np.zeros((1, 3)), np.zeros((1, 1))
 
-    result = cutting_plane(nothing, 3, np.ones(1), tols=0.0, n_free=1)
+    result = solve(nothing, 3, np.ones(1), tols=0.0, n_free=1)
     assert result.converged
     assert result.n_iter == 1
     assert result.objective == result.gap == 0.0
@@ -196,7 +236,7 @@ def test_a_risk_that_no_weight_can_lower():
     def flat(w, b):
         return np.ones(1), np.zeros((1, 3)), np.zeros((1, 0))
 
-    result = cutting_plane(flat, 3, np.array([2.0]), tols=1e-9)
+    result = solve(flat, 3, np.array([2.0]), tols=1e-9)
     assert result.converged
     assert result.objective == 2.0
     # A backend may leave its own rounding in the dual value.
@@ -217,7 +257,7 @@ def test_separable_data_with_a_free_intercept():
             -np.array([[y[on].sum()]]),
         )
 
-    result = cutting_plane(hinge, 1, np.array([1e3]), tols=1e-12, n_free=1)
+    result = solve(hinge, 1, np.array([1e3]), tols=1e-12, n_free=1)
     assert result.w == pytest.approx([0.5], rel=1e-9)
     assert result.b == pytest.approx([-0.5], rel=1e-9)
 
@@ -226,7 +266,7 @@ def test_intercept_is_the_nearest_minimiser_of_the_model():
     rng = np.random.default_rng(0)
     for _ in range(30):
         costs = rng.uniform(0.5, 2.0, size=2)
-        model = _Model(1, costs, 1, None, 0.0, 20, None)
+        model = _CutModel(RiskProblem(None, 1, costs, n_free=1), CuttingPlaneOptions())
         for k in range(6):
             # A steep line either way bounds the problem, so that there is a minimiser.
             slope = (-3.0, 3.0)[k] if k < 2 else rng.normal()
@@ -250,7 +290,7 @@ def test_intercept_is_the_nearest_minimiser_of_the_model():
 )
 def test_wrong_arguments(options, message):
     with pytest.raises(ValueError, match=message):
-        cutting_plane(Risks(0), 4, np.ones(2), **({"tols": 0.0, "n_free": 1} | options))
+        solve(Risks(0), 4, np.ones(2), **({"tols": 0.0, "n_free": 1} | options))
 
 
 def test_a_start_without_risk_is_not_taken_for_the_minimum():
@@ -260,7 +300,7 @@ def test_a_start_without_risk_is_not_taken_for_the_minimum():
         return np.array([short]), np.array([[-float(short > 0), 0.0]]), np.zeros((1, 0))
 
     start = np.array([5.0, 1.0]), np.zeros(0)
-    result = cutting_plane(hinge, 2, np.array([10.0]), tols=1e-9, start=start)
+    result = solve(hinge, 2, np.array([10.0]), tols=1e-9, start=start)
     assert result.converged
     assert result.objective == pytest.approx(0.5, rel=1e-7)
     assert result.lower_bound == pytest.approx(0.5, rel=1e-7)
@@ -273,6 +313,6 @@ def test_programs_are_solved_more_precisely_where_the_gap_asks_for_it(monkeypatc
 
     monkeypatch.setattr(_cutting_plane, "solve_qp", rough)
     risks = Risks(0, n_risks=1, dim=3)
-    result = cutting_plane(risks, 3, np.array([100.0]), tols=0.0, gap_tol=1e-8, n_free=1)
+    result = solve(risks, 3, np.array([100.0]), tols=0.0, gap_tol=1e-8, n_free=1)
     assert result.converged
     assert result.gap <= 1e-8 * result.objective

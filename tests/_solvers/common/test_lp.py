@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from milearn._solvers.common import lp
 from milearn._solvers.common.lp import LPModel
 from milearn.exceptions import SolverError
 
@@ -42,7 +43,7 @@ def test_growing_and_shrinking_program_equals_scipy(seed, primal):
         penalised = np.r_[c[used], np.full(8, 50.0)]
         matrix = np.hstack([A[:n_rows][:, used], np.eye(n_rows, 8)])
         assert found.objective == pytest.approx(expected(penalised, matrix, b[:n_rows]), abs=1e-8)
-        assert found.gap <= 1e-8
+        assert found.dual_gap <= 1e-8
         assert found.primal_residual <= 1e-9
         assert found.dual_residual <= 1e-9
         # The multipliers are those of the problem: c - A'y >= 0, and their value is the optimum.
@@ -125,3 +126,35 @@ def test_time_that_is_over():
     assert model.solve(time_limit=0.0) is None
     found = model.solve(time_limit=100.0)
     assert found.objective == pytest.approx(expected(c, A, b), rel=1e-8)
+
+
+def test_sizes_beyond_32_bits_are_refused(monkeypatch):
+    """HiGHS would take numbers that wrapped around."""
+    model = LPModel()
+    x = model.add_columns([1.0, 1.0])
+    with pytest.raises(SolverError, match=r"2147483648 entries, .* 32 bits"):
+        model.add_rows([0.0, 0.0], starts=[0, 2**31], columns=x, values=[1.0, 1.0])
+    monkeypatch.setattr(lp, "_MAX_INDEX", 3)
+    model.add_rows([0.0], starts=[0], columns=x, values=[1.0, 1.0])
+    with pytest.raises(SolverError, match="4 entries"):
+        model.add_rows([0.0], starts=[0], columns=x, values=[1.0, 1.0])
+    with pytest.raises(SolverError, match="4 columns"):
+        model.add_columns([1.0, 1.0])
+    with pytest.raises(SolverError, match="4 rows"):
+        model.add_rows([0.0, 0.0, 0.0])
+    assert (model.n_columns, model.n_rows) == (2, 1)
+
+
+def test_a_copy_has_the_same_solution_and_is_independent():
+    c, A, b = random_program(1)
+    model = LPModel()
+    columns = model.add_columns(c)
+    model.add_rows(b, starts=9 * np.arange(12), columns=np.tile(columns, 12), values=A.ravel())
+    model.remove(rows=[3])
+    copy = model.copied()
+    kept = np.arange(12) != 3
+    optimum = pytest.approx(expected(c, A[kept], b[kept]), abs=1e-8)
+    assert copy.solve().objective == optimum
+    copy.remove(rows=[0])
+    assert copy.n_rows == 10
+    assert model.solve().objective == optimum

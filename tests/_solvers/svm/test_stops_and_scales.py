@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import qpsolvers
+from sklearn.svm import SVC
 
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.nystroem import FeatureMap
@@ -36,11 +37,12 @@ SETTINGS = SelectionSettings(
 
 
 def bags(seed=0, n_bags=30, d=3):
-    """Bags of noise: each run takes several steps."""
+    """Bags of which the positive ones have a witness: each run takes several steps."""
     rng = np.random.default_rng(seed)
     offsets = np.r_[0, np.cumsum(rng.integers(1, 8, size=n_bags))]
     X = rng.normal(size=(offsets[-1], d))
     signs = np.where(np.arange(n_bags) % 2, 1.0, -1.0)
+    X[offsets[:-1][signs > 0], 0] += 2.0
     return X, offsets, signs, np.ones(n_bags)
 
 
@@ -136,11 +138,23 @@ def test_the_hard_maximum_of_a_classifier_is_refused():
 
 @pytest.mark.parametrize("solver", qpsolvers.available_solvers)
 def test_backends_are_given_matrices_that_they_take(solver):
-    box = QPProblem(np.eye(3), np.array([-2.0, 0.5, -1.0]), lb=np.zeros(3), ub=np.ones(3))
+    box = QPProblem(np.eye(3), np.array([-2.0, 0.5, -1.5]), lb=np.zeros(3), ub=np.ones(3))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = solve_qp(box, tol=1e-6, solver=solver)
     assert found.x == pytest.approx([1.0, 0.0, 1.0], abs=1e-4)
+
+
+def filters_during(monkeypatch, owner, name):
+    """The filters of warnings at each call of a function: a changed one holds for all threads."""
+    original, seen = getattr(owner, name), []
+
+    def recorded(*args, **kwargs):
+        seen.append(list(warnings.filters))
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(owner, name, recorded)
+    return seen
 
 
 def test_libsvm_at_its_limit_is_no_warning_of_the_process(monkeypatch):
@@ -149,14 +163,18 @@ def test_libsvm_at_its_limit_is_no_warning_of_the_process(monkeypatch):
     patterns = Patterns(np.arange(len(X)), None, np.arange(len(X) + 1), signs, np.ones(len(X)))
     monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
 
-    def forbidden(*args, **kwargs):
-        raise AssertionError("a filter of warnings would hold for all threads")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warnings, "catch_warnings", forbidden)
-        found = solve_grouped_svm(LinearGram(X), patterns, tol=1e-9)
+    filters = filters_during(monkeypatch, SVC, "fit")
+    found = solve_grouped_svm(LinearGram(X), patterns, tol=1e-9)
+    assert filters == [warnings.filters]
     assert found.working.libsvm_failed
     assert found.gap <= 1e-9 * found.objective
+
+
+def test_backends_run_under_the_filters_of_the_process(monkeypatch):
+    box = QPProblem(np.eye(3), np.array([-2.0, 0.5, -1.5]), lb=np.zeros(3), ub=np.ones(3))
+    filters = filters_during(monkeypatch, qpsolvers, "solve_problem")
+    solve_qp(box)
+    assert filters == [warnings.filters]
 
 
 def test_matrices_beyond_the_indices_of_backends_are_refused():

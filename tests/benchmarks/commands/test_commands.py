@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -11,48 +12,58 @@ import time
 from pathlib import Path
 
 import pytest
+import sklearn
 
-from benchmarks.__main__ import COMMANDS, build_parser
+from benchmarks.__main__ import COMMANDS, build_parser, main, typed
 from benchmarks.commands.quick import METHODS
 from benchmarks.common import data
+from benchmarks.common.page import read_page
+from benchmarks.common.protocol import run_fold, tasks_for
+from benchmarks.common.records import source_digest
+from benchmarks.common.tasks import SCHEMA
 
+# Long enough to be stopped while they run.
+STOPPED = ["instancemisvc-rbf", "misvc-l1-rbf", "sdpmil-rbf"]
 CHECKOUT = Path(__file__).resolve().parents[3]
 
 
-def call(*args, **options):
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *map(str, args)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        **options,
-    )
-
-
-def test_quick_writes_records_a_table_and_a_plot_and_resumes(tmp_path):
-    first = call("quick", "--fast", "--out", tmp_path)
-    assert first.returncode == 0, first.stderr
+def test_quick_writes_records_tables_and_a_plot_and_resumes(tmp_path, capsys):
+    options = ["quick", "--fast", "--jobs", "1", "--out", str(tmp_path)]
+    assert main(options) == 0
+    first = capsys.readouterr()
     lines = (tmp_path / "quick.jsonl").read_text().splitlines()
     number = 2 * len(METHODS) * 2  # data sets, methods, folds
     assert len(lines) == number
-    assert all("result" in json.loads(line) for line in lines)
-    assert "digits-tiny: 24 bags" in first.stdout
-    assert "floor: min/max + SVC" in first.stdout
-    assert "accuracy %" in first.stdout
+    for record in map(json.loads, lines):
+        assert record["schema"] == SCHEMA
+        assert {"cpu_seconds", "wall_seconds"} <= set(record)
+        assert {"fit_cpu_seconds", "fit_wall_seconds"} <= set(record["result"])
+    assert "digits-tiny: 24 bags" in first.out
+    assert "baseline: min/max + SVC" in first.out
+    assert "accuracy %" in first.out
     assert (tmp_path / "quick.png").read_bytes().startswith(b"\x89PNG")
 
-    second = call("quick", "--fast", "--out", tmp_path, "--no-plot")
-    assert second.returncode == 0
-    assert f"{number} of {number} records are there already" in second.stderr
+    page = read_page(tmp_path / "quick.tables.json")
+    assert page.command == "python -m benchmarks quick --fast --jobs 1"
+    assert page.milearn_source == source_digest()
+    assert page.versions["scikit-learn"] == sklearn.__version__
+    assert [table.title.partition(":")[0] for table in page.tables] == [
+        "digits-tiny",
+        "concept-tiny",
+    ]
+    for table in page.tables:
+        assert str(table) in first.out
+
+    assert main([*options, "--no-plot"]) == 0
+    second = capsys.readouterr()
+    assert f"{number} of {number} records are there already" in second.err
     assert (tmp_path / "quick.jsonl").read_text().splitlines() == lines
-    # The tables come from the records alone, so both runs print the same ones.
-    tables = [run.stdout.partition("records:")[0] for run in (first, second)]
-    assert tables[0] == tables[1]
+    # The tables come from the records alone, so both runs show the same ones.
+    assert read_page(tmp_path / "quick.tables.json").tables == page.tables
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT to send")
-def test_quick_survives_ctrl_c_with_workers(tmp_path):
+def test_ctrl_c_ends_workers_in_order_and_their_records_are_those_of_one_process(tmp_path):
     # A shell's background job ignores SIGINT and so do its children: the handler is put back.
     start = (
         "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -60,7 +71,8 @@ def test_quick_survives_ctrl_c_with_workers(tmp_path):
     )
     process = subprocess.Popen(
         [
-            *(sys.executable, "-c", start, "quick", "--datasets", "digits"),
+            *(sys.executable, "-c", start, "quick", "--datasets", "concept", "--no-plot"),
+            *("--methods", *STOPPED),
             *("--jobs", "2", "--out", str(tmp_path)),
         ],
         cwd=CHECKOUT,
@@ -77,24 +89,32 @@ def test_quick_survives_ctrl_c_with_workers(tmp_path):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to every process of the group
     out, err = process.communicate(timeout=120)
-    if process.returncode == 0:
-        pytest.skip("the run was over before it could be stopped")
     assert process.returncode == 130, err
     assert "the same command goes on from here" in err
     assert "Traceback" not in err
-    assert "folds missing" in out
-    for line in results.read_text().splitlines():
-        json.loads(line)
-
-
-def test_nested_runs_on_embedded_data(tmp_path):
-    done = call(
-        *("nested", "--datasets", "concept-tiny", "--methods", "floor-mean", "floor-setkernel"),
-        *("--repeats", "2", "--folds", "2", "--grid", "tiny", "--out", tmp_path),
+    written = {
+        record["key"]: record for record in map(json.loads, results.read_text().splitlines())
+    }
+    assert f"({len(written)} of 15)" in out
+    tasks = tasks_for(
+        *("quick", ["concept"], STOPPED),
+        **{"repeats": 1, "n_splits": 5, "n_inner": 3, "level": "quick"},
     )
-    assert done.returncode == 0, done.stderr
-    assert "floor: set kernel + SVC" in done.stdout
-    assert "(8 of 8)" in done.stdout
+    assert set(written) <= {task.key for task in tasks}
+    task = next(task for task in tasks if task.key in written)
+    assert run_fold(task)["result"]["accuracy"] == written[task.key]["result"]["accuracy"]
+
+
+def test_nested_runs_on_embedded_data(tmp_path, capsys):
+    line = [
+        *("nested", "--datasets", "concept-tiny", "--methods", "baseline-mean"),
+        *("baseline-setkernel", "--repeats", "2", "--folds", "2", "--grid", "tiny"),
+        *("--jobs", "1", "--out", str(tmp_path)),
+    ]
+    assert main(line) == 0
+    out = capsys.readouterr().out
+    assert "baseline: set kernel + SVC" in out
+    assert "(8 of 8)" in out
 
 
 def shown_help(capsys, *args):
@@ -109,15 +129,37 @@ def test_help_names_every_command_and_option(capsys):
     for command in COMMANDS:
         assert command in top
         text = shown_help(capsys, command)
-        assert ("--fresh" in text) == (command != "report")  # a report runs nothing
+        assert ("--fresh" in text) == (command not in ("report", "equal"))  # they keep no records
         assert "--out DIR" in text
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CHECKOUT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem
+)
+def test_no_module_imports_what_windows_does_not_have(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {
+        name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module]
+        )
+        if name
+    }
+    assert not imported & {"fcntl", "grp", "posix", "pwd", "resource", "termios"}
+
+
+def test_the_command_is_kept_without_what_does_not_matter():
+    line = ["quick", "--fresh", "--out", "some/folder", "--methods", "a b", "--out=x", "--fast"]
+    assert typed(line) == "quick --methods 'a b' --fast"
 
 
 def test_without_real_data_quick_leaves_musk_out(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(data, "find_data_dir", lambda: None)
     args = build_parser().parse_args(
         [
-            *("quick", "--datasets", "concept-tiny", "musk1", "--methods", "floor-minmax"),
+            *("quick", "--datasets", "concept-tiny", "musk1", "--methods", "baseline-minmax"),
             *("--jobs", "1", "--no-plot", "--out", str(tmp_path)),
         ]
     )
@@ -168,17 +210,18 @@ def summary(dataset, method, accuracy, missing=0):
     from benchmarks.common.protocol import Summary
 
     values = {"dataset": dataset, "method": method, "accuracy": accuracy, "missing": missing}
-    others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5, "fit_seconds": 1.0}
+    others = {"folds": 10, "failed": 0, "warned": 0, "sd": 0.0, "auc": 0.5}
+    others |= {"fit_cpu_seconds": 1.0, "fit_wall_seconds": 2.0}
     return Summary(**values, **others)
 
 
-def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
+def test_selection_sets_the_search_beside_the_best_baseline_of_complete_rows():
     from benchmarks.commands.selection import choices, verdicts
 
     rows = [
-        *(summary("musk1", "floor-minmax", 0.9), summary("musk1", "floor-mean", 0.8)),
-        *(summary("musk1", "selected", 0.85), summary("fox", "floor-mean", 0.6)),
-        *(summary("fox", "selected", 0.6), summary("tiger", "floor-mean", 0.7)),
+        *(summary("musk1", "baseline-minmax", 0.9), summary("musk1", "baseline-mean", 0.8)),
+        *(summary("musk1", "selected", 0.85), summary("fox", "baseline-mean", 0.6)),
+        *(summary("fox", "selected", 0.6), summary("tiger", "baseline-mean", 0.7)),
         summary("tiger", "selected", 0.8, missing=1),
     ]
     assert verdicts(rows) == [
@@ -192,7 +235,7 @@ def test_selection_sets_the_search_beside_the_best_floor_of_complete_rows():
     ]
     records += [
         {"dataset": "fox", "method": "selected", "error": "none"},
-        {"dataset": "fox", "method": "floor-mean", "result": {"chosen": {}}},
+        {"dataset": "fox", "method": "baseline-mean", "result": {"chosen": {}}},
     ]
     assert choices(records) == [["fox", "MISVC() on rows", "2"], ["fox", "SDPMIL()", "1"]]
 
@@ -205,7 +248,7 @@ def test_defaults_choose_each_setting_on_the_other_sets():
         left_out,
     )
 
-    first, second = "MISVC() C=1 gamma=1", "SDPMIL() C=10 gamma=0.3"
+    first, second = 'MISVC(loss="max") C=1 gamma=1', "SDPMIL() C=10 gamma=0.3"
     values = {first: (0.9, 0.5, 0.7), second: (0.6, 0.9, 0.6)}
     rows = [
         summary(dataset, name, values[name][number], missing=int(dataset == "d"))
@@ -214,17 +257,17 @@ def test_defaults_choose_each_setting_on_the_other_sets():
     ]
     datasets, table = accuracies(rows)
     assert datasets == ["a", "b"]
-    header, lines = averages(table)
-    cells = {line[0]: dict(zip(header[1:], line[1:], strict=True)) for line in lines}
-    assert cells["MISVC()"]["C=1, gamma=1"] == "70.0"
+    means = averages(table, datasets)
+    cells = {row[0]: dict(zip(means.columns[1:], row[1:], strict=True)) for row in means.rows}
+    assert "mean accuracy over a, b;" in means.title
+    assert cells['MISVC(loss="max")']["C=1, gamma=1"] == "70.0"
     assert cells["SDPMIL()"]["C=10, gamma=0.3"] == "75.0"
     assert cells["SDPMIL()"]["C=1, gamma=1"] == "-"
-    assert by_dataset(datasets, {"SDPMIL() C=10 gamma=1": table[second]}) == (
-        ["machine", "a", "b"],
-        [["SDPMIL()", "60.0", "90.0"]],
-    )
+    alone = by_dataset(datasets, {"SDPMIL() C=10 gamma=1": table[second]})
+    assert alone.columns == ["estimator", "a", "b"]
+    assert alone.rows == [["SDPMIL()", "60.0", "90.0"]]
     # On b alone the second is better, so a gets the second, whatever a itself would say.
-    assert left_out(datasets, table)[1] == [
+    assert left_out(datasets, table).rows == [
         ["a", "60.0", second, "90.0", first],
         ["b", "50.0", first, "90.0", second],
     ]

@@ -1,16 +1,16 @@
-"""The page is made of what the commands printed, and of nothing else."""
+"""The page is made of the tables that commands kept, and of nothing else."""
 
 from __future__ import annotations
 
-import sys
+import json
 from html.parser import HTMLParser
 
 import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.commands import report
-from benchmarks.common.output import kept_output
-from benchmarks.common.table import format_table
+from benchmarks.common.page import Page, kept_page, note_sources, read_page, say, show
+from benchmarks.common.table import Table
 
 
 class Tables(HTMLParser):
@@ -42,31 +42,40 @@ class Tables(HTMLParser):
 
 HEADER = ["method", "accuracy %", "fit", ""]
 ROWS = [
-    ["floor: min/max + SVC", "64.0 +- 13.9", "3.2 ms", ""],
+    ["baseline: min/max + SVC", "64.0 +- 13.9", "3.2 ms", ""],
     ["<MISVC> & co", "7.0 +-  9.7", "0.81 s", "2 folds missing"],
 ]
 
 
-def test_tables_come_back_cell_by_cell():
-    text = "intro <b>\n\n" + format_table(HEADER, ROWS, align="lrrl") + "\n\nafter"
-    blocks = list(report._blocks(text))
+TABLE = Table(HEADER, ROWS, "lrrl", title="about <what>", note="after & on")
+
+
+def test_tables_and_notes_stand_in_their_order():
+    blocks = list(report._blocks(Page("python -m benchmarks quick", notes=["<b>"], tables=[TABLE])))
     assert len(blocks) == 3
-    assert blocks[0] == "<pre>intro &lt;b&gt;</pre>"
+    assert blocks[0] == "<pre>&lt;b&gt;</pre>"
     assert Tables(blocks[1]).tables == [[HEADER, *ROWS]]
-    assert blocks[2] == "<pre>after</pre>"
+    assert "<caption>about &lt;what&gt;</caption>" in blocks[1]
+    assert blocks[2] == "<pre>after &amp; on</pre>"
 
 
-def test_page_holds_text_and_plots_and_loads_nothing(tmp_path, capsys):
-    (tmp_path / "quick.txt").write_text(format_table(HEADER, ROWS, align="lrrl"))
+def test_page_holds_tables_and_plots_and_loads_nothing(tmp_path, capsys):
+    page = Page("python -m benchmarks quick --fast", "abc123", "s0urce", {"numpy": "1.0"})
+    page.tables.append(TABLE)
+    page.write(tmp_path / "quick.tables.json")
     (tmp_path / "quick.png").write_bytes(b"\x89PNG-quick")
-    (tmp_path / "other.txt").write_text("nobody knows this command")
+    (tmp_path / "other.tables.json").write_text("nobody knows this command")
+    (tmp_path / "speed.tables.json").write_text('{"tables": [], "unheard": "of"}')
     assert main(["report", "--out", str(tmp_path)]) == 0
-    assert "(1 sections)" in capsys.readouterr().out
-    page = (tmp_path / "report.html").read_text()
-    found = Tables(page)
+    out = capsys.readouterr().out
+    assert "(1 sections)" in out
+    assert "left out: speed.tables.json holds no tables of a command" in out
+    text = (tmp_path / "report.html").read_text()
+    found = Tables(text)
     assert found.tables == [[HEADER, *ROWS]]
-    assert "nobody knows" not in page
-    assert "python -m benchmarks quick" in page
+    assert "nobody knows" not in text
+    assert "python -m benchmarks quick --fast" in text
+    assert "commit abc123; source s0urce; versions: numpy 1.0" in text
     sources = [attrs.get("src", "") for tag, attrs in found.attributes if tag == "img"]
     assert len(sources) == 1
     assert sources[0].startswith("data:image/png;base64,")
@@ -82,26 +91,62 @@ def test_nothing_to_report(tmp_path, capsys):
     assert not (tmp_path / "report.html").exists()
 
 
-def test_output_is_kept_and_still_printed(tmp_path, capsys):
-    with kept_output(tmp_path / "folder" / "a.txt"):
-        print("one\ntwo")
-    assert (tmp_path / "folder" / "a.txt").read_text() == "one\ntwo\n"
-    assert capsys.readouterr().out == "one\ntwo\n"
+def test_what_is_shown_is_printed_and_kept_as_it_was_said(tmp_path, capsys):
+    path = tmp_path / "folder" / "a.tables.json"
+    with kept_page(path, Page("python -m benchmarks a")):
+        say("\nbefore")
+        show(TABLE)
+        say("\none\ntwo\n")
+        say("three")
+        show(Table(["x"], []))
+        note_sources([{"versions": {"milearn_source": "b"}}, {}])
+        note_sources([{"versions": {"milearn_source": "a"}}])
+    out = capsys.readouterr().out
+    assert out.startswith(f"\nbefore\n\nabout <what>\n{TABLE}\nafter & on\n\none\ntwo\n")
+    page = read_page(path)
+    assert page.notes == ["before"]
+    assert page.tables[0].title == "about <what>"
+    assert page.tables[0].note == "after & on\none\ntwo\nthree"
+    assert page.tables[0].rows == ROWS
+    assert page.tables[0].align == "lrrl"
+    assert list(page.tables[1].columns) == ["x"]
+    assert page.milearn_source == "a, b, not recorded"
+    assert page.commit == "not recorded"
+    # One row is one line: what changed in a file can be seen.
+    assert sum("64.0 +- 13.9" in line for line in path.read_text().splitlines()) == 1
+    json.loads(path.read_text())
 
 
-def test_a_run_that_breaks_off_leaves_the_earlier_text(tmp_path, capsys):
-    path = tmp_path / "a.txt"
-    path.write_text("earlier")
-    stdout = sys.stdout
+def test_outside_of_a_page_nothing_is_kept(tmp_path, capsys):
+    with kept_page(tmp_path / "a.tables.json", Page("a")):
+        say("inside")
+    say("outside")
+    show(TABLE)
+    note_sources([{}])
+    assert read_page(tmp_path / "a.tables.json").notes == ["inside"]
+
+
+def test_a_run_that_breaks_off_leaves_the_earlier_page(tmp_path, capsys):
+    path = tmp_path / "a.tables.json"
+    Page("earlier").write(path)
 
     def broken():
-        with kept_output(path):
-            print("half")
+        with kept_page(path, Page("later")):
+            say("half")
             raise RuntimeError("broken")
 
     with pytest.raises(RuntimeError, match="broken"):
         broken()
-    assert path.read_text() == "earlier"
-    assert sys.stdout is stdout
-    assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
-    assert capsys.readouterr().out == "half\n"
+    say("outside")
+    assert read_page(path).command == "earlier"
+    assert [item.name for item in tmp_path.iterdir()] == ["a.tables.json"]
+    assert capsys.readouterr().out == "half\noutside\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"command": "x", "tables": [{"columns": ["a"], "rows": [[]]}]}']
+)
+def test_a_file_that_is_no_page_is_named(tmp_path, text):
+    (tmp_path / "x.tables.json").write_text(text)
+    with pytest.raises(ValueError, match=r"x\.tables\.json holds no tables"):
+        read_page(tmp_path / "x.tables.json")

@@ -7,10 +7,11 @@ import json
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from benchmarks.common import protocol as _protocol
-from benchmarks.common.methods import METHODS, SetKernel, select
+from benchmarks.common.data import load
+from benchmarks.common.methods import METHODS, SetKernel, gap_of, select
 from benchmarks.common.plots import plot_accuracies
 from benchmarks.common.protocol import (
     run,
@@ -20,7 +21,9 @@ from benchmarks.common.protocol import (
 )
 from benchmarks.common.records import RecordFile, environment
 from benchmarks.common.search import search_score
+from benchmarks.common.tasks import SCHEMA
 from milearn import Bags
+from milearn.model_selection import StratifiedBagKFold
 
 
 @pytest.fixture
@@ -28,7 +31,7 @@ def tasks():
     return tasks_for(
         "quick",
         ["concept-tiny"],
-        ["floor-minmax", "single-rbf"],
+        ["baseline-minmax", "single-rbf"],
         repeats=2,
         n_splits=2,
         n_inner=2,
@@ -41,8 +44,12 @@ def file(tmp_path):
     return RecordFile(tmp_path / "quick.jsonl")
 
 
+TIMES = {"fit_cpu_seconds": 0.1, "fit_wall_seconds": 0.2}
+
+
 def made_up(task, accuracy=0.75):
     return {
+        "schema": SCHEMA,
         "key": task.key,
         "dataset": task.dataset,
         "method": task.method,
@@ -50,7 +57,7 @@ def made_up(task, accuracy=0.75):
         "fold": task.fold,
         "versions": environment(),
         "warnings": {},
-        "result": {"accuracy": accuracy, "auc": 0.8, "fit_seconds": 0.1},
+        "result": {"accuracy": accuracy, "auc": 0.8} | TIMES,
     }
 
 
@@ -61,7 +68,13 @@ def test_tasks_come_repeat_by_repeat_and_have_keys_of_their_own(tasks):
 
 def test_a_key_knows_the_settings(tasks):
     other = tasks_for(
-        "quick", ["concept-tiny"], ["floor-minmax"], repeats=1, n_splits=2, n_inner=3, level="tiny"
+        "quick",
+        ["concept-tiny"],
+        ["baseline-minmax"],
+        repeats=1,
+        n_splits=2,
+        n_inner=3,
+        level="tiny",
     )
     assert tasks[0].method == other[0].method
     assert tasks[0].key != other[0].key
@@ -119,6 +132,22 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tasks, file, cap
     assert len(records) == 8
 
 
+def test_ctrl_c_right_after_a_record_is_written_does_not_forget_it(
+    tasks, file, monkeypatch, capsys
+):
+    append = file.append
+
+    def interrupted(record):
+        append(record)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(file, "append", interrupted)
+    records, complete = run(tasks, file, jobs=1, label="", function=made_up)
+    assert not complete
+    assert list(records) == [tasks[0].key]
+    assert "Stopped with 1 of 8 records written" in capsys.readouterr().err
+
+
 def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypatch, capsys):
     def broken(task):
         raise RuntimeError("no luck")
@@ -133,6 +162,31 @@ def test_a_failing_fold_is_recorded_shown_and_tried_again(tasks, file, monkeypat
     monkeypatch.undo()
     records, _ = run(tasks[:1], file, jobs=1, label="")
     assert "error" not in records[tasks[0].key]
+
+
+def test_records_of_another_schema_are_made_again(tasks, file):
+    old = {**made_up(tasks[0]), "schema": SCHEMA - 1}
+    file.append(old)
+    records, _ = run(tasks[:1], file, jobs=1, label="", function=made_up)
+    assert records[tasks[0].key]["schema"] == SCHEMA
+
+
+def test_the_refit_of_the_search_is_the_one_of_scikit_learn():
+    task = tasks_for(
+        "x", ["concept-tiny"], ["selected"], repeats=1, n_splits=2, n_inner=2, level="tiny"
+    )[0]
+    result = run_fold(task)["result"]
+    data, method = load(task.dataset), METHODS[task.method]
+    train, test = next(iter(task.outer.split(data.bags, data.y)))
+    search = GridSearchCV(
+        method.build(),
+        method.grid(data.bags.shape[1], task.level),
+        cv=StratifiedBagKFold(task.n_inner, shuffle=True, random_state=task.repeat),
+        scoring=method.scoring,
+    ).fit(data.bags[train], data.y[train])
+    assert result["accuracy"] == np.mean(search.predict(data.bags[test]) == data.y[test])
+    assert result["inner_score"] == search.best_score_
+    assert result["chosen"] == _protocol._plain(search.best_params_)
 
 
 def test_records_of_another_state_of_the_package_are_announced(tasks, file, capsys):
@@ -153,25 +207,17 @@ def test_a_record_says_what_was_done(tasks):
     assert json.loads(json.dumps(record)) == record
 
 
-def test_two_processes_give_what_one_gives(tasks, tmp_path):
-    alone, _ = run(tasks, RecordFile(tmp_path / "1.jsonl"), jobs=1, label="")
-    both, _ = run(tasks, RecordFile(tmp_path / "2.jsonl"), jobs=2, label="")
-    assert {key: record["result"]["accuracy"] for key, record in alone.items()} == {
-        key: record["result"]["accuracy"] for key, record in both.items()
-    }
-
-
 def test_spread_over_folds_and_over_repetitions(tasks):
-    floor = [task for task in tasks if task.method == "floor-minmax"]
-    values = dict(zip([task.key for task in floor], [0.5, 0.7, 0.8, 1.0], strict=True))
-    records = {task.key: made_up(task, values[task.key]) for task in floor}
+    baseline = [task for task in tasks if task.method == "baseline-minmax"]
+    values = dict(zip([task.key for task in baseline], [0.5, 0.7, 0.8, 1.0], strict=True))
+    records = {task.key: made_up(task, values[task.key]) for task in baseline}
     (over_folds,) = summarise(tasks, records, over="fold")
     assert over_folds.accuracy == pytest.approx(0.75)
     assert over_folds.sd == pytest.approx(np.std([0.5, 0.7, 0.8, 1.0], ddof=1))
     (over_repeats,) = summarise(tasks, records, over="repeat")
     assert over_repeats.accuracy == pytest.approx(0.75)
     assert over_repeats.sd == pytest.approx(np.std([0.6, 0.9], ddof=1))
-    del records[floor[-1].key]
+    del records[baseline[-1].key]
     (incomplete,) = summarise(tasks, records, over="fold")
     assert incomplete.missing == 1
 
@@ -201,6 +247,15 @@ def test_the_search_is_scored_by_the_mean_of_accuracy_and_auc():
         "x", ["concept-tiny"], ["selected"], repeats=1, n_splits=2, n_inner=2, level="tiny"
     )
     assert task[0].settings["selected_by"] == "search_score"
+
+
+def test_the_gap_of_a_model_is_found_by_its_name():
+    class Model:
+        dual_gap_ = 1e-9
+
+    assert gap_of(Model()) == 1e-9
+    with pytest.raises(AttributeError, match="list states no gap"):
+        gap_of([])
 
 
 def test_an_unknown_method_is_named():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -107,7 +108,6 @@ def test_fresh_starts_anew_and_keeps_the_old_file(file):
 
 
 def test_two_runs_at_once_are_refused(file):
-    pytest.importorskip("fcntl")
     with file, pytest.raises(SystemExit, match=r"Another run is writing to quick\.jsonl"):
         RecordFile(file.path).__enter__()
     with file:  # the lock ends with the run
@@ -127,13 +127,23 @@ def test_digest_tells_settings_apart_but_not_their_order():
     assert digest({"a": 1}) != digest({"a": 2})
 
 
-def test_environment_names_versions_and_no_machine():
+def test_environment_names_versions_and_no_computer():
     import platform
 
     versions = environment()
     assert versions["scikit-learn"] != "not installed"
     assert "python" in versions
     assert platform.node() not in json.dumps(versions)
+
+
+def test_the_commit_is_named_without_a_place(monkeypatch):
+    assert re.fullmatch(r"[0-9a-f]{7,}(-dirty)?|not recorded", _records.commit.__wrapped__())
+
+    def no_git(*args, **options):
+        raise FileNotFoundError("git")
+
+    monkeypatch.setattr(_records.subprocess, "run", no_git)
+    assert _records.commit.__wrapped__() == "not recorded"
 
 
 def test_records_of_another_state_of_the_package_are_counted():

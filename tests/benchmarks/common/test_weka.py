@@ -46,8 +46,8 @@ def test_every_classifier_reads_our_file_and_is_measured(name):
     data = make_bags(n_bags=20, n_features=3, bag_size=(2, 4), random_state=0)
     train = np.arange(0, 16)
     result, solution = measure(name, data, split=(data[0], train))
-    assert result["wall"] > 0
-    assert result["predict_wall"] > 0
+    assert result["wall_seconds"] > 0
+    assert result["predict_wall_seconds"] > 0
     assert 0.5 <= result["train_accuracy"] <= 1
     assert 0 <= result["test_accuracy"] <= 1
     assert (solution is not None) == (name in ("MISMO", "MISVM"))
@@ -81,12 +81,12 @@ def test_what_the_timer_prints_is_read():
     )
     result, solution = _weka._read(text)
     assert result == {
-        "seconds": 0.25,
-        "wall": 0.5,
+        "cpu_seconds": 0.25,
+        "wall_seconds": 0.5,
         "fits": 2,
         "peak_mb": 2.0,
-        "predict_seconds": 0.125,
-        "predict_wall": 0.25,
+        "predict_cpu_seconds": 0.125,
+        "predict_wall_seconds": 0.25,
         "predict_peak_mb": 1.0,
         "test_accuracy": 0.75,
     }

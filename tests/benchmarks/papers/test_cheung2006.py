@@ -32,17 +32,17 @@ def test_table1_on_few_classes(data_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cheung2006, "GAMMAS", {"rbf": (0.7,)})
     monkeypatch.setattr(cheung2006, "COSTS", (3.0,))
     assert cheung2006.run_table1(arguments(tmp_path, repeats=2)) == 0
-    told = capsys.readouterr().out
-    assert "Gaussian, MISVC(loss='l1')" in told
-    assert "85.2 +- 1.3" in told
-    assert "(2 of 2)" in told
+    printed = capsys.readouterr().out
+    assert "Gaussian, MISVC(loss='l1')" in printed
+    assert "85.2 +- 1.3" in printed
+    assert "(2 of 2)" in printed
 
 
 def test_table2_of_one_set(data_dir, tmp_path, capsys):
     assert cheung2006.run_table2(arguments(tmp_path)) == 0
-    told = capsys.readouterr().out
-    assert "lj_16_30_2" in told
-    assert "0.0699" in told
+    printed = capsys.readouterr().out
+    assert "lj_16_30_2" in printed
+    assert "0.0699" in printed
 
 
 def test_irrelevant_features_leave_the_rest_alone(data_dir):
@@ -69,6 +69,6 @@ def test_regression_of_a_small_part(data_dir, monkeypatch):
 
 
 def test_a_failed_task_is_a_record(data_dir, monkeypatch):
-    monkeypatch.setattr(cheung2006, "_machines", lambda *args: 1 / 0)
+    monkeypatch.setattr(cheung2006, "_svr", lambda *args: 1 / 0)
     task = cheung2006.Task("cheung2006-table2", "lj_16_30_2", "svm", 0)
     assert cheung2006.run_task(task)["error"].startswith("ZeroDivisionError")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 import numpy as np
 import pytest
 
 from benchmarks.papers import zhang2009
-from benchmarks.scales import m3ic
+from benchmarks.scales import _m3ic_fit, m3ic
 from benchmarks.scales._m3ic_fit import (
     BAG_SIZE,
     N_CLUSTERS,
@@ -68,10 +69,10 @@ def test_the_best_row_is_the_best_record(embedded):
         }
         for number, task in enumerate(tasks)
     }
-    line = zhang2009.table3({"corel/unit/m3ic-grid": tasks}, records).splitlines()[-1]
-    assert "80.0" in line
-    assert "C=16, balance=1; median of grid 65.0" in line
-    assert "25%" in line
+    row = zhang2009.table3({"corel/unit/m3ic-grid": tasks}, records).rows[-1]
+    assert row[3] == "80.0"
+    assert row[-1] == "C=16, balance=1; median of grid 65.0"
+    assert "25%" in row
 
 
 def test_a_failure_is_a_part_of_the_record(embedded):
@@ -100,19 +101,25 @@ def test_corel_is_the_positive_bags_of_three_sets(data_dir):
     np.testing.assert_allclose(np.linalg.norm(bags.instances, axis=1), 1.0)
 
 
-def test_instances_are_written_as_told(tmp_path):
+def test_instances_are_written_as_asked_for(tmp_path):
     write_instances(tmp_path / "x.npy", 600, 100)
     X = np.load(tmp_path / "x.npy", mmap_mode="r")
     assert X.shape == (600, 100)
     assert X.dtype == np.float32
-    told = X[::BAG_SIZE] @ concepts(100).T
-    assert (told.argmax(axis=1) == np.arange(60) % N_CLUSTERS).all()
+    scores = X[::BAG_SIZE] @ concepts(100).T
+    assert (scores.argmax(axis=1) == np.arange(60) % N_CLUSTERS).all()
 
 
-def test_scaling_runs_in_a_process_of_its_own_and_removes_its_file(tmp_path, monkeypatch, capsys):
+def test_scaling_measures_on_a_memory_map_and_removes_its_file(tmp_path, monkeypatch, capsys):
+    def here(module, task):
+        assert module == "benchmarks.scales._m3ic_fit"
+        return json.loads(json.dumps(_m3ic_fit.measure(json.loads(json.dumps(task)))))
+
+    monkeypatch.setattr(m3ic, "in_fresh_process", here)
     monkeypatch.setattr(m3ic, "SIZES", (300, 600))
     monkeypatch.setattr(m3ic.tempfile, "tempdir", str(tmp_path))
     assert m3ic.run_slope(arguments(tmp_path / "out")) == 0
     printed = capsys.readouterr().out
     assert "slope of log time over log instances" in printed
+    assert "(2 of 2)" in printed
     assert not list(tmp_path.glob("milearn-scale-*"))

@@ -48,15 +48,23 @@ def test_the_protein_table_is_printed(few_proteins, tmp_path, capsys, monkeypatc
     assert "a different experiment" in " ".join(printed.split())
 
 
-def test_a_fit_that_takes_too_long_is_given_up(data_dir, monkeypatch):
-    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
-    monkeypatch.setattr(zhang2011_protein, "MOST_SECONDS", 5)
+def test_a_fit_that_takes_too_long_is_given_up(monkeypatch):
+    def ended(module, task, cpu_timeout):
+        assert module == "benchmarks.papers.zhang2011_protein"
+        assert zhang2011_protein.ProteinTask(**task).method == "mi-svm"
+        raise TimeoutError(f"not finished after {cpu_timeout} CPU s")
+
+    monkeypatch.setattr(zhang2011_protein, "in_fresh_process", ended)
     task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 0)
     record = zhang2011_protein.run_protein_task(task)
-    assert record["result"] == {"unfinished_seconds": 5}
+    assert record["result"] == {"unfinished_cpu_seconds": zhang2011_protein.MAX_CPU_SECONDS}
 
 
-def test_a_fit_that_fails_is_an_error_of_the_record(data_dir, monkeypatch):
-    monkeypatch.setenv("MILEARN_DATA", str(data_dir))
-    task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 99)
-    assert "IndexError" in zhang2011_protein.run_protein_task(task)["error"]
+def test_a_fit_that_fails_is_an_error_of_the_record(in_this_process, monkeypatch):
+    # The module takes the fields of a task and no others; it says so before it reads the data.
+    monkeypatch.setattr(zhang2011_protein, "in_fresh_process", in_this_process)
+    monkeypatch.setattr(zhang2011_protein, "asdict", lambda task: {"unheard": "of"})
+    task = zhang2011_protein.ProteinTask("trx", "mi-svm", 0, 0)
+    record = zhang2011_protein.run_protein_task(task)
+    assert record["error"].startswith("TypeError")
+    assert "unheard" in record["error"]

@@ -17,7 +17,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+import requests
 from numpy.testing import assert_array_equal
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPResponse
 
 from milearn.datasets import (
     BagFileError,
@@ -31,6 +34,7 @@ from milearn.datasets import (
     make_bags,
     save_bags,
 )
+from milearn.datasets._fetch import download, fetchers, unpack
 from milearn.datasets._fetch.lzw import unlzw
 
 
@@ -88,6 +92,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(503)
         elif body is None:
             self.send_error(404)
+        elif fault == "encoded":
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Encoding", "x-gzip")
+            self.end_headers()
+            self.wfile.write(body)
         elif fault == "redirect":
             self.send_response(302)
             self.send_header("Location", "/moved" + self.path)
@@ -134,7 +144,8 @@ def kept(home):
 
 
 def fetch(url, home, **options):
-    return fetch_bags(url, data_home=home, **{"n_retries": 0, "delay": 0.0, **options})
+    options = {"n_retries": 0, "delay": 0.0, "allow_unverified": True, **options}
+    return fetch_bags(url, data_home=home, **options)
 
 
 def test_a_second_call_does_not_touch_the_network(server, content, home):
@@ -289,6 +300,98 @@ def test_no_download_when_told_so(server, content, home):
     assert server.log == []
 
 
+def test_plain_http_needs_a_checksum_or_consent(server, content, home):
+    url = f"{server.url}/x.csv"
+    server.files["/x.csv"] = content
+    with pytest.raises(DownloadError) as caught:
+        fetch(url, home, allow_unverified=False)
+    assert str(caught.value) == (
+        f"{url}: what comes by plain http may have been changed on its way; use an https address, "
+        "pass the checksum of the file as sha256=, or pass allow_unverified=True to take it as it "
+        "is."
+    )
+    for fetcher in (fetch_musk, fetch_andrews):
+        with pytest.raises(DownloadError, match="may have been changed on its way"):
+            fetcher(url=url, data_home=home)
+    assert server.log == []
+    assert kept(home) == []
+    digest = hashlib.sha256(content).hexdigest()
+    assert fetch(url, home, sha256=digest, allow_unverified=False).data.shape == (5, 2)
+
+
+def test_the_published_addresses_are_https():
+    addresses = [fetchers._ANDREWS_URL, *(url for url, _, _ in fetchers._MUSK.values())]
+    assert all(address.startswith("https://") for address in addresses)
+
+
+def test_an_https_address_that_leads_to_http(home, monkeypatch, tmp_path):
+    """The redirection is followed by requests, hence a transport that pretends to be https."""
+
+    class Transport(HTTPAdapter):
+        def send(self, request, **_):
+            response = requests.Response()
+            response.request, response.url = request, request.url
+            secure = request.url.startswith("https:")
+            response.status_code = 302 if secure else 200
+            headers = {"Location": "http://example.org/x.csv"} if secure else {}
+            response.headers.update(headers)
+            response.raw = HTTPResponse(io.BytesIO(b"bag,f\nq,1\n"), headers, preload_content=False)
+            return response
+
+    session = requests.Session
+
+    def patched():
+        made = session()
+        made.mount("https://", Transport())
+        made.mount("http://", Transport())
+        return made
+
+    monkeypatch.setattr("requests.sessions.Session", patched)
+    with pytest.raises(
+        DownloadError, match=r"the server led on to http://example\.org/x\.csv, and"
+    ):
+        fetch("https://example.org/x.csv", home, allow_unverified=False)
+    assert kept(home) == []
+    assert len(fetch("https://example.org/x.csv", home).data) == 1
+
+
+def test_a_body_is_kept_as_it_was_sent(server, content, home):
+    """A server may declare a .tgz file to be an encoded tar file; its checksum is of the former."""
+    packed = tarred(**{"x.csv": content})
+    server.files["/x.tgz"] = packed
+    server.faults["/x.tgz"] = ["encoded"]
+    digest = hashlib.sha256(packed).hexdigest()
+    assert fetch(f"{server.url}/x.tgz", home, sha256=digest).data.shape == (5, 2)
+    (path,) = home.rglob("x.tgz")
+    assert path.read_bytes() == packed
+
+
+def test_nothing_is_printed(server, content, home, capsys):
+    server.files["/x.csv"] = content
+    fetch(f"{server.url}/x.csv", home)
+    assert capsys.readouterr().out == ""
+
+
+def test_an_interrupted_download_leaves_nothing(server, content, home, monkeypatch):
+    server.files["/x.csv"] = content
+
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(download, "sha256_of", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fetch(f"{server.url}/x.csv", home)
+    assert kept(home) == []
+
+
+def test_an_archive_that_unpacks_to_too_much(server, home, monkeypatch):
+    monkeypatch.setattr(unpack, "_LIMIT", 1 << 20)
+    server.files["/x.zip"] = zipped(**{"x.csv": bytes(3 << 20)})
+    with pytest.raises(BagFileError, match="unpacks to more than 1048576 bytes and was given up"):
+        fetch(f"{server.url}/x.zip", home)
+    assert kept(home) == ["x.zip"]
+
+
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.org/x.csv"])
 def test_only_http(home, url):
     with pytest.raises(DownloadError) as caught:
@@ -403,7 +506,7 @@ def test_fetch_musk_as_the_archive_packs_it(server, data_dir, home):
         **{"clean1.data.Z": lzw(source.read_bytes()), "clean1.names": prose}
     )
     url = f"{server.url}/musk.zip"
-    musk = fetch_musk(1, url=url, data_home=home, n_retries=0)
+    musk = fetch_musk(1, url=url, data_home=home, n_retries=0, allow_unverified=True)
     same = load_bags(source)
     assert_array_equal(musk.data.instances, same.data.instances)
     assert_array_equal(musk.target, same.target)
@@ -415,13 +518,13 @@ def test_fetch_musk_as_the_archive_packs_it(server, data_dir, home):
     other = source.read_bytes().replace(b"42,-198,-109", b"42,-198,-108")
     server.files["/other.zip"] = zipped(**{"clean1.data.Z": lzw(other)})
     with pytest.raises(BagFileError, match=r"the values differ from the published data set \(cont"):
-        fetch_musk(1, url=f"{server.url}/other.zip", data_home=home)
+        fetch_musk(1, url=f"{server.url}/other.zip", data_home=home, allow_unverified=True)
     assert len(
         fetch_musk(1, url=f"{server.url}/other.zip", data_home=home, verify_content=False).data
     )
 
 
-def test_fetch_andrews_as_the_archive_packs_it(server, data_dir, home):
+def test_fetch_andrews_as_the_archive_packs_it(server, data_dir, home, monkeypatch):
     members = {}
     for name in ("musk1norm_matlab.mat", "trec_1_200x200_matlab.mat"):
         path = data_dir / "original" / name
@@ -430,11 +533,21 @@ def test_fetch_andrews_as_the_archive_packs_it(server, data_dir, home):
         members[f"MilData/{name}"] = path.read_bytes()
     server.files["/all.tgz"] = tarred(**members)
     url = f"{server.url}/all.tgz"
-    musk = fetch_andrews("musk1norm", url=url, data_home=home, n_retries=0)
-    trec = fetch_andrews("trec1", url=url, data_home=home, n_retries=0)
+    musk = fetch_andrews("musk1norm", url=url, data_home=home, n_retries=0, allow_unverified=True)
+    trec = fetch_andrews("trec1", url=url, data_home=home, n_retries=0, allow_unverified=True)
     assert server.log == ["/all.tgz"]
     assert (musk.data.shape, trec.data.shape) == ((92, 166), (400, 66552))
     assert (musk.target.sum(), trec.target.sum()) == (47, 200)
+    # A file that is not the published one is not read at all, whatever it holds.
+    members["MilData/musk1norm_matlab.mat"] += b"\0"
+    server.files["/other.tgz"] = tarred(**members)
+    read = []
+    monkeypatch.setattr(fetchers, "load_bags", lambda *given, **options: read.append(given))
+    with pytest.raises(BagFileError, match=r"the file differs from the published one \(SHA-256"):
+        fetch_andrews(
+            "musk1norm", url=f"{server.url}/other.tgz", data_home=home, allow_unverified=True
+        )
+    assert read == []
     with pytest.raises(
         ValueError, match=r"^name='sival' is unknown; choose one of elephant, fox, "
     ):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import pickle
+import struct
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import io as matlab
+from scipy.sparse import csc_array
 
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
@@ -39,6 +42,35 @@ class _Bomb:
         return (Path("exploded").touch, ())
 
 
+def _zip_field(data, place, value):
+    """The archive with a field of its first central record changed: version, flags or method."""
+    at = data.index(b"PK\1\2") + place
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+def _member(name, content):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def _sparse_mat(change):
+    return change(mat(features=csc_array(np.eye(3)), bag_ids=[1, 1, 1], labels=[1, 1, 1]))
+
+
+def _parquet(**columns):
+    pyarrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    buffer = io.BytesIO()
+    options = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    parquet.write_table(pyarrow.table(columns), buffer, **options)
+    return buffer.getvalue()
+
+
+_UNREADABLE = (
+    "the .npz archive cannot be read; it is truncated or not an .npz file, fetch or save it again."
+)
 X2 = np.ones((3, 2))
 ARFF = (
     "@relation x\n@attribute b {p,q}\n@attribute r relational\n@attribute f numeric\n"
@@ -50,8 +82,8 @@ CASES = {
     "empty.npz": (b"", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.csv": (b"\n\n", "the file is empty; if a download was interrupted, fetch it again."),
     "empty.mat": (b"", "the file is empty; if a download was interrupted, fetch it again."),
-    "x.xyz": (b"what is this", "the format cannot be told from the suffix '.xyz' or the content; "
-              "pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
+    "x.xyz": (b"what is this", "the format cannot be determined by the suffix '.xyz' or the "
+              "content; pass format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."),
     "binary.csv": (b"\xff\xfe\x00a", "this is not a text file in UTF-8; check the format, or pass "
                    "format=."),
     # -- npz
@@ -79,9 +111,27 @@ CASES = {
     "hollow.npz": (npz(instances=X2, bag_offsets=np.array([0, 2, 2, 3])), "Bag 1 is empty: every "
                    "bag needs at least one instance; remove it."),
     "labels.npz": (npz(instances=X2, bag_offsets=np.array([0, 2, 3]), y=np.ones(3)), "'y' has "
-                   "shape (3,) but there are 2 bags; the file does not belong together, save it "
-                   "again."),
+                   "shape (3,) but there are 2 bags; the arrays have inconsistent lengths, save "
+                   "the file again."),
+    "zipversion.npz": (_zip_field(npz(instances=X2), 6, 99), _UNREADABLE),
+    "method.npz": (_zip_field(npz(instances=X2), 10, 97), _UNREADABLE),
+    "patched.npz": (_zip_field(npz(instances=X2), 8, 0x20), _UNREADABLE),
+    "secret.npz": (_zip_field(npz(instances=X2), 8, 0x01), _UNREADABLE),
+    "header.npz": (npz(instances=X2).replace(b"'descr'", b"'desc\\\n"), _UNREADABLE),
+    "member.npz": (_member("instances", b"no array"), "the member 'instances' is not an array; "
+                   "write bag files with milearn.datasets.save_bags."),
+    "pointers.npz": (npz(data=np.ones(3), indices=np.zeros(3, dtype=int), shape=np.array([3, 2]),
+                         indptr=np.array([0, 3, 65542, 0]), bag_offsets=np.array([0, 3])),
+                     "the sparse matrix of instances is inconsistent (index pointer values must "
+                     "form a non-decreasing sequence); fetch or save the file again."),
+    "unicode.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]),
+                        feature_names=np.full(2, 0x110000, dtype=np.uint32).view("U1")),
+                    _UNREADABLE),
+    "names.npz": (npz(instances=X2, bag_offsets=np.array([0, 3]), feature_names=np.ones(2)),
+                  "feature_names must be a sequence of strings."),
     # -- tables
+    "blank.csv": (b'""\n', "there is not a single name of a column in it; check the file and the "
+                  "delimiter (delimiter=)."),
     "nobag.csv": (b"f,g\n1,2\n", "there is no column 'bag' for bag= among 'f', 'g'; name the "
                   "column that holds it with bag=."),
     "onlybag.csv": (b"bag,label\na,1\n", "there is no feature column beside 'bag', 'label'; check "
@@ -119,7 +169,7 @@ CASES = {
                    "header; check that the file is ARFF, or pass format=."),
     "flat.arff": (b"@relation x\n@attribute f numeric\n@attribute c {0,1}\n@data\n1,0\n", "the "
                   "header declares 0 relational attributes but bags need exactly one; for one row "
-                  "an instance save the table as .csv."),
+                  "per instance save the table as .csv."),
     "type.arff": (b"@relation x\n@attribute f complex\n", "line 2 gives 'f' the unknown type "
                   "'complex'; ARFF knows numeric, real, integer, string, date, relational and a "
                   "list of values."),
@@ -169,11 +219,34 @@ CASES = {
     "other.mat": (mat(X=X2), "the variable 'features' is missing; the file holds X but needs "
                   "features, bag_ids and labels."),
     "short.mat": (mat(features=X2, bag_ids=[1, 1], labels=[1, 1, 0]), "'bag_ids' has 2 entries for "
-                  "3 rows of 'features'; the file does not belong together."),
+                  "3 rows of 'features'; the arrays have inconsistent lengths."),
     "labels.mat": (mat(features=X2, bag_ids=[1, 1, 2], labels=[1, -1, -1]), "bag '1' carries two "
                    "labels, '1' (instance 1) and '-1' (instance 2); give every instance of a bag "
                    "the label of the bag."),
+    "digits.arff": (
+        (ARFF + "p,'{" + "9" * 5000 + " 1}',1\n").encode(),
+        f"line 9, bag 'p', instance 1: '{'9' * 30}' is not an attribute number below 2 and a "
+        "value; the line is damaged.",
+    ),
+    "type.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1]).replace(
+                 b"features\x09", b"features\x89"), "the MATLAB file cannot be read; it is "
+                 "truncated or not a .mat file, fetch or save it again."),
+    "dims.mat": (mat(features=X2, bag_ids=[1, 1, 1], labels=[1, 1, 1], comment=["a"]).replace(
+                 struct.pack("<4i", 5, 8, 1, 1), struct.pack("<4i", 5, 1, 1, 1)), "the MATLAB file "
+                 "cannot be read; it is truncated or not a .mat file, fetch or save it again."),
+    "cell.mat": (mat(features=np.array([1, "a"], dtype=object), bag_ids=[1], labels=[1]), "the "
+                 "variable 'features' is not a matrix; the file holds features, bag_ids, labels "
+                 "but needs features, bag_ids and labels."),
+    "rows.mat": (_sparse_mat(lambda data: data.replace(struct.pack("<3i", 0, 1, 2),
+                                                       struct.pack("<3i", 0, 1, 1 << 30))),
+                 "the sparse matrix of features is inconsistent (indices must be < 3); fetch or "
+                 "save the file again."),
     # -- svmlight
+    "column.svmlight": (b"1 qid:1 9223372036854775808:2\n", "line 1: '9223372036854775808:2' has a "
+                        "column number that is not between 0 and 9223372036854775806; correct it."),
+    "width.svmlight": (b"# n_features: " + b"9" * 5000 + b"\n1 qid:1 1:2\n", "line 1 declares "
+                       + "9" * 40 + " features, which is not a number between 1 and "
+                       "9223372036854775807; correct it."),
     "noqid.svmlight": (b"1 qid:1 1:2\n1 1:2\n", "line 2 names no bag; write qid:<number of the "
                        "bag> after the label."),
     "pair.svmlight": (b"1 qid:1 1:2 3\n", "line 1: '3' is not of the form index:value; the line is "
@@ -199,6 +272,32 @@ def test_one_clear_sentence(tmp_path, monkeypatch, name):
         load_bags(path)
     assert str(caught.value) == f"{path}: {sentence}"
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("columns", "old", "new", "sentence"),
+    [
+        ({"bag": ["a", "b"], "column": [1.0, 2.0]}, b"column", b"col\xffmn", None),
+        ({"bag": ["first", "b"], "x": [1.0, 2.0]}, b"first", b"fi\xffst", None),
+        (
+            {"bag": [["a"], ["b"]], "x": [1.0, 2.0]},
+            b"",
+            b"",
+            "the column 'bag' for bag= holds values of the type list<element: string>; bags, "
+            "labels and instances are named by numbers or texts.",
+        ),
+    ],
+)
+def test_parquet_files_whose_texts_are_none(tmp_path, columns, old, new, sentence):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(_parquet(**columns).replace(old, new))
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path)
+    assert str(caught.value) == f"{path}: " + (
+        sentence
+        or "the Parquet file cannot be read; it is truncated or not a Parquet file, fetch or save "
+        "it again."
+    )
 
 
 def test_no_such_file(tmp_path):
@@ -227,8 +326,8 @@ def test_unknown_format_and_option(tmp_path):
     with pytest.raises(BagFileError) as caught:
         save_bags(tmp_path / "x.xyz", Bags(X2, [0, 3]))
     assert str(caught.value) == (
-        f"{tmp_path / 'x.xyz'}: the format cannot be told from the suffix '.xyz'; pass format= as "
-        "one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
+        f"{tmp_path / 'x.xyz'}: the format cannot be determined by the suffix '.xyz'; pass "
+        "format= as one of npz, csv, tsv, parquet, c45, arff, mat, svmlight."
     )
 
 

@@ -6,9 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import io
 from scipy.sparse import csr_array, issparse, random_array
+from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
@@ -355,9 +356,9 @@ def test_format_by_content(tmp_path, dense, form):
          "not distinct whole numbers; leave bag_names out or save as .npz."),
         ("arff", {"bag_names": ["a", "b", "a"]}, "two bags have the name 'a', so that they would "
          "become one in this format; make bag_names distinct or save as .npz."),
-        ("arff", {"y": None}, "the format 'arff' needs one label a bag; pass y, or save as .npz "
+        ("arff", {"y": None}, "the format 'arff' needs one label per bag; pass y, or save as .npz "
          "or .csv."),
-        ("svmlight", {"y": np.eye(3)}, "the format 'svmlight' holds one label a bag but y has "
+        ("svmlight", {"y": np.eye(3)}, "the format 'svmlight' holds one label per bag but y has "
          "shape (3, 3); save as .npz."),
         ("c45", {"y": np.array([0.5, 1, 2])}, "the format 'c45' holds classes but y holds real "
          "numbers; save as .npz, .csv or .arff."),
@@ -415,3 +416,31 @@ def test_labels_and_fields_must_fit(tmp_path, dense):
     with pytest.raises(ValueError, match=r"y holds 'c', which is not among target_names\."):
         save_bags(path, dense, ["a", "b", "c"], target_names=["a", "b"])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["npz", "csv", "arff", "mat", "svmlight"])
+def test_a_bag_without_a_label_is_read_as_written(tmp_path, dense, form):
+    y = np.array([1.0, np.nan, 0.0])
+    save_bags(tmp_path / f"x.{form}", dense, y)
+    assert_array_equal(load_bags(tmp_path / f"x.{form}").target, y)
+
+
+def test_svmlight_files_are_those_of_scikit_learn(tmp_path, dense, sparse):
+    y = np.array([1, -1, 1])
+    for X in (dense, sparse):
+        save_bags(tmp_path / "ours.svmlight", X, y)
+        matrix, labels, bags = load_svmlight_file(
+            tmp_path / "ours.svmlight", n_features=X.shape[1], query_id=True, zero_based=False
+        )
+        expected = X.instances.toarray() if issparse(X.instances) else X.instances
+        assert_array_equal(matrix.toarray(), expected)
+        assert_array_equal(labels, y[X.bag_index])
+        assert_array_equal(bags, X.bag_index + 1)
+        with open(tmp_path / "theirs.svmlight", "wb") as file:
+            dump_svmlight_file(
+                matrix, labels, file, query_id=bags, comment="n_features:", zero_based=False
+            )
+        again = load_bags(tmp_path / "theirs.svmlight", n_features=X.shape[1])
+        # scikit-learn writes 16 digits, of which a double may need 17.
+        assert_allclose(again.data.instances.toarray(), expected, rtol=1e-15)
+        assert_array_equal(again.target, y)

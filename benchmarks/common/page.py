@@ -1,0 +1,154 @@
+"""Pages of tables and notes in JSON: what commands print, and what report and guide are made of.
+
+A command prints its tables by :func:`show` and its notes by :func:`say`. Inside of
+:func:`kept_page` both also enter the page, which is written when the block ends. No other package
+is imported: the documentation reads these files too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .table import Table
+
+__all__ = ["SUFFIX", "Page", "kept_page", "note_sources", "read_page", "say", "show"]
+
+SUFFIX = ".tables.json"
+UNKNOWN = "not recorded"
+
+
+@dataclass
+class Page:
+    """Tables and notes of one run of a command.
+
+    Attributes
+    ----------
+    command : str
+        As it would be typed.
+    commit, milearn_source : str
+        State of the checkout that printed the page, and of the package that the results are of.
+    versions : dict of str, or str
+        Versions that the results depend on.
+    notes : list of str
+        What was said before the first table.
+    tables : list of Table
+    """
+
+    command: str
+    commit: str = UNKNOWN
+    milearn_source: str = UNKNOWN
+    versions: dict[str, str] | str = UNKNOWN
+    notes: list[str] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+
+    def add_note(self, text: str) -> None:
+        """A note on the last table, or on the page where there is no table yet."""
+        text = text.strip("\n")
+        if not self.tables:
+            self.notes.append(text)
+            return
+        last = self.tables[-1]
+        self.tables[-1] = replace(last, note=f"{last.note}\n{text}".strip("\n"))
+
+    def text(self) -> str:
+        """Everything that can be read, for a search in it."""
+        cells = [
+            cell for table in self.tables for row in (table.columns, *table.rows) for cell in row
+        ]
+        titles = [text for table in self.tables for text in (table.title, table.note)]
+        return "\n".join([*self.notes, *titles, *cells])
+
+    def write(self, path: Path) -> None:
+        """Write the JSON beside its place and move it there: nobody meets half a page."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(path.name + ".part")
+        draft.write_text(_as_json(self), encoding="utf-8")
+        draft.replace(path)
+
+
+def _as_json(page: Page) -> str:
+    def dumped(value: Any) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    def of_table(table: Table) -> str:
+        # A row of a table is a line: two states of a file can be compared by eye.
+        rows = ",\n".join(f"    {dumped(list(row))}" for row in table.rows)
+        named = {"title": table.title, "note": table.note, "columns": list(table.columns)}
+        lines = [f"   {dumped(name)}: {dumped(value)}" for name, value in named.items()]
+        lines += [f'   "align": {dumped(table.align)}', f'   "rows": [\n{rows}\n   ]']
+        return "  {\n" + ",\n".join(lines) + "\n  }"
+
+    names = ("command", "commit", "milearn_source", "versions", "notes")
+    lines = [f" {dumped(name)}: {dumped(getattr(page, name))}" for name in names]
+    tables = ",\n".join(of_table(table) for table in page.tables)
+    return "{\n" + ",\n".join([*lines, f' "tables": [\n{tables}\n ]']) + "\n}\n"
+
+
+def read_page(path: Path) -> Page:
+    """The page of a file.
+
+    Raises
+    ------
+    ValueError
+        For a file that is no such page; the message names it.
+    """
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8"))
+        tables = [Table(**table) for table in stated.pop("tables")]
+        return Page(**stated, tables=tables)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"{path.name} holds no tables of a command: {error}") from error
+
+
+_current: ContextVar[Page | None] = ContextVar("page", default=None)
+
+
+@contextmanager
+def kept_page(path: Path, page: Page) -> Iterator[Page]:
+    """What is shown and said inside enters the page, which is written at the end.
+
+    A run that breaks off leaves the file of an earlier one as it was.
+    """
+    token = _current.set(page)
+    try:
+        yield page
+    finally:
+        _current.reset(token)
+    page.write(path)
+
+
+def show(table: Table) -> None:
+    """Print a table, under its title and above its note, and keep it."""
+    if table.title:
+        print(f"\n{table.title}")
+    print(table)
+    if table.note:
+        print(table.note)
+    page = _current.get()
+    if page is not None:
+        page.tables.append(table)
+
+
+def say(text: str) -> None:
+    """Print a note and keep it."""
+    print(text)
+    page = _current.get()
+    if page is not None:
+        page.add_note(text)
+
+
+def note_sources(records: Iterable[dict[str, Any]]) -> None:
+    """Keep which states of the package the results of the page are of."""
+    page = _current.get()
+    if page is None:
+        return
+    found = {record.get("versions", {}).get("milearn_source", UNKNOWN) for record in records}
+    if found:
+        known = set() if page.milearn_source == UNKNOWN else set(page.milearn_source.split(", "))
+        page.milearn_source = ", ".join(sorted(found | known))

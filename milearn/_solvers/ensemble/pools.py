@@ -1,0 +1,225 @@
+"""Pools of weak learners: where column generation looks for its next learners."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone, is_classifier
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import has_fit_parameter
+
+from .learners import Ball, FittedClassifier, Matrix, Stump, WeakLearner, squared_distances
+from .points import rows_per_block
+from .problem import DualPrices, score_columns
+from .stumps import BinnedFeatures, best_cuts
+
+__all__ = [
+    "BallPool",
+    "CachingPool",
+    "ClassifierPool",
+    "FixedPool",
+    "LearnerPool",
+    "StumpPool",
+    "check_learner",
+    "make_pool",
+]
+
+# Squared distances closer than this, relative to the largest, are taken as equal.
+_SAME_DISTANCE = 1e-9
+# Dual variables of points below this do not take part in the fit of a classifier.
+_ZERO_WEIGHT = 1e-12
+# Scores of F within this of the highest of a bag are equally high.
+_SAME_SCORE = 1e-9
+
+Priced = tuple[float, list[WeakLearner], np.ndarray]
+
+
+class LearnerPool(Protocol):
+    """Where learners come from."""
+
+    exact: bool
+    """Whether ``price`` finds the highest score of all learners."""
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        """The highest score found, and learners above a limit with their columns (k, n_points)."""
+        ...
+
+
+class _CutPool:
+    """Base of the pools of all cuts of binned features, and of the two constants."""
+
+    exact = True
+
+    def __init__(self, bins: BinnedFeatures) -> None:
+        self.bins = bins
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        best, cuts = best_cuts(self.bins, prices, limit, max_learners)
+        learners: list[WeakLearner] = []
+        columns = np.empty((len(cuts), self.bins.n_points), dtype=np.int8)
+        for k, (_, cut, sign) in enumerate(cuts):
+            if cut < 0:
+                learners.append(_constant(sign))
+                columns[k] = sign
+            else:
+                learners.append(self._learner(cut, sign))
+                columns[k] = self.bins.column(cut, sign)
+        return best, learners, columns
+
+    def _learner(self, cut: int, sign: int) -> WeakLearner:
+        raise NotImplementedError
+
+
+class StumpPool(_CutPool):
+    """All stumps on the features of the points, and the two constants."""
+
+    def __init__(self, X: Matrix) -> None:
+        super().__init__(BinnedFeatures(X))
+
+    def _learner(self, cut: int, sign: int) -> Stump:
+        return Stump(self.bins.feature_of(cut), self.bins.threshold(cut), sign)
+
+
+class BallPool(_CutPool):
+    """All balls around centres with any radius, inside and outside, and the two constants."""
+
+    def __init__(self, X: Matrix, n_centers: int) -> None:
+        n = X.shape[0]
+        # The order of points is that of a hash: the first ones are a pseudo-random choice.
+        chosen = X[: min(n, n_centers)]
+        self.centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
+        distances = np.empty((n, len(self.centers)))
+        for part in gen_batches(n, rows_per_block(8 * len(self.centers))):
+            distances[part] = squared_distances(X[part], self.centers)
+        merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
+        super().__init__(BinnedFeatures(distances, merge=merge))
+
+    def _learner(self, cut: int, sign: int) -> Ball:
+        # A copy: the ball that is kept must not keep all other centres.
+        center = self.centers[self.bins.feature_of(cut)].copy()
+        return Ball(center, self.bins.threshold(cut), sign)
+
+
+class ClassifierPool:
+    """Classifiers fitted to the present dual variables.
+
+    The dual variable of a disjunct goes to its highest points, equally; of the disjuncts of a bag
+    each counts in proportion to its eta. The score of the classifier that results is exact, but
+    there may be better ones.
+    """
+
+    exact = False
+
+    def __init__(self, X: Matrix, learner: Any) -> None:
+        self.X = X
+        self.learner = learner
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        weights = _point_weights(prices)
+        used = np.flatnonzero(np.abs(weights) > _ZERO_WEIGHT)
+        signs = np.sign(weights[used])
+        if not len(used) or (signs == signs[0]).all():
+            sign = int(signs[0]) if len(used) else 1
+            learner: WeakLearner = _constant(sign)
+            column = np.full((1, self.X.shape[0]), sign, dtype=np.int8)
+        else:
+            fitted = clone(self.learner)
+            fitted.fit(self.X[used], signs.astype(int), sample_weight=np.abs(weights[used]))
+            learner = FittedClassifier(fitted)
+            column = learner.predict(self.X).astype(np.int8)[None, :]
+        score = float(score_columns(prices, column)[0])
+        if score <= limit:
+            return score, [], column[:0]
+        return score, [learner], column
+
+
+def _point_weights(prices: DualPrices) -> np.ndarray:
+    """Signed weight of each point, shape (n_points,)."""
+    weights = prices.linear.copy()
+    for bag in prices.bags:
+        total = float(bag.eta.sum())
+        shares = bag.eta / total if total > 0 else bag.eta + 1 / len(bag.eta)
+        if len(bag.points):
+            np.add.at(weights, bag.points, shares @ bag.weights)
+        for block, u, owner in zip(bag.members, bag.u, bag.owners, strict=True):
+            scores = prices.scores[block]
+            top = block[scores >= scores.max() - _SAME_SCORE]
+            weights[top] += u * shares[owner] / len(top)
+    return weights
+
+
+class FixedPool:
+    """A finite set of learners with their columns.
+
+    Parameters
+    ----------
+    learners : list of WeakLearner
+    H : ndarray of shape (n_learners, n_points), of -1 and 1
+    """
+
+    exact = True
+
+    def __init__(self, learners: list[WeakLearner], H: np.ndarray) -> None:
+        self.learners = learners
+        self.H = H
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        scores = score_columns(prices, self.H)
+        order = np.argsort(-scores, kind="stable")[:max_learners]
+        order = order[scores[order] > limit]
+        return float(scores.max()), [self.learners[k] for k in order], self.H[order]
+
+
+class CachingPool:
+    """A pool that keeps every learner that another one returned."""
+
+    exact = False
+
+    def __init__(self, pool: LearnerPool) -> None:
+        self._pool = pool
+        self._cache: dict[bytes, tuple[WeakLearner, np.ndarray]] = {}
+
+    def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
+        best, learners, columns = self._pool.price(prices, limit, max_learners)
+        for learner, column in zip(learners, columns, strict=True):
+            self._cache.setdefault(column.tobytes(), (learner, column))
+        return best, learners, columns
+
+    def fixed(self) -> FixedPool:
+        """The learners kept so far as a pool that prices all of them."""
+        kept = list(self._cache.values())
+        return FixedPool([each[0] for each in kept], np.stack([each[1] for each in kept]))
+
+
+def _constant(sign: int) -> Stump:
+    return Stump(-1, -np.inf, sign)
+
+
+def check_learner(learner: Any) -> None:
+    """Refuse what is neither a known name nor a classifier that takes sample weights."""
+    if isinstance(learner, str):
+        if learner not in ("stump", "rbf"):
+            raise ValueError(
+                f"learner={learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn classifier."
+            )
+        return
+    estimator = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
+    if not estimator or not is_classifier(learner):
+        raise TypeError(
+            f"learner={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
+            "scikit-learn classifier."
+        )
+    if not has_fit_parameter(learner, "sample_weight"):
+        raise TypeError(
+            f"learner={learner!r} takes no sample_weight in fit, which boosting needs: use another "
+            "classifier, such as DecisionTreeClassifier(max_depth=2)."
+        )
+
+
+def make_pool(learner: Any, X: Matrix, n_centers: int) -> LearnerPool:
+    """The pool for a parameter ``learner`` over the rows of X."""
+    if isinstance(learner, str):
+        return StumpPool(X) if learner == "stump" else BallPool(X, n_centers)
+    return ClassifierPool(X, learner)

@@ -1,0 +1,225 @@
+"""Columns of the relaxation: dual prices, learners and copies of their weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .learners import WeakLearner
+from .problem import BagPrices, DualPrices, score_columns
+from .relaxation import ZERO_TOL, BagHull, Relaxation
+
+__all__ = ["add_copies", "add_learners", "copy_learners", "dual_prices", "prune_learners"]
+
+
+def dual_prices(relaxation: Relaxation) -> DualPrices:
+    """The dual variables of the last solution, in the form in which learners are scored by them."""
+    problem, y = relaxation.problem, np.maximum(0.0, relaxation.result.y)
+    linear = np.bincount(
+        problem.points,
+        weights=problem.signs * y[relaxation.margin_rows],
+        minlength=problem.n_points,
+    )
+    bags = []
+    for number, bag in enumerate(relaxation.bags):
+        if y[bag.row] > ZERO_TOL:
+            bags.append(_prices_of_whole(bag.members, y[bag.row]))
+        prices = _prices_of_disjuncts(relaxation, number, y)
+        if prices is not None:
+            bags.append(prices)
+    return DualPrices(linear, bags, relaxation.scores)
+
+
+def _prices_of_whole(members: np.ndarray, u: float) -> BagPrices:
+    return BagPrices(
+        members=[members],
+        u=np.array([u]),
+        owners=np.zeros(1, dtype=np.intp),
+        points=np.zeros(0, dtype=np.intp),
+        weights=np.zeros((1, 0)),
+        eta=np.ones(1),
+    )
+
+
+def _prices_of_disjuncts(relaxation: Relaxation, number: int, y: np.ndarray) -> BagPrices | None:
+    problem, bag = relaxation.problem, relaxation.bags[number]
+    margins = [
+        (block, y[row], owner)
+        for owner, each in enumerate(bag.disjuncts)
+        for block, row in each.margins
+        if y[row] > ZERO_TOL
+    ]
+    reductions = [
+        (owner, j, y[row])
+        for owner, each in enumerate(bag.disjuncts)
+        for j, row in each.reductions.items()
+        if y[row] > ZERO_TOL
+    ]
+    if not margins and not reductions:
+        return None
+    used = sorted({j for _, j, _ in reductions})
+    position = {j: k for k, j in enumerate(used)}
+    weights = np.zeros((len(bag.disjuncts), len(used)))
+    for owner, j, value in reductions:
+        weights[owner, position[j]] = problem.signs[j] * value
+    return BagPrices(
+        members=[block for block, _, _ in margins],
+        u=np.array([value for _, value, _ in margins]),
+        owners=np.array([owner for _, _, owner in margins], dtype=np.intp),
+        points=problem.points[used],
+        weights=weights,
+        eta=np.maximum(0.0, relaxation.result.x[[each.eta for each in bag.disjuncts]]),
+        bag=number,
+    )
+
+
+def add_learners(
+    relaxation: Relaxation,
+    learners: list[WeakLearner],
+    columns: np.ndarray,
+    prices: DualPrices | None = None,
+) -> None:
+    """Add learners to the program.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    learners : list of WeakLearner
+    columns : ndarray of shape (len(learners), n_points), of -1 and 1
+    prices : DualPrices, default=None
+        The dual variables by which they were chosen: their home in each bag is the disjunct that
+        pays most for them.
+    """
+    problem, n = relaxation.problem, len(learners)
+    ambiguous = np.array([bag.row for bag in relaxation.bags], dtype=np.int64)
+    fixed = np.concatenate([relaxation.margin_rows, ambiguous])
+    entries = np.empty((n, len(fixed)))
+    entries[:, : len(problem.points)] = problem.signs * columns[:, problem.points]
+    for k, bag in enumerate(relaxation.bags, start=len(problem.points)):
+        entries[:, k] = columns[:, bag.members].max(axis=1)
+    rows = [fixed] * n
+    values = list(entries)
+    paid = {} if prices is None else prices.disjunct_values(columns)
+    for number, bag in enumerate(relaxation.bags):
+        if not bag.disjuncts:
+            continue
+        homes = np.argmax(paid[number], axis=0) if number in paid else np.zeros(n, dtype=int)
+        parts = [each.entries(problem, columns) for each in bag.disjuncts]
+        for k, home in enumerate(homes.tolist()):
+            more_rows, coefficients = parts[home]
+            rows[k] = np.concatenate([rows[k], more_rows])
+            values[k] = np.concatenate([values[k], coefficients[k]])
+            bag.add_learner(home)
+    alpha = relaxation.model.add_columns(
+        np.ones(n),
+        starts=np.cumsum([0] + [len(part) for part in rows]),
+        rows=np.concatenate(rows),
+        values=np.concatenate(values),
+    )
+    relaxation.alpha_columns += alpha.tolist()
+    relaxation.learners += learners
+    relaxation.H = np.concatenate([relaxation.H, columns.astype(np.int8)])
+
+
+def add_copies(relaxation: Relaxation, prices: DualPrices, tol: float, max_copies: int) -> int:
+    """Add the copy columns t_k^d that are worth most; returns how many."""
+    if not len(relaxation.learners):
+        return 0
+    y = relaxation.result.y
+    found: list[tuple[float, int, int, int]] = []
+    every = np.arange(len(relaxation.learners))
+    for number, values in prices.disjunct_values(relaxation.H).items():
+        bag = relaxation.bags[number]
+        links = np.array(bag.link_rows)
+        cost = np.where(links >= 0, np.maximum(0.0, y[links]), 0.0)
+        gain = values - values[np.array(bag.home_disjunct), every] - cost
+        for place, k in zip(*np.nonzero(gain > tol), strict=True):
+            if int(place) not in bag.copy_columns[k]:
+                found.append((-gain[place, k], number, int(k), int(place)))
+    found.sort()
+    wanted: dict[int, list[tuple[int, int]]] = {}
+    for _, number, k, place in found[:max_copies]:
+        wanted.setdefault(number, []).append((k, place))
+    for number, pairs in wanted.items():
+        copy_learners(relaxation, relaxation.bags[number], pairs)
+    return min(len(found), max_copies)
+
+
+def copy_learners(relaxation: Relaxation, bag: BagHull, pairs: list[tuple[int, int]]) -> None:
+    """Add columns that move learners from their home to other disjuncts of a bag.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    bag : BagHull
+    pairs : list of (learner, place of the disjunct)
+        Pairs of a home, or that have a column already, are left out.
+    """
+    model, problem = relaxation.model, relaxation.problem
+    pairs = [(k, d) for k, d in pairs if d != bag.home_disjunct[k] and d not in bag.copy_columns[k]]
+    if not pairs:
+        return
+    unlinked = sorted({k for k, _ in pairs if bag.link_rows[k] < 0})
+    links = model.add_rows(
+        np.zeros(len(unlinked)),
+        starts=np.arange(len(unlinked)),
+        columns=[relaxation.alpha_columns[k] for k in unlinked],
+        values=np.ones(len(unlinked)),
+    )
+    for k, row in zip(unlinked, links.tolist(), strict=True):
+        bag.link_rows[k] = row
+    rows, values = [], []
+    for k, place in pairs:
+        column = relaxation.H[[k]]
+        there, gained = bag.disjuncts[place].entries(problem, column)
+        here, lost = bag.disjuncts[bag.home_disjunct[k]].entries(problem, column)
+        rows.append(np.concatenate([there, here, [bag.link_rows[k]]]))
+        values.append(np.concatenate([gained[0], -lost[0], [-1.0]]))
+    columns = model.add_columns(
+        np.zeros(len(pairs)),
+        starts=np.cumsum([0] + [len(part) for part in rows]),
+        rows=np.concatenate(rows),
+        values=np.concatenate(values),
+    )
+    for (k, place), column in zip(pairs, columns.tolist(), strict=True):
+        bag.copy_columns[k][place] = column
+
+
+def prune_learners(relaxation: Relaxation, prices: DualPrices, margin: float) -> int:
+    """Remove learners without weight that score below 1 - margin; returns how many."""
+    alpha = relaxation.result.x[relaxation.alpha_columns]
+    poor = (score_columns(prices, relaxation.H) < 1.0 - margin) & (alpha == 0.0)
+    if not poor.any():
+        return 0
+    split = [bag for bag in relaxation.bags if bag.disjuncts]
+    # Only where as many basic variables go as rows: the rest is then still a basis.
+    basic_columns, basic_rows = relaxation.model.basic()
+    for k in np.flatnonzero(poor).tolist():
+        columns, links = _variables_of(relaxation, split, k)
+        poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(links)
+    if not poor.any():
+        return 0
+    removed, kept = np.flatnonzero(poor).tolist(), np.flatnonzero(~poor).tolist()
+    columns, links = [], []
+    for k in removed:
+        mine, my_links = _variables_of(relaxation, split, k)
+        columns += mine
+        links += my_links
+    for bag in split:
+        bag.keep_learners(kept)
+    relaxation.model.remove(columns, links)
+    relaxation.alpha_columns = [relaxation.alpha_columns[k] for k in kept]
+    relaxation.learners = [relaxation.learners[k] for k in kept]
+    relaxation.H = relaxation.H[kept]
+    return len(removed)
+
+
+def _variables_of(
+    relaxation: Relaxation, split: list[BagHull], k: int
+) -> tuple[list[int], list[int]]:
+    """Columns of a learner, its copies included, and the rows that link them."""
+    columns, links = [relaxation.alpha_columns[k]], []
+    for bag in split:
+        if bag.link_rows[k] >= 0:
+            links.append(bag.link_rows[k])
+            columns += bag.copy_columns[k].values()
+    return columns, links

@@ -1,0 +1,94 @@
+"""Scores of stumps, against those of every column by itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn._solvers.ensemble import stumps
+from milearn._solvers.ensemble.problem import BagPrices, DualPrices, score_columns
+from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_scores
+from tests._solvers.ensemble.oracles import all_columns
+
+
+def random_prices(rng, n):
+    bags = []
+    for _ in range(3):
+        D = int(rng.integers(1, 4))
+        blocks = [rng.choice(n, rng.integers(1, 4), replace=False) for _ in range(D + 1)]
+        bags.append(
+            BagPrices(
+                members=blocks,
+                u=rng.random(D + 1),
+                owners=np.r_[np.arange(D), 0],
+                points=rng.choice(n, 5, replace=False),
+                weights=rng.normal(size=(D, 5)),
+                eta=np.ones(D),
+            )
+        )
+    linear = rng.normal(size=n) * (rng.random(n) < 0.5)
+    return DualPrices(linear, bags, np.zeros(n))
+
+
+def naive_score(prices, h):
+    total = sum(prices.linear[x] * h[x] for x in range(len(h)))
+    for bag in prices.bags:
+        paid = [float(row @ h[bag.points]) for row in bag.weights]
+        for block, u, owner in zip(bag.members, bag.u, bag.owners, strict=True):
+            paid[owner] += u * max(h[x] for x in block)
+        total += max(paid)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_stump_scores_equal_the_naive_ones(seed):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(20, 5)), 1)
+    X[rng.random(X.shape) < 0.6] = 0.0
+    X[:, 4] = rng.normal(size=20)  # no zero, so none implicit
+    prices = random_prices(rng, 20)
+    cuts = []
+    for matrix in (X, sparse.csr_array(X)):
+        bins = BinnedFeatures(matrix)
+        for sign in (1, -1):
+            scores, constant = stump_scores(bins, prices, sign)
+            H = np.stack([bins.column(cut, sign) for cut in range(bins.n_bins)])
+            np.testing.assert_allclose(scores, [naive_score(prices, h) for h in H], atol=1e-10)
+            np.testing.assert_allclose(scores, score_columns(prices, H), atol=1e-10)
+            assert constant == pytest.approx(naive_score(prices, np.full(20, sign)))
+            for cut in range(bins.n_bins):
+                feature = bins.feature_of(cut)
+                if cut > bins.starts[feature]:
+                    above = X[:, feature] > bins.threshold(cut)
+                    assert (np.where(above, sign, -sign) == H[cut]).all()
+        cuts.append(best_cuts(bins, prices, 0.0, 5))
+    assert [cut[1:] for cut in cuts[0][1]] == [cut[1:] for cut in cuts[1][1]]
+    best = max(naive_score(prices, h) for h in all_columns(X))
+    assert cuts[0][0] == pytest.approx(best)
+
+
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
+    """Each of three features is made to have 2**31 bins; their edges take no memory."""
+    n_bins = 2**31
+    monkeypatch.setattr(
+        stumps,
+        "_ranked",
+        lambda values, merge: (np.arange(len(values)), np.broadcast_to(0.0, n_bins), None),
+    )
+    monkeypatch.setattr(
+        BinnedFeatures,
+        "_finish",
+        lambda self, starts, low, high: setattr(self, "starts", np.array(starts)),
+    )
+    X = np.ones((2, 3))
+    bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
+    expected = n_bins * np.arange(3) + np.arange(2)[:, None]
+    np.testing.assert_array_equal(bins.bins_of(np.arange(2))[1], expected)
+    assert bins.column(n_bins + 1, 1).tolist() == [-1, 1]
+
+
+def test_bins_are_as_small_as_they_may_be():
+    X = np.random.default_rng(0).normal(size=(5, 3))
+    assert BinnedFeatures(X)._bins.dtype == np.int32

@@ -1,0 +1,364 @@
+"""Damaged files of every format: reading ends in success or in ``BagFileError``, in nothing else.
+
+Run as ``python -m tests.datasets.fuzz --seconds 30``. Small valid files are mutated, read by
+``load_bags``, and counted by format and outcome. Any other exception, and any warning, is saved
+with the seed and the number from which the file can be made again, and the exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import io
+import random
+import re
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import io as matlab
+from scipy import sparse
+
+from milearn import Bags
+from milearn.datasets import BagFileError, load_bags, save_bags
+
+FORMATS = ("npz", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
+_MISSING_ALLOWED = ("csv", "tsv", "parquet", "c45", "arff")
+_MAX_SIZE = 1 << 16
+
+# Limits of the types that readers convert to, one beyond them, and what only looks like a number.
+_EXTREMES = (
+    "0", "-1", "-0", "127", "128", "255", "256", "32767", "65536", "2147483647", "2147483648",
+    "-2147483649", "4294967296", "9223372036854775807", "9223372036854775808",
+    "-9223372036854775809", "18446744073709551616", "1e308", "1e309", "-1e309", "5e-324", "1e-400",
+    "nan", "NaN", "inf", "-Infinity", "?", "", "0x10", "1_0", "1,5", "\u0663", "9" * 5000, "None",
+)  # fmt: skip
+_BYTES = tuple(
+    value.to_bytes(width, order, signed=value < 0)
+    for width in (2, 4, 8)
+    for order in ("little", "big")
+    for value in (0, 1, -1, 2 ** (8 * width - 1) - 1, -(2 ** (8 * width - 1)))
+)
+_WORDS = tuple(
+    text.encode("utf-8", "surrogatepass")
+    for text in (
+        ",", ":", ";", "'", '"', "\\", "\n", "\r", "\0", "\t", "{", "}", "%", "#", "|", ".", " ",
+        "\ufeff", "\u2028", "\ud800", "\\u0041", "qid:", "# n_features: ", "@end", "@data",
+        "@attribute x numeric", "relational", "continuous.", "ignore.",
+    )
+)  # fmt: skip
+
+
+@dataclass
+class Report:
+    """Counts of ``(format, outcome)``, the failures, and the slowest file."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    slowest: tuple[float, str, int] = (0.0, "", 0)
+
+    def table(self) -> str:
+        lines = [f"{'format':10} {'files':>8} {'read':>8} {'refused':>8} {'failed':>8}"]
+        for form in (*FORMATS, "all"):
+            row = [
+                sum(n for (f, o), n in self.counts.items() if form in (f, "all") and o == outcome)
+                for outcome in ("read", "refused", "failed")
+            ]
+            lines.append(f"{form:10} {sum(row):8} {row[0]:8} {row[1]:8} {row[2]:8}")
+        return "\n".join(lines)
+
+
+# -- valid files -------------------------------------------------------------------------------
+
+_ARFF = rb"""% nominal attributes, quotes, escapes, missing values, weights
+@relation 'a b'
+@attribute 'bag id' {p,'q r',s}
+@attribute bag relational
+  @attribute x numeric
+  @attribute colour {red,'light blue',?}
+  @attribute level {1,2,3}
+@end bag
+@attribute class {yes,no}
+@data
+p,"1,red,1\n-2.5,'light blue',2",yes,{2.5}
+'q r','?,red,3',no
+s,"{0 4,1 'light blue'}\n{2 3}",?
+"""
+_C45 = b"a,i1,42,-1.5,0.\na,i2,0,3e2,0.\nb,i1,7,.5,1.\nb,i3,?,2,1.\n"
+_C45_NAMES = (
+    b"| Musk's layout\n0,1.\nmolecule: a,b.\natom: i1,i2,\n  i3.\nx: continuous.\ny: continuous.\n"
+)
+_ANDREWS = b"0:7:1 1:0.5 3:2\n1:7:1 2:-1\n2:9:-1 1:1e3\n"
+_SVMLIGHT = b"# n_features: 4\n1 qid:3 1:0.5 3:2 # first\n1 qid:3 2:-1\n-1 qid:5 4:1e3\n"
+
+
+def _bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray]:
+    sizes = rng.integers(1, 4, size=rng.integers(1, 5))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    matrix = rng.normal(size=(offsets[-1], 3)).round(2)
+    matrix[rng.random(matrix.shape) < 0.3] = 0.0
+    return Bags(matrix, offsets), rng.integers(2, size=len(sizes))
+
+
+def _written(folder: Path, form: str, X: Bags, y: Any, **fields: Any) -> dict[str, bytes]:
+    suffix = {"c45": "data"}.get(form, form)
+    path = folder / f"x.{suffix}"
+    save_bags(path, X, y, **fields)
+    files = {path.name: path.read_bytes()}
+    if form == "c45":
+        files["x.names"] = path.with_suffix(".names").read_bytes()
+    return files
+
+
+def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
+    """Small valid files of every format: for each some sets of file name to content."""
+    rng = np.random.default_rng(seed)
+    X, y = _bags(rng)
+    csr = X.with_instances(sparse.csr_array(X.instances))
+    names = [f"b{number}" for number in range(len(X))]
+    links = {
+        "bag_graph": sparse.csr_array(np.ones((len(X), len(X)))),
+        "instance_graph": sparse.csr_array(np.eye(X.n_instances)),
+    }
+    rich = Bags(X.instances, X.offsets, feature_names=["u", "v", "w"], **links)
+    gaps = np.where(y > 0, np.nan, 0.0)
+    found: dict[str, list[dict[str, bytes]]] = {}
+    for form in FORMATS:
+        found[form] = [
+            _written(folder, form, X, y),
+            *([] if form == "c45" else [_written(folder, form, X, y + 0.5)]),
+        ]
+    for form in ("npz", "arff", "mat", "svmlight"):
+        found[form].append(_written(folder, form, csr, y))
+    for form in ("npz", "csv", "parquet", "arff", "c45"):
+        texts = np.where(y > 0, "yes", "no")
+        found[form].append(_written(folder, form, X, texts, bag_names=names))
+    for form in ("npz", "csv", "parquet", "arff"):
+        found[form].append(_written(folder, form, X, gaps))
+    fields = {
+        "sample_weight": np.ones(len(X)),
+        "split": y,
+        "groups": y,
+        "group_names": ["g", "h"],
+        "instance_labels": np.zeros(X.n_instances, dtype=int),
+        "bag_links": np.zeros((2, 1), dtype=int),
+        "descr": "words",
+    }
+    found["npz"].append(_written(folder, "npz", rich, y, **fields))
+    found["arff"].append({"x.arff": _ARFF})
+    found["c45"] += [{"x.data": _C45, "x.names": _C45_NAMES}, {"x.data": _C45}]
+    found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]
+    for bags in (X, csr):
+        found["mat"] += [{"x.mat": _plain_mat(bags, y, version)} for version in ("4", "5")]
+    found["parquet"].append({"x.parquet": _plain_parquet(X, y)})
+    return found
+
+
+def _plain_mat(X: Bags, y: np.ndarray, version: str) -> bytes:
+    """A file without compression, in which a changed byte is not just a broken stream."""
+    buffer = io.BytesIO()
+    matrix = sparse.csc_array(X.instances) if sparse.issparse(X.instances) else X.instances
+    content = {"features": matrix, "bag_ids": X.bag_index, "labels": y[X.bag_index]}
+    content |= {"comment": ["one", "two"]} if version == "5" else {}
+    matlab.savemat(buffer, content, format=version)
+    return buffer.getvalue()
+
+
+def _plain_parquet(X: Bags, y: np.ndarray) -> bytes:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = {"bag": X.bag_index, "label": y[X.bag_index], "x": X.instances[:, 0]}
+    buffer = io.BytesIO()
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns), buffer, compression="none", use_dictionary=False
+    )
+    return buffer.getvalue()
+
+
+# -- mutations ---------------------------------------------------------------------------------
+
+
+def mutate(data: bytes, rng: random.Random) -> bytes:
+    """One to four small damages, in a member of the archive where ``data`` is a zip archive."""
+    if data[:2] == b"PK" and rng.random() < 0.6:
+        return _mutate_member(data, rng)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        data = rng.choice(_MUTATIONS)(data, rng)[:_MAX_SIZE]
+    return data
+
+
+def _mutate_member(data: bytes, rng: random.Random) -> bytes:
+    """The archive with one array changed and every checksum right."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(members))
+    if rng.random() < 0.1:
+        del members[name]
+    elif rng.random() < 0.1:
+        members[name] = members[rng.choice(sorted(members))]
+    else:
+        members[name] = rng.choice(_MUTATIONS)(members[name], rng)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for member, content in members.items():
+            archive.writestr(zipfile.ZipInfo(member), content)
+    return packed.getvalue()
+
+
+def _flip(data: bytes, rng: random.Random) -> bytes:
+    if not data:
+        return data
+    at = rng.randrange(len(data))
+    changed = data[at] ^ (1 << rng.randrange(8)) if rng.random() < 0.5 else rng.randrange(256)
+    return data[:at] + bytes([changed]) + data[at + 1 :]
+
+
+def _insert(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randint(0, len(data))
+    piece = rng.randbytes(rng.randint(1, 8)) if rng.random() < 0.5 else rng.choice(_WORDS)
+    return data[:at] + piece + data[at:]
+
+
+def _delete(data: bytes, rng: random.Random) -> bytes:
+    at = rng.randint(0, len(data))
+    return data[:at] + data[at + rng.randint(1, 16) :]
+
+
+def _truncate(data: bytes, rng: random.Random) -> bytes:
+    return data[: rng.randint(0, len(data))]
+
+
+def _splice(data: bytes, rng: random.Random) -> bytes:
+    start, at = rng.randint(0, len(data)), rng.randint(0, len(data))
+    piece = data[start : start + rng.randint(1, 64)]
+    return data[:at] + piece + data[at + rng.choice((0, len(piece))) :]
+
+
+def _extreme(data: bytes, rng: random.Random) -> bytes:
+    numbers = list(re.finditer(rb"-?\d+(?:\.\d+)?", data))
+    if not numbers:
+        return _extreme_bytes(data, rng)
+    chosen = rng.choice(numbers)
+    return data[: chosen.start()] + rng.choice(_EXTREMES).encode() + data[chosen.end() :]
+
+
+def _extreme_bytes(data: bytes, rng: random.Random) -> bytes:
+    piece, at = rng.choice(_BYTES), rng.randint(0, len(data))
+    return data[:at] + piece + data[at + len(piece) :]
+
+
+_MUTATIONS = (_flip, _insert, _delete, _truncate, _splice, _extreme, _extreme_bytes)
+
+
+# -- the run -----------------------------------------------------------------------------------
+
+
+def run(
+    folder: Path,
+    *,
+    seed: int,
+    files: int | None = None,
+    seconds: float | None = None,
+    first: int = 0,
+    saved: Path | None = None,
+) -> Report:
+    """Read mutated files ``first``, ``first + 1``, ... until one of the two limits is met."""
+    valid = valid_files(folder, seed)
+    report = Report()
+    end = None if seconds is None else time.monotonic() + seconds
+    number = first
+    while (files is None or number < first + files) and (end is None or time.monotonic() < end):
+        # Each file has a generator of its own, so that one of them can be made alone.
+        rng = random.Random(f"{seed}/{number}")
+        form = FORMATS[number % len(FORMATS)]
+        content = dict(rng.choice(valid[form]))
+        damaged = rng.choice(sorted(content))
+        content[damaged] = mutate(content[damaged], rng)
+        options: dict[str, Any] = {}
+        if form in _MISSING_ALLOWED and rng.random() < 0.5:
+            options["missing"] = "nan"
+        _read(folder, form, content, options, report, seed, number, saved)
+        number += 1
+    return report
+
+
+def _read(
+    folder: Path,
+    form: str,
+    content: dict[str, bytes],
+    options: dict[str, Any],
+    report: Report,
+    seed: int,
+    number: int,
+    saved: Path | None,
+) -> None:
+    for old in folder.iterdir():
+        old.unlink()
+    for name, data in content.items():
+        (folder / name).write_bytes(data)
+    path = folder / next(iter(content))
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            load_bags(path, **options)
+        outcome = "read"
+    except BagFileError:
+        outcome = "refused"
+    except Exception:
+        outcome = "failed"
+        where = ""
+        if saved is not None:
+            saved.mkdir(parents=True, exist_ok=True)
+            for name, data in content.items():
+                (saved / f"{seed}-{number}-{name}").write_bytes(data)
+            where = f", saved as {saved / f'{seed}-{number}-{path.name}'}"
+        report.failures.append(
+            f"{form}, seed {seed}, file {number}, options {options}{where}:\n"
+            f"{traceback.format_exc(limit=-4)}"
+        )
+    report.counts[form, outcome] += 1
+    report.slowest = max(report.slowest, (time.perf_counter() - started, form, number))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.datasets.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, help="stop after this time")
+    parser.add_argument("--files", type=int, help="stop after this number of files")
+    parser.add_argument("--seed", type=int, help="of the files; drawn and printed without it")
+    parser.add_argument("--first", type=int, default=0, help="number of the first file")
+    parser.add_argument("--saved", type=Path, default=Path("fuzz-failures"), help="for failures")
+    given = parser.parse_args(arguments)
+    seed = random.randrange(2**31) if given.seed is None else given.seed
+    seconds = 30.0 if given.seconds is None and given.files is None else given.seconds
+    with tempfile.TemporaryDirectory() as folder:
+        # What ends the whole process leaves the folder, and in it the file that did.
+        print(f"seed {seed}, files in {folder}", flush=True)
+        report = run(
+            Path(folder),
+            seed=seed,
+            files=given.files,
+            seconds=seconds,
+            first=given.first,
+            saved=given.saved,
+        )
+    print(report.table())
+    took, form, number = report.slowest
+    print(f"slowest: {took:.2f} s, {form}, file {number}")
+    for failure in report.failures[:20]:
+        print(f"\n{failure}", file=sys.stderr)
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    sys.exit(main())

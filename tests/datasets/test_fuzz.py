@@ -1,0 +1,63 @@
+"""The fuzz script itself: it passes on the readers as they are and fails for a planted fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from milearn.datasets._formats import io
+from tests.datasets import fuzz
+
+pytest.importorskip("pyarrow", reason="the files of all formats include Parquet")
+
+
+def test_mutated_files_are_read_or_refused(tmp_path):
+    report = fuzz.run(tmp_path, seed=0, files=400)
+    assert report.failures == []
+    for form in fuzz.FORMATS:
+        outcomes = {outcome: report.counts[form, outcome] for outcome in ("read", "refused")}
+        assert sum(outcomes.values()) == 50
+        # Damage of which all or nothing is refused would test half of a reader.
+        assert min(outcomes.values()) > 0, form
+
+
+def test_a_file_can_be_made_again(tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    fuzz.run(tmp_path / "one", seed=5, files=20)
+    fuzz.run(tmp_path / "two", seed=5, files=1, first=19)
+    (left,), (right,) = (list((tmp_path / name).iterdir()) for name in ("one", "two"))
+    assert left.name == right.name
+    assert left.read_bytes() == right.read_bytes()
+
+
+@pytest.mark.parametrize("fault", [KeyError("planted"), UserWarning("planted")])
+def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
+    read, options = io._READERS["csv"]
+
+    def faulty(path, **given):
+        if path.stat().st_size % 7 == 3:
+            raise fault
+        return read(path, **given)
+
+    monkeypatch.setitem(io._READERS, "csv", (faulty, options))
+    arguments = ["--files", "200", "--seed", "3", "--saved", str(tmp_path / "saved")]
+    assert fuzz.main(arguments) == 1
+    printed = capsys.readouterr()
+    assert "seed 3" in printed.out
+    assert "planted" in printed.err
+    saved = sorted((tmp_path / "saved").iterdir())
+    assert saved
+    for path in saved:
+        assert path.name.startswith("3-")
+        assert path.name.endswith("-x.csv")
+        assert path.stat().st_size % 7 == 3
+
+
+def test_the_command(tmp_path, capsys):
+    saved = tmp_path / "saved"
+    assert fuzz.main(["--files", "16", "--seed", "1", "--saved", str(saved)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("seed 1, files in ")
+    assert lines[-2].split()[:2] == ["all", "16"]
+    assert fuzz.main(["--seconds", "0.2", "--saved", str(saved)]) == 0
+    assert not saved.exists()
