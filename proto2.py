@@ -10,7 +10,7 @@ X,y=make_bags(n,d,bag_size=(10,30),flip_y=.05,random_state=0) if n!=1000 or d!=1
 y=np.asarray(y); print(X.shape,X.n_instances)
 s=np.where(y==1,1.,-1.)
 t=time.process_time(); m=LinearSVC().fit(X.instances,np.repeat(y,X.sizes)); tl=time.process_time()-t; print("LinearSVC",tl)
-for C in (1,):
+for C in (.1,1,10):
   for slack in ("bag","instance"):
     t=time.process_time()
     r=solve_mi_svm_primal(ArraySource(X.instances,X.offsets),s,np.full(n,C),slack,"auto",SolverOptions(1e-6,100),1e-3)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 __all__ = ["GroupProblem", "GroupSolution", "project_groups", "solve_groups"]
@@ -33,9 +33,10 @@ __all__ = ["GroupProblem", "GroupSolution", "project_groups", "solve_groups"]
 _DENSE_COLUMNS = 2500
 _FIRST_SMOOTHING = 0.5
 _FACTOR = 0.2
-_MIN_SMOOTHING = 1e-9
+_MIN_SMOOTHING = 1e-7
 _MAX_STEPS = 60
-_ARMIJO = 1e-4
+# Curvature of a free variable where no row has any, as a share of all costs.
+_FREE_RIDGE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,7 @@ def solve_groups(
     n_steps = 0
     best: GroupSolution | None = None
     while True:
-        w, v, u, a, steps = _newton(problem, w, v, u, costs, h, 0.02 * gap_tol)
+        w, v, u, a, steps = _newton(problem, w, v, u, costs, h, 0.1 * gap_tol)
         n_steps += steps
         alpha = balanced(problem, costs * a)
         objective = exact_value(problem, w, u, v)
@@ -232,6 +233,9 @@ def _newton(
     precision: float,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Minimise the smoothed problem; returns the point, its u and a, and the number of steps."""
+    if problem.E.shape[1] == 1:
+        shift = _free_shift(problem, u, costs, h)
+        v, u = v + shift, u + problem.E[:, 0] * shift
     value, a, full = _smoothed(problem, u, h)
     value += 0.5 * float(w @ w) + float(problem.q @ w + problem.p @ v)
     steps = 0
@@ -244,7 +248,13 @@ def _newton(
         ]
         step = _direction(problem, a, full, costs, h, gradient)
         slope = float(step @ gradient)
-        if slope >= -precision * max(abs(value + problem.constant), 1e-300):
+        # What the residuals of stationarity cost the dual value.
+        d = len(w)
+        missing = 0.5 * float(gradient[:d] @ gradient[:d]) + float(np.abs(gradient[d:]).sum())
+        size = max(abs(value + problem.constant), 1e-300)
+        # The smoothing costs a bound as much as it lowers the value: no need to be much better.
+        smoothed_away = exact_value(problem, w, u, v) - value - problem.constant
+        if missing <= max(precision * size, 0.1 * smoothed_away) or slope >= 0:
             break
         dw, dv = step[: len(w)], step[len(w) :]
         du = np.asarray(problem.Z @ dw) + problem.E @ dv
@@ -256,6 +266,36 @@ def _newton(
         if before - value <= 1e-13 * max(abs(value), 1e-300):
             break
     return w, v, u, a, steps
+
+
+def _free_shift(problem: GroupProblem, u: np.ndarray, costs: np.ndarray, h: float) -> float:
+    """Change of the one free variable that minimises the smoothed problem with w held."""
+    e = problem.E[:, 0]
+
+    def slope_at(t: float) -> float:
+        a, _ = project_groups(u + t * e, problem.offsets, h)
+        return float(problem.p[0]) + float((costs * a) @ e)
+
+    small = 1e-3 * float(problem.costs.max())
+    slope = slope_at(0.0)
+    if abs(slope) <= small:
+        return 0.0
+    direction = -np.sign(slope)
+    low, high = 0.0, direction
+    for _ in range(60):
+        if slope_at(high) * slope <= 0:
+            break
+        low, high = high, 2.0 * high
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        found = slope_at(middle)
+        if abs(found) <= small:
+            return middle
+        if found * slope > 0:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
 
 
 def _line_search(
@@ -275,7 +315,7 @@ def _line_search(
         a, _ = project_groups(u + t * du, problem.offsets, h)
         return wd + t * ww + linear + float((costs * a) @ du)
 
-    small = 0.1 * abs(slope)
+    small = 0.4 * abs(slope)
     low, low_slope, high = 0.0, slope, 1.0
     high_slope = slope_at(high)
     while high_slope < -small and high < 64.0:
@@ -284,6 +324,8 @@ def _line_search(
     if abs(high_slope) <= small:
         return high
     for _ in range(12):
+        if high_slope <= low_slope:
+            break
         t = low - low_slope * (high - low) / (high_slope - low_slope)
         t = min(max(t, low + 0.05 * (high - low)), high - 0.05 * (high - low))
         found = slope_at(t)
@@ -295,7 +337,7 @@ def _line_search(
         else:
             high, high_slope = t, found
             low_slope *= 0.5
-    return low if low > 0 else t
+    return low if low > 0 else high
 
 
 def _direction(
@@ -307,67 +349,73 @@ def _direction(
     gradient: np.ndarray,
 ) -> np.ndarray:
     """Newton's direction of the smoothed problem."""
-    rows, weights, mean = _curved_rows(problem, a, full, costs, h)
+    rows, starts, centred = _curved_rows(problem, a, full)
     n_free = problem.E.shape[1]
     dim = problem.Z.shape[1] + n_free
     ridge = np.ones(dim)
     # Free variables have no norm of their own; where no row curves them a small one stands in.
-    ridge[dim - n_free :] = 1e-8 * max(1.0, float(weights.sum()) if len(weights) else 1.0)
+    ridge[dim - n_free :] = _FREE_RIDGE * float(problem.costs.sum())
+    root = np.sqrt(costs[rows] / h)
     Zr, Er = problem.Z[rows], problem.E[rows]
-    if mean is not None:
-        Zr, Er = mean @ Zr, mean @ Er
-        weights = weights if len(weights) == Zr.shape[0] else weights
-    root = np.sqrt(weights)
     if sparse.issparse(Zr) and dim > _DENSE_COLUMNS:
-        return _by_conjugate_gradients(Zr, Er, weights, ridge, gradient)
-    A = Zr.toarray() if sparse.issparse(Zr) else Zr
-    A = np.concatenate([A, Er], axis=1) * root[:, None]
+        if len(centred):
+            mean = _centring(len(rows), starts, centred)
+            Zr, Er = mean @ Zr, mean @ Er
+        return _by_conjugate_gradients(Zr, Er, root**2, ridge, gradient)
+    A = np.empty((len(rows), dim))
+    A[:, : dim - n_free] = Zr.toarray() if sparse.issparse(Zr) else Zr
+    A[:, dim - n_free :] = Er
+    if len(centred):
+        lengths = np.diff(np.r_[starts, len(rows)])
+        means = np.add.reduceat(A, starts, axis=0) / lengths[:, None]
+        shift = np.zeros_like(means)
+        shift[centred] = means[centred]
+        A -= np.repeat(shift, lengths, axis=0)
+    A *= root[:, None]
     if len(A) < dim:
         # Woodbury: the system is as large as the rows that curve.
         scaled = A / ridge
         small = scaled @ A.T
         small[np.diag_indices_from(small)] += 1.0
-        try:
-            inner = cho_solve(cho_factor(small), scaled @ gradient)
-            return -(gradient / ridge - scaled.T @ inner)
-        except LinAlgError:
-            pass
+        inner = cho_solve(cho_factor(small, check_finite=False), scaled @ gradient)
+        return np.asarray(scaled.T @ inner - gradient / ridge)
     H = A.T @ A
     H[np.diag_indices(dim)] += ridge
-    return -cho_solve(cho_factor(H), gradient)
+    return np.asarray(-cho_solve(cho_factor(H, check_finite=False), gradient))
 
 
 def _curved_rows(
-    problem: GroupProblem, a: np.ndarray, full: np.ndarray, costs: np.ndarray, h: float
-) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Rows with curvature, their weights C / h, and the matrix that centres groups (or None)."""
+    problem: GroupProblem, a: np.ndarray, full: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with curvature, where each group begins among them, and groups that lose their mean."""
+    nothing = np.zeros(0, dtype=np.intp)
     if len(problem.costs) == len(a):
-        rows = np.flatnonzero((a > 0) & ~full)
-        return rows, costs[rows] / h, None
+        return np.flatnonzero((a > 0) & ~full), nothing, nothing
     sizes = np.diff(problem.offsets)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     active = a > 0
-    counts = np.add.reduceat(active, problem.offsets[:-1])
+    counts = np.add.reduceat(active, problem.offsets[:-1], dtype=np.intp)
+    # The one row of a group at its bound stays there.
     rows = np.flatnonzero(active & ~(full & (counts == 1))[owner])
     if len(rows) == 0:
-        return rows, np.zeros(0), None
+        return rows, nothing, nothing
     group = owner[rows]
-    weights = costs[rows] / h
-    if not full[group].any():
-        return rows, weights, None
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    lengths = np.diff(np.r_[starts, len(rows)])
-    n = len(rows)
-    centred = np.flatnonzero(full[group[starts]])
-    # I - 11'/k on the rows of each full group.
-    place = np.concatenate([np.arange(s, s + k) for s, k in zip(starts[centred], lengths[centred])])
-    k = np.repeat(lengths[centred], lengths[centred])
-    columns = np.concatenate(
-        [np.tile(np.arange(s, s + m), m) for s, m in zip(starts[centred], lengths[centred])]
+    return rows, starts, np.flatnonzero(full[group[starts]])
+
+
+def _centring(n: int, starts: np.ndarray, centred: np.ndarray) -> Any:
+    """The matrix that takes the mean of each centred group from its rows."""
+    lengths = np.diff(np.r_[starts, n])
+    owner = np.repeat(np.arange(len(starts)), lengths)
+    inside = np.zeros(len(starts))
+    inside[centred] = 1.0
+    members = sparse.csr_array(
+        (np.ones(n), np.arange(n), np.r_[starts, n]), shape=(len(starts), n)
     )
-    block_rows = np.repeat(place, k)
-    block = sparse.csr_array((-1.0 / np.repeat(k, k), (block_rows, columns)), shape=(n, n))
-    return rows, weights, sparse.eye_array(n, format="csr") + block
+    return sparse.eye_array(n, format="csr") - sparse.csr_array(
+        (inside[owner], (np.arange(n), owner)), shape=(n, len(starts))
+    ) @ (sparse.diags_array(1.0 / lengths) @ members)
 
 
 def _by_conjugate_gradients(

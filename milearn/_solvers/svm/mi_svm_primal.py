@@ -31,7 +31,7 @@ __all__ = ["PrimalResult", "solve_mi_svm_primal"]
 # Rows that score at least this much below what counts belong to the working set.
 _BAND = 0.3
 # A start is looked for on as many instances.
-_SAMPLE = 20_000
+_SAMPLE = 5_000
 _MAX_PASSES = 200
 
 
@@ -73,7 +73,8 @@ class _Reply:
     groups: np.ndarray
     far: np.ndarray
     far_cost: float
-    far_level: float
+    quiet: np.ndarray
+    quiet_cost: float
     negative_loss: float
 
 
@@ -88,7 +89,7 @@ def _look(block: Block, w: np.ndarray, b: float, bags: _Bags) -> _Reply:
     owner = np.repeat(negative, np.diff(offsets))
     u = 1.0 + scores[rows]
     far = np.zeros(len(w))
-    far_cost = far_level = 0.0
+    far_cost = 0.0
     if bags.by_instance:
         near = u > -_BAND
         beyond = u > 1.0 + _BAND
@@ -97,11 +98,15 @@ def _look(block: Block, w: np.ndarray, b: float, bags: _Bags) -> _Reply:
             costs = np.zeros(len(scores))
             costs[rows[beyond]] = weights[owner[beyond]]
             far = np.asarray(block.instances.T @ costs.astype(block.instances.dtype), dtype=np.float64)
-            far_cost = far_level = float(costs.sum())
+            far_cost = float(costs.sum())
             near &= ~beyond
     else:
         near = u > np.maximum(1.0 + top[owner], 0.0) - _BAND
         loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
+    silent = negative[1.0 + top[negative] <= -_BAND]
+    quiet = np.asarray(
+        _gathered(block.instances, witnesses[silent]).T @ weights[silent], dtype=np.float64
+    )
     return _Reply(
         top,
         witnesses + block.first_row,
@@ -111,7 +116,8 @@ def _look(block: Block, w: np.ndarray, b: float, bags: _Bags) -> _Reply:
         owner[near] + block.first_bag,
         far,
         far_cost,
-        far_level,
+        quiet,
+        float(weights[silent].sum()),
         loss,
     )
 
@@ -137,7 +143,8 @@ def _passed(source: PassSource, w: np.ndarray, b: float, bags: _Bags) -> _Reply:
         np.concatenate([part.groups for part in parts]),
         np.sum([part.far for part in parts], axis=0),
         sum(part.far_cost for part in parts),
-        sum(part.far_level for part in parts),
+        np.sum([part.quiet for part in parts], axis=0),
+        sum(part.quiet_cost for part in parts),
         sum(part.negative_loss for part in parts),
     )
 
@@ -158,20 +165,35 @@ def _means(block: Block, signs: np.ndarray) -> Any:
 
 
 def _step_problem(vectors: Any, reply: _Reply, bags: _Bags) -> GroupProblem:
-    """The convex step over the working set: positive bags first."""
+    """The convex step over the working set: positive bags first, sums of rows last."""
     positive = np.flatnonzero(bags.signs > 0)
     n_positive, n_rows = len(positive), reply.rows.shape[0]
-    Z = _stacked([-vectors, reply.rows])
-    E = np.r_[-np.ones(n_positive), np.ones(n_rows)][:, None]
+    sums = [
+        (total / cost, cost)
+        for total, cost in ((reply.far, reply.far_cost), (reply.quiet, reply.quiet_cost))
+        if cost > 0
+    ]
+    parts = [-vectors, reply.rows]
+    if sums:
+        means = np.stack([mean for mean, _ in sums])
+        parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
     if bags.by_instance:
         offsets = np.arange(n_positive + n_rows + 1)
-        costs = np.r_[bags.weights[positive], bags.weights[reply.groups]]
+        group_costs = bags.weights[reply.groups]
     else:
-        starts = np.flatnonzero(np.r_[True, reply.groups[1:] != reply.groups[:-1]]) if n_rows else np.zeros(0, dtype=int)
+        new_group = np.r_[n_rows > 0, reply.groups[1:] != reply.groups[:-1]]
+        starts = np.flatnonzero(new_group[:n_rows])
         offsets = np.r_[np.arange(n_positive), n_positive + starts, n_positive + n_rows]
-        costs = np.r_[bags.weights[positive], bags.weights[reply.groups[starts]]]
+        group_costs = bags.weights[reply.groups[starts]]
+    n_all = n_positive + n_rows + len(sums)
     return GroupProblem(
-        Z, E, np.ones(len(E)), offsets, costs, reply.far, np.array([reply.far_level]), reply.far_cost
+        Z=_stacked(parts),
+        E=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
+        c=np.ones(n_all),
+        offsets=np.r_[offsets, np.arange(n_positive + n_rows + 1, n_all + 1)],
+        costs=np.r_[bags.weights[positive], group_costs, [cost for _, cost in sums]],
+        q=np.zeros(parts[0].shape[1]),
+        p=np.zeros(1),
     )
 
 
@@ -221,12 +243,14 @@ def solve_mi_svm_primal(
     vectors = reply.vectors if fixed is None else fixed
     best_w, best_b, best, gap = w, b, np.inf, np.inf
     history: list[float] = []
-    stopped, h, n_iter = "max_iter", None, 0
+    stopped, h, n_iter, rough = "max_iter", None, 0, True
     while n_passes < _MAX_PASSES:
         problem = _step_problem(vectors, reply, bags)
-        found = solve_groups(problem, (w, np.array([b])), gap_tol=0.3 * gap_tol, smoothing=h)
+        # While witnesses move far the steps need not be exact.
+        inner_tol = 5.0 * gap_tol if rough else 0.3 * gap_tol
+        found = solve_groups(problem, (w, np.array([b])), gap_tol=inner_tol, smoothing=h)
         w, b = found.w, float(found.v[0])
-        h = min(0.5, 10.0 * found.smoothing)
+        h = min(0.5, max(0.05, 10.0 * found.smoothing))
         before = reply
         reply = _passed(source, w, b, bags)
         n_passes += 1
@@ -242,7 +266,9 @@ def solve_mi_svm_primal(
         improved = decrease > 0
         if improved:
             best_w, best_b, best, gap = w, b, objective, step_gap
-        if not closed and not improved:
+        if rough and (not improved or decrease <= 10.0 * gap_tol * abs(best)):
+            rough = False
+        elif not closed and not improved:
             # Rows were missing: the same step again, over both working sets.
             reply = _joined(before, reply, bags, w, b)
             continue
@@ -290,8 +316,7 @@ def _joined(before: _Reply, reply: _Reply, bags: _Bags, w: np.ndarray, b: float)
         numbers=numbers[order],
         groups=np.r_[reply.groups, groups][order],
         far=far,
-        far_cost=cost,
-        far_level=cost,
+        far_cost=max(cost, 0.0),
     )
 
 
@@ -302,7 +327,7 @@ def _rough(source: PassSource, vectors: Any, bags: _Bags) -> tuple[np.ndarray, f
     rows, _ = gather_rows(sample.offsets, negative)
     owner = np.repeat(used[negative], np.diff(sample.offsets)[negative])
     reply = _Reply(
-        np.zeros(0), np.zeros(0), None, _gathered(sample.instances, rows), rows, owner, np.zeros(source.n_features), 0.0, 0.0, 0.0
+        np.zeros(0), np.zeros(0), None, _gathered(sample.instances, rows), rows, owner, np.zeros(source.n_features), 0.0, np.zeros(source.n_features), 0.0, 0.0
     )
     problem = _step_problem(vectors, reply, bags)
     found = solve_groups(problem, (np.zeros(source.n_features), np.zeros(1)), gap_tol=0.05)
