@@ -161,7 +161,7 @@ class Bags:
         blocks : iterable of array-like of shape (bag size, n_features)
             One block per bag. Data frames must agree in their columns, which become the
             feature names.
-        bag_graph, instance_graph, feature_names
+        bag_graph, instance_graph, feature_names : array-like or None
             As for :class:`Bags`.
 
         Returns
@@ -247,6 +247,7 @@ class Bags:
         Parameters
         ----------
         df : data frame
+            Its rows are the instances, in any order.
         bag : column name
             The column that names the bag of each row.
         label : column name, default=None
@@ -299,6 +300,7 @@ class Bags:
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
+            The instances.
         feature_names : array-like of shape (n_features,), default=None
             Taken from the columns of a data frame when not given.
 
@@ -352,12 +354,14 @@ class Bags:
         Parameters
         ----------
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
+            The new instances, in the order of the old ones.
         feature_names : array-like, default=None
             Names of the new features; the columns of a data frame when not given.
 
         Returns
         -------
         Bags
+            With the offsets and graphs of these bags.
 
         Raises
         ------

@@ -71,7 +71,7 @@ class SDPMIL(BaseMISVC):
         ``conic``), for small data: to see that both agree.
     polish : bool, default=False
         Whether to go on from the selection by the concave-convex procedure, which can only lower
-        the objective: the result is then a local minimum of MI-SVM with one slack an instance.
+        the objective: the result is then a local minimum of MI-SVM with one slack per instance.
     kernel : str or callable, default="rbf"
         Kernel between instances, as for :class:`MISVC`.
     degree : float, default=3
@@ -158,12 +158,6 @@ class SDPMIL(BaseMISVC):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
-        after ``max_iter`` steps.
-
     Raises
     ------
     milearn.exceptions.SolverError
@@ -175,6 +169,12 @@ class SDPMIL(BaseMISVC):
         For ``formulation="sdp"`` on more instances than the conic solver can take.
     ImportError
         For ``formulation="sdp"`` without Clarabel.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
+        after ``max_iter`` steps.
 
     See Also
     --------
@@ -268,12 +268,14 @@ class SDPMIL(BaseMISVC):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         if self.formulation == "sdp":
             require_clarabel()

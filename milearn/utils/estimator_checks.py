@@ -64,9 +64,15 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
     check : str
         Name of the check, such as ``"check_witness"``.
     estimator : estimator instance
+        The estimator in question.
     problem : problem of a check
         The attribute ``problem`` of what :func:`bag_checks` yields: ``kind`` of input, ``task``,
         bags ``X`` and labels ``y``.
+
+    Returns
+    -------
+    bool
+        Whether the check applies.
 
     Raises
     ------
@@ -97,6 +103,7 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     Parameters
     ----------
     estimator : estimator instance
+        Its tags, methods and parameters choose the checks.
 
     Yields
     ------
@@ -145,6 +152,7 @@ def check_bag_estimator(
     Parameters
     ----------
     estimator : estimator instance
+        It is cloned for every check.
     expected_failed_checks : mapping of name to reason, default=None
         Checks that are left out, by name or by name with kind and task.
 
@@ -177,6 +185,7 @@ def parametrize_with_bag_checks(
     Parameters
     ----------
     estimators : iterable of estimator instances
+        Estimators to test.
     expected_failed_checks : callable, default=None
         Takes an estimator and returns a mapping of check to reason; these are marked to fail.
         A check is named with kind and task, ``"check_pickle(dense,binary)"``, or without them

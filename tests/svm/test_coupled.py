@@ -87,7 +87,7 @@ def test_objective_is_the_stated_one_and_never_rises(task, loss, name, kernel):
 
 
 @pytest.mark.parametrize("name", BAG_KERNELS)
-def test_without_coupling_it_is_the_machine_with_the_bag_kernel(name):
+def test_without_coupling_it_is_the_svm_with_the_bag_kernel(name):
     bags, y = data("classification")
     K = bag_kernel(bags, bag_kernel=name, gamma=0.1)
     ours = MISVC(C=2.0, coupling=0, bag_kernel=name, gamma=0.1).fit(bags, y)
@@ -182,7 +182,7 @@ def test_starts(task):
     many = model(task, n_init=4, random_state=0, **options).fit(bags, y)
     assert given.objective_ <= auto.objective_ * (1 + 1e-6)
     assert many.objective_ <= auto.objective_
-    # Seen, not promised: local minima from the mean and from the machine without coupling lie
+    # Seen, not promised: local minima from the mean and from the SVM without coupling lie
     # within a few percent of each other, those of random starts above.
     assert mean.objective_ == pytest.approx(auto.objective_, rel=0.03)
     assert drawn.converged_

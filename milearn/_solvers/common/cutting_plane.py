@@ -53,7 +53,7 @@ _EARLY_MAX_VARIABLES = 200
 _EARLY_QP_TOL = 1e-8
 # Arrays of the model with one entry per variable of the dual.
 _BY_VARIABLE = ("free", "offsets", "sets", "idle", "multipliers")
-# Multipliers of an early program, as shares of the costs, up to which they are taken for zero.
+# Multipliers of an early program, as fractions of the costs, up to which they are taken for zero.
 _ZERO_MULTIPLIER = 1e-7
 
 
@@ -340,7 +340,7 @@ class _CutModel:
         n, p = self.size, self.n_fixed
         if n == p:  # no cuts yet: the norm alone
             return np.zeros(self.dim), near, 0.0
-        # In shares of the costs and units of the objective: a precision then means the same
+        # In fractions of the costs and units of the objective: a precision then means the same
         # for every C.
         unit = np.ones(n)
         unit[p:] = self.costs[self.sets[p:n]]

@@ -18,11 +18,12 @@ import numpy as np
 from ..._bags.segments import gather_rows
 from ..common.options import SolverOptions
 from ..common.pivoted_cholesky import kernel_features
+from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
 from .mi_svm import MISVMResult, WitnessRule, solve_mi_svm
-from .problem import BinaryProblem, rounding_scale
+from .problem import BinaryProblem
 from .selection_bound import SelectionBound, bound_selection
 
 __all__ = ["SelectionResult", "SelectionSettings", "solve_selection"]
