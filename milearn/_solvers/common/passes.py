@@ -1,12 +1,12 @@
-"""A source of passes: whole bags in blocks, and functions that are mapped over them.
+"""Sources of passes: whole bags in blocks, and functions that are mapped over them.
 
-Everything that a solver for many instances asks of the data is a function of a block. What the
-blocks return is combined in their order, so that a sum does not depend on who computed it.
+Everything that a solver for many instances asks of the data is a function of a block. What blocks
+return is combined in their order, so that a sum does not depend on who computed it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +14,8 @@ import numpy as np
 from scipy import sparse
 
 __all__ = ["ArraySource", "Block", "PassSource"]
+
+Matrix = Any  # an ndarray or a CSR matrix
 
 _BLOCK_BYTES = 32 * 2**20
 
@@ -30,7 +32,7 @@ class Block:
         Where the block begins among all bags and instances.
     """
 
-    instances: Any
+    instances: Matrix
     offsets: np.ndarray
     first_bag: int
     first_row: int
@@ -46,18 +48,36 @@ class Block:
         return slice(self.first_row, self.first_row + int(self.offsets[-1]))
 
     def scores(self, w: np.ndarray) -> np.ndarray:
-        """Inner products with a weight vector, in float64."""
-        w = w.astype(np.float32) if self.instances.dtype == np.float32 else w
+        """Inner products of all rows with a weight vector, in float64."""
+        if self.instances.dtype == np.float32:
+            w = w.astype(np.float32)
         return np.asarray(self.instances @ w, dtype=np.float64)
+
+    def take(self, rows: np.ndarray) -> Matrix:
+        """A float64 copy of rows of the block."""
+        return self.instances[rows].astype(np.float64)
+
+    def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The weighted sum of rows of the block, shape (n_features,)."""
+        if len(rows) == 0:
+            return np.zeros(self.instances.shape[1])
+        if 2 * len(rows) < self.instances.shape[0]:
+            return np.asarray(self.instances[rows].T @ weights, dtype=np.float64)
+        spread = np.bincount(rows, weights=weights, minlength=self.instances.shape[0])
+        return np.asarray(self.instances.T @ spread, dtype=np.float64)
 
 
 class PassSource(Protocol):
-    """Bags that can be passed over."""
+    """Bags that can be passed over.
+
+    Attributes
+    ----------
+    n_bags, n_instances, n_features : int
+    """
 
     n_bags: int
     n_instances: int
     n_features: int
-    sizes: np.ndarray
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """``function(block, *arguments)`` for every block, in their order."""
@@ -65,28 +85,44 @@ class PassSource(Protocol):
 
 
 class ArraySource:
-    """Blocks of an array, a memory map or a CSR matrix; nothing is copied but what is looked at."""
+    """Blocks of an array, a memory map or a CSR matrix; only what is looked at is copied.
 
-    def __init__(self, instances: Any, offsets: np.ndarray, block_bytes: int = _BLOCK_BYTES) -> None:
+    Parameters
+    ----------
+    instances : ndarray (also a memory map) or CSR of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+    block_bytes : int
+        Size of a block in float64. A bag is never cut.
+    """
+
+    def __init__(
+        self, instances: Matrix, offsets: np.ndarray, block_bytes: int = _BLOCK_BYTES
+    ) -> None:
         self.instances, self.offsets = instances, offsets
-        self.n_instances, self.n_features = instances.shape
+        self.n_instances, self.n_features = (int(size) for size in instances.shape)
         self.n_bags = len(offsets) - 1
-        self.sizes = np.diff(offsets)
         width = self.n_features
         if sparse.issparse(instances):
             width = max(1, 2 * instances.nnz // max(1, self.n_instances))
         limit = max(1, block_bytes // (8 * width))
-        starts = [0]
-        while starts[-1] < self.n_bags:
-            end = int(np.searchsorted(offsets, offsets[starts[-1]] + limit, side="right")) - 1
-            starts.append(min(self.n_bags, max(end, starts[-1] + 1)))
-        self._starts: Sequence[int] = starts
+        self._starts = [0]
+        while self._starts[-1] < self.n_bags:
+            first = self._starts[-1]
+            last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
+            self._starts.append(min(self.n_bags, max(last, first + 1)))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
 
     def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         """``function(block, *arguments)`` for every block, in their order."""
         found = []
         for first, last in zip(self._starts[:-1], self._starts[1:], strict=True):
-            a, b = int(self.offsets[first]), int(self.offsets[last])
-            block = Block(self.instances[a:b], self.offsets[first : last + 1] - a, first, a)
-            found.append(function(block, *arguments))
+            start, stop = int(self.offsets[first]), int(self.offsets[last])
+            offsets = self.offsets[first : last + 1] - start
+            found.append(
+                function(Block(self.instances[start:stop], offsets, first, start), *arguments)
+            )
         return found
