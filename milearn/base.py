@@ -38,19 +38,25 @@ class BagEstimator(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return bool(self._fitted_names)
 
-    def _validate_fit(self, X: Any, **options: Any) -> tuple[Bags, dict[str, Any]]:
+    def _validate_fit(
+        self, X: Any, *, dtype: Any = None, **options: Any
+    ) -> tuple[Bags, dict[str, Any]]:
         """Bags to fit on, and what ``fit`` has to store of them.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+        dtype : type or tuple of types, default=None
+            Types of instances that are taken as they are; those of the class when None.
         **options
             For :func:`milearn.utils.validation.validate_bags`.
         """
         # scikit-learn's validation notes the features on the estimator; here on a stand-in.
         stand_in = copy(self)
         stand_in.__dict__.pop("feature_names_in_", None)
-        bags = validate_bags(stand_in, X, dtype=self._dtypes, **options)
+        # The class's types: those on the instance are of an earlier fit.
+        kinds = type(self)._dtypes if dtype is None else dtype
+        bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
         return bags, noted

@@ -126,7 +126,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
             Number of starts of each problem.
         """
         check_qp_solver(self.qp_solver)
-        bags, noted = self._validate_fit(X)
+        bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
         labels = validate_labels(self, y, bags)
         sample_weights = validate_sample_weight(sample_weight, bags)
         weighted = sample_weights > 0
@@ -138,8 +138,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         if len(np.unique(codes)) < len(classes):
             raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
         training = TrainingBags.of(bags, used)
-        spread = np.repeat(sample_weights[used], np.diff(training.offsets))
-        kernel = Kernel.of(self, training.instances, spread)
+        kernel = self._kernel_of(training, sample_weights[used])
         rng = check_random_state(getattr(self, "random_state", None))
         tasks = [positive] if positive >= 0 else list(range(len(classes)))
         multi_start = MultiStart(self, self.max_iter)
@@ -159,7 +158,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
                 **run_outcome(results),
                 **self._selected(results, training),
                 "classes_": classes,
-                "gamma_": kernel.gamma,
+                **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
                 "witnesses_": _witnesses(function, bags, sign),
                 "_function": function,
                 "_positive_sign": sign,
@@ -169,6 +168,15 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         warn_of_runs(self, results, formulation.gap_tol)
         task.end()
         return results
+
+    def _fit_dtypes(self) -> Any:
+        """Types of instances that ``fit`` takes as they are."""
+        return type(self)._dtypes
+
+    def _kernel_of(self, training: TrainingBags, sample_weight: np.ndarray) -> Kernel:
+        """The kernel of a fit; ``sample_weight`` is that of the used bags."""
+        spread = np.repeat(sample_weight, np.diff(training.offsets))
+        return Kernel.of(self, training.instances, spread)
 
     def _selected(self, results: list[Any], training: TrainingBags) -> Mapping[str, Any]:
         """Further fitted attributes of a subclass."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from .._bags import Bags
 from .._bags.segments import gather_rows
@@ -27,6 +29,7 @@ from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ..utils._multi_start import values_of
+from ..utils.validation import STORED_FLOATS
 from ._functions import (
     BagFunction,
     Expansion,
@@ -64,22 +67,28 @@ class TrainingBags:
         All that were given.
     used : ndarray of int, positions of those that take part: their weight is above zero
     rows : ndarray of int, their instances
-    instances : ndarray or CSR, those instances
-    offsets : ndarray, of the used bags in ``instances``
+    offsets : ndarray, of the used bags among those instances
+    stored : ndarray, CSR or rows of a memory map: those instances as they are stored
     """
 
     bags: Bags
     used: np.ndarray
     rows: np.ndarray
-    instances: Any
     offsets: np.ndarray
+    stored: Any
+
+    @cached_property
+    def instances(self) -> Any:
+        """The instances in memory and in float64, an ndarray or CSR."""
+        stored = self.stored if sparse.issparse(self.stored) else self.stored[:]
+        return stored.astype(np.float64, copy=False)
 
     @classmethod
     def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
         """Select the bags at the positions ``used``."""
         rows, offsets = gather_rows(bags.offsets, used)
-        instances = bags.instances if len(used) == len(bags) else bags.instances[rows]
-        return cls(bags, used, rows, instances, offsets)
+        selected = bags if len(used) == len(bags) else bags[used]
+        return cls(bags, used, rows, offsets, selected.instance_rows)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
         """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
@@ -241,7 +250,7 @@ class HardMaximumPrimal:
         return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = ArraySource(self.training.instances, self.training.offsets)
+        source = ArraySource(self.training.stored, self.training.offsets)
         options = self.options.watched_by(on_iteration)
         return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
 
@@ -249,7 +258,8 @@ class HardMaximumPrimal:
         weights = sign * np.stack([result.w for result in results])
         stored = LinearExpansion(weights), {"coef_": weights}
         function, attributes = with_intercepts(stored, results, sign)
-        return function, {**attributes, "n_passes_": values_of(results, "n_passes")}
+        more = {"n_passes_": values_of(results, "n_passes"), "_dtypes": STORED_FLOATS}
+        return function, {**attributes, **more}
 
 
 def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:

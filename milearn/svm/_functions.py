@@ -57,8 +57,18 @@ class LinearExpansion:
     coef: np.ndarray
 
     def __call__(self, rows: Any) -> np.ndarray:
-        product = rows @ self.coef.T
-        return product.toarray() if sparse.issparse(product) else np.asarray(product)
+        if sparse.issparse(rows):
+            product = rows @ self.coef.T
+            return product.toarray() if sparse.issparse(product) else np.asarray(product)
+        if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
+            return np.asarray(rows @ self.coef.T)
+        # What is stored in fewer digits or in a file is converted block by block.
+        step = max(1, BLOCK_BYTES // (8 * max(1, rows.shape[1])))
+        scores = np.empty((rows.shape[0], len(self.coef)))
+        for first in range(0, rows.shape[0], step):
+            block = rows[first : first + step].astype(np.float64, copy=False)
+            scores[first : first + step] = block @ self.coef.T
+        return scores
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class InstanceFunction:
     intercept: np.ndarray
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        return self.expansion(bags.instances) + self.intercept
+        return self.expansion(bags.instance_rows) + self.intercept
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         raise AssertionError("the estimator takes the highest score of the instances")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics.pairwise import linear_kernel
 
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
@@ -22,7 +23,8 @@ class Kernel:
     Attributes
     ----------
     name : str or callable
-    gamma : float
+    gamma : float or None
+        None where it plays no part and was not computed.
     values : callable
         Takes two matrices and returns the matrix of shape (n_left, n_right).
     semidefinite : bool
@@ -30,7 +32,7 @@ class Kernel:
     """
 
     name: str | Callable[[Any, Any], Any]
-    gamma: float
+    gamma: float | None
     values: Callable[[Any, Any], np.ndarray]
     semidefinite: bool
 
@@ -42,6 +44,11 @@ class Kernel:
             estimator.kernel, gamma=gamma, degree=estimator.degree, coef0=estimator.coef0
         )
         return cls(estimator.kernel, gamma, values, semidefinite)
+
+    @classmethod
+    def plain(cls) -> Kernel:
+        """The linear kernel, without a look at the instances."""
+        return cls("linear", None, linear_kernel, True)
 
     @property
     def linear(self) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
+
 from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
+from ..utils.validation import STORED_FLOATS
 from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
 from ._coupled import CoupledSettings, couple
 from ._formulations import (
@@ -101,7 +104,8 @@ class MISVC(BaseMISVC):
         For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
         suits thousands of instances; "primal" takes a handful of passes over the instances,
         whatever their number, and solves them to ``tol`` or 5e-4, whichever is larger. "auto"
-        takes "primal" above 5,000 instances. Other kernels and losses have the dual only.
+        takes "primal" above 5,000 instances. Other kernels and losses have the dual only. The
+        primal reads float16, float32 and memory-mapped instances in blocks, without a copy.
     slack : {"bag", "instance"}, default="bag"
         For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
         each of its instances.
@@ -154,7 +158,7 @@ class MISVC(BaseMISVC):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``.
+        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -310,12 +314,31 @@ class MISVC(BaseMISVC):
         self._fit_classes(X, y, sample_weight, formulate, self.n_init)
         return self
 
+    def _may_pass(self) -> bool:
+        """Whether the parameters allow the primal."""
+        free = self.solver == "primal" or (self.solver == "auto" and self.qp_solver is None)
+        return (
+            free and self.loss == "max" and isinstance(self.kernel, str) and self.kernel == "linear"
+        )
+
+    def _by_passes(self, training: TrainingBags) -> bool:
+        """Whether the primal is taken."""
+        large = self.solver == "primal" or int(training.offsets[-1]) > _LARGE
+        return self._may_pass() and large
+
+    def _fit_dtypes(self) -> Any:
+        return STORED_FLOATS if self._may_pass() else super()._fit_dtypes()
+
+    def _kernel_of(self, training: TrainingBags, sample_weight: np.ndarray) -> Kernel:
+        if self._by_passes(training):
+            return Kernel.plain()
+        return super()._kernel_of(training, sample_weight)
+
     def _hard_maximum(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
-        large = self.solver == "auto" and training.offsets[-1] > _LARGE and self.qp_solver is None
-        if kernel.linear and (large or self.solver == "primal"):
+        if self._by_passes(training):
             return HardMaximumPrimal(training, *options)
         if self.n_components is None or kernel.linear:
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)

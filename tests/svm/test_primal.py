@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from milearn.datasets import make_bags
+from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC
 
 SLACKS = ["bag", "instance"]
@@ -73,3 +73,25 @@ def test_it_is_refused_where_there_is_none():
     for parameters in ({"kernel": "rbf"}, {"kernel": "linear", "loss": "l1"}):
         with pytest.raises(ValueError, match="solver='primal' is for loss='max' and kernel"):
             MISVC(solver="primal", **parameters).fit(bags, y)
+
+
+def test_instances_are_read_as_they_are_stored(tmp_path):
+    bags, y = make_bags(300, 8, bag_size=20, random_state=3)
+    whole = linear().fit(bags, y)
+    expected = whole.decision_function(bags)
+    for dtype in (np.float32, np.float16):
+        stored = bags.with_instances(bags.instances.astype(dtype))
+        model = linear().fit(stored, y)
+        assert model.n_passes_ <= 20
+        assert not hasattr(model, "gamma_")
+        assert model.objective_ == pytest.approx(whole.objective_, rel=5e-3)
+        np.testing.assert_allclose(model.decision_function(stored), expected, atol=0.2)
+        save_bags(tmp_path / dtype.__name__, stored, y, format="npy-folder")
+        mapped = load_bags(tmp_path / dtype.__name__, mmap=True).data
+        from_file = linear().fit(mapped, y)
+        np.testing.assert_allclose(from_file.coef_, model.coef_)
+        np.testing.assert_allclose(
+            from_file.decision_function(mapped), model.decision_function(stored)
+        )
+    few = bags[:40].with_instances(bags[:40].instances.astype(np.float16))
+    assert linear().fit(few, y[:40]).dual_coef_.dtype == np.float64

@@ -90,6 +90,7 @@ class ArraySource:
     Parameters
     ----------
     instances : ndarray (also a memory map) or CSR of shape (n_instances, n_features)
+        Of float64, float32 or float16; read by slices.
     offsets : ndarray of shape (n_bags + 1,)
     block_bytes : int
         Size of a block in float64. A bag is never cut.
@@ -122,7 +123,8 @@ class ArraySource:
         for first, last in zip(self._starts[:-1], self._starts[1:], strict=True):
             start, stop = int(self.offsets[first]), int(self.offsets[last])
             offsets = self.offsets[first : last + 1] - start
-            found.append(
-                function(Block(self.instances[start:stop], offsets, first, start), *arguments)
-            )
+            rows = self.instances[start:stop]
+            if rows.dtype == np.float16:  # a type for storage, in which nothing is computed
+                rows = rows.astype(np.float32)
+            found.append(function(Block(rows, offsets, first, start), *arguments))
         return found
