@@ -45,22 +45,32 @@ numpydoc_validation_checks = {
     "GL03",  # no two blank lines
     "GL05",  # no tabs
     "GL06",  # known sections
+    "GL07",  # in numpydoc's order
     "GL08",  # a docstring
     "GL09",  # place of a deprecation
     "GL10",  # directives with two colons
     "SS01",  # a summary
+    "SS03",  # that ends with a period
     "SS04",  # without space in front
     "SS06",  # of one line
+    "PR01",  # every parameter is documented
     "PR02",  # documented parameters exist
+    "PR03",  # in the order of the signature
+    "PR04",  # with a type
     "PR05",  # their types do not end with a period
     "PR06",  # types as Python spells them
+    "PR07",  # and a description
     "PR08",  # descriptions are sentences
     "PR09",
     "PR10",  # a space before the colon
-    "RT04",  # returns are described by sentences
+    "RT01",  # a section of what is returned
+    "RT03",  # with a description
+    "RT04",  # by sentences
     "RT05",
-    "SA02",  # See Also: sentences, and a description of each
+    "SA02",  # See Also: sentences with a capital letter, and a description of each
+    "SA03",
     "SA04",
+    "YD01",  # a section of what is yielded
 }
 numpydoc_validation_exclude = {r"\._"}  # private
 

@@ -100,36 +100,76 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
+            Scores of the bags.
         """
         return self._bag_scores(self._checked(X))
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags whose instances to score.
+
         Returns
         -------
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
+            Scores of the instances.
         """
         return self._instance_scores(self._checked(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class of each bag, shape (n_bags,)."""
+        """Class of each bag.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Values of ``classes_``.
+        """
         return self._decide(self.decision_function(X))
 
     def predict_instances(self, X: Any) -> np.ndarray:
-        """Class of each instance, shape (n_instances,), in the order of ``X.instances``."""
+        """Class of each instance, in the order of ``X.instances``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags whose instances to classify.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``.
+        """
         return self._decide(self.instance_decision_function(X))
 
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag, shape (n_bags,).
+        """Row of the instance that decides each bag.
 
         It is the row in ``X.instances`` of the instance with the highest score for the positive
         class; with three or more classes, for the class that is predicted. The first of several
         equal ones is returned.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
         """
         bags = self._checked(X)
         scores = self._instance_scores(bags)
@@ -166,21 +206,44 @@ class BagRegressor(RegressorMixin, BagEstimator):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,)
+            Values of the bags.
         """
         return self._bag_scores(self._checked(X))
 
     def predict_instances(self, X: Any) -> np.ndarray:
-        """Value of each instance, shape (n_instances,), in the order of ``X.instances``."""
+        """Value of each instance, in the order of ``X.instances``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags whose instances to evaluate.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of the instances.
+        """
         return self._instance_scores(self._checked(X))
 
     def witness(self, X: Any) -> np.ndarray:
         """Row in ``X.instances`` of the instance with the highest value of each bag.
 
         The first of several equal ones is returned.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
         """
         bags = self._checked(X)
         return segment_argmax(self._instance_scores(bags), bags.offsets)

@@ -286,7 +286,7 @@ def test_pipeline_memory_hits_on_equal_bags(data, classifier, tmp_path):
     pipeline = make_pipeline(*steps, memory=str(tmp_path / "cache"))
     first = pipeline.fit(bags, y).decision_function(bags)
     assert _fits(log) == 1
-    # Everything that SciPy and the container remember of use must leave the key alone.
+    # Everything that SciPy and the container cache in use must leave the key alone.
     _ = bags.bag_index, list(bags), bags[[1, 0]]
     if sparse.issparse(bags.instances):
         assert bags.instances.has_canonical_format

@@ -175,9 +175,7 @@ def _of_weka(
         bags,
         y,
         gamma=1.0 / bags.shape[1],
-        enough=_ENOUGH_SECONDS,
-        most=_MAX_FITS,
-        longest=_LONGEST_FOR_ACCURACY,
+        repeats=_weka.Repeats(_ENOUGH_SECONDS, _MAX_FITS, _LONGEST_FOR_ACCURACY),
         split=None if split is None else split[:2],
     )
     problem = _weka.WEKA[task["method"].removeprefix("weka-")].problem

@@ -244,8 +244,8 @@ def predict_table(rounds: list[dict[str, Any]], rows: dict[str, Title]) -> Table
             continue
         seconds, ratio, spread, _ = _ratios(method, rounds, "predict_cpu_seconds", None)
         memory = statistics.median(row[method]["predict_peak_mb"] for row in rounds)
-        shares = [rounds[0][method].get(f"{side}_accuracy") for side in ("train", "test")]
-        accuracies = ["" if share is None else f"{100 * share:.1f}" for share in shares]
+        fractions = [rounds[0][method].get(f"{side}_accuracy") for side in ("train", "test")]
+        accuracies = ["" if share is None else f"{100 * share:.1f}" for share in fractions]
         lines.append([rows[method].text, seconds, ratio, spread, megabytes(memory), *accuracies])
     columns = ["prediction", "CPU time", "ratio", "rounds", "memory", "train %", "test %"]
     return Table(columns, lines, "lrrrrrr")

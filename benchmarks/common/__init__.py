@@ -1,1 +1,1 @@
-"""What the commands share."""
+"""Parts used by several commands."""

@@ -363,7 +363,7 @@ def select(names: list[str]) -> list[Method]:
 
 def gap_of(model: Any) -> float:
     """The gap that a fitted model states: of its last convex problem, or to its lower bound."""
-    for name in ("dual_gap_", "optimality_gap_", "gap_"):
+    for name in ("dual_gap_", "optimality_gap_"):
         if hasattr(model, name):
             return float(getattr(model, name))
     raise AttributeError(f"{type(model).__name__} states no gap.")

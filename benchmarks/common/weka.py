@@ -14,14 +14,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from milearn import Bags
 from milearn.datasets import save_bags
 
-__all__ = ["WEKA", "WekaClassifier", "find_jar", "installed", "measure", "missing"]
+__all__ = ["WEKA", "Repeats", "WekaClassifier", "find_jar", "installed", "measure", "missing"]
 
 _CLASSES = "weka.classifiers.mi."
 _TIMER = Path(__file__).resolve().parent / "WekaTimer.java"
@@ -100,6 +100,24 @@ WEKA: dict[str, WekaClassifier] = {
 }
 
 
+class Repeats(NamedTuple):
+    """How often fits and predictions are repeated.
+
+    Attributes
+    ----------
+    enough : float
+        Seconds after which no fit (and no prediction) is repeated.
+    most : int
+        Maximum number of fits, and of predictions.
+    longest : float
+        Seconds of a fit above which the accuracies are left out.
+    """
+
+    enough: float
+    most: int
+    longest: float
+
+
 def find_jar() -> Path | None:
     """WEKA's jar: the environment variable ``WEKA_JAR``, else where Debian puts it."""
     path = Path(os.environ.get("WEKA_JAR") or "/usr/share/java/weka.jar")
@@ -126,9 +144,7 @@ def measure(
     y: np.ndarray,
     *,
     gamma: float,
-    enough: float,
-    most: int,
-    longest: float,
+    repeats: Repeats,
     split: tuple[Bags, np.ndarray] | None = None,
     timeout: float | None = None,
 ) -> tuple[dict[str, Any], tuple[float, np.ndarray] | None]:
@@ -143,12 +159,7 @@ def measure(
     bags : Bags
     y : ndarray of shape (n_bags,)
     gamma : float
-    enough : float
-        Seconds after which no fit (and no prediction) is repeated.
-    most : int
-        Maximum number of fits, and of predictions.
-    longest : float
-        Seconds of a fit above which the accuracies are left out.
+    repeats : Repeats
     split : (Bags, ndarray), default=None
         All bags scaled as the training bags among them ask for, and the numbers of these: for
         accuracies.
@@ -181,7 +192,7 @@ def measure(
                     "-cp",
                     str(jar),
                     str(_TIMER),
-                    *map(str, (enough, most, longest)),
+                    *map(str, repeats),
                     str(path),
                     split_file,
                 ),

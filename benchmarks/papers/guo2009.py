@@ -1,4 +1,4 @@
-"""Tables 1 to 3 of Guo (2009): random splits with the paper's shares of training bags."""
+"""Tables 1 to 3 of Guo (2009): random splits with the paper's proportions of training bags."""
 
 from __future__ import annotations
 

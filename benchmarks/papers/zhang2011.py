@@ -282,8 +282,10 @@ def _measured(task: FitTask) -> dict[str, Any]:
     """Both peaks, each in a process of its own; times of both in turn, in one process."""
     stated = {name: getattr(task, name) for name in ("dataset", "cost", "tol", "ratio", "repeat")}
     module = "benchmarks.papers.zhang2011_fit"
-    alone = in_fresh_process(module, {**stated, "shares": [0.0], "rounds": 0})
-    both = in_fresh_process(module, {**stated, "shares": [task.share, 0.0], "rounds": task.rounds})
+    alone = in_fresh_process(module, {**stated, "graph_weights": [0.0], "rounds": 0})
+    both = in_fresh_process(
+        module, {**stated, "graph_weights": [task.share, 0.0], "rounds": task.rounds}
+    )
     with_graph, without = both.pop("fits")
     return {
         **both,
@@ -346,7 +348,7 @@ def run_webkb(args: argparse.Namespace) -> int:
     tasks, fits = web_tasks(args.repeats, args.fast), fit_tasks(args.fast)
     for category in dict.fromkeys(task.dataset for task in tasks):
         pages = pages_of(category)
-        shares = ", ".join(
+        percentages = ", ".join(
             f"{kind} {100 * homophily(graph, pages.y):.0f} / "
             f"{100 * homophily(graph, pages.y, average='node'):.0f} / "
             f"{100 * np.mean(graph.sum(axis=0) + graph.sum(axis=1) > 0):.0f}"
@@ -354,7 +356,7 @@ def run_webkb(args: argparse.Namespace) -> int:
         )
         say(
             f"{category}: {len(pages.y)} linked pages, {pages.bags.n_instances} passages, "
-            f"{pages.bags.shape[1]} stems; {shares}"
+            f"{pages.bags.shape[1]} stems; {percentages}"
         )
     say("graphs: % of links within one side / the same, mean over pages / % of pages with a link")
     with RecordFile(args.out / "zhang2011-webkb.jsonl", fresh=args.fresh) as file:

@@ -36,10 +36,10 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     few = np.concatenate([train[pages.y[train] == side][:5] for side in (0, 1)])
     MILSD(tol=0.1).fit(X[few], pages.y[few])
     with PeakMemory() as memory:
-        fit(task["shares"][0])
-    times: list[list[dict[str, float]]] = [[] for _ in task["shares"]]
+        fit(task["graph_weights"][0])
+    times: list[list[dict[str, float]]] = [[] for _ in task["graph_weights"]]
     for _ in range(task["rounds"]):
-        for share, each in zip(task["shares"], times, strict=True):
+        for share, each in zip(task["graph_weights"], times, strict=True):
             watch = Stopwatch()
             fit(share)
             each.append(watch.seconds())

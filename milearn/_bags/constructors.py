@@ -46,7 +46,7 @@ class BagConstructors:
         blocks : iterable of array-like of shape (bag size, n_features)
             One block per bag. Data frames must agree in their columns, which become the
             feature names.
-        bag_graph, instance_graph, feature_names
+        bag_graph, instance_graph, feature_names : array-like or None
             As for :class:`Bags`.
         instance_data : mapping of str to sequence of n_bags array-like, default=None
             Further arrays of the instances, one block per bag as for the instances.
@@ -151,6 +151,7 @@ class BagConstructors:
         Parameters
         ----------
         df : data frame
+            Its rows are the instances, in any order, or the bags.
         bag : column name, default=None
             The column that names the bag of each row; needed in a long frame.
         label : column name, default=None
@@ -338,6 +339,7 @@ class BagConstructors:
         Parameters
         ----------
         X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
+            The instances.
         feature_names : array-like of shape (n_features,), default=None
             Taken from the columns of a data frame when not given.
         instance_data : mapping of str to array-like of shape (n_bags, ...), default=None

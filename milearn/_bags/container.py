@@ -180,12 +180,14 @@ class Bags(BagConstructors, BagExports):
         Parameters
         ----------
         instances : array-like or sparse matrix of shape (n_instances, any number of features)
+            The new instances, in the order of the old ones.
         feature_names : array-like, default=None
             Names of the new features; the columns of a data frame when not given.
 
         Returns
         -------
         Bags
+            With the offsets and graphs of these bags.
 
         Raises
         ------

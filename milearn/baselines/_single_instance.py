@@ -110,6 +110,7 @@ class SingleInstance(BagEstimator):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,)
             Class or target of each bag.
         **params : dict
@@ -119,6 +120,7 @@ class SingleInstance(BagEstimator):
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -166,11 +168,21 @@ class SingleInstance(BagEstimator):
     # -- bags -----------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class or value of each bag, shape (n_bags,).
+        """Class or value of each bag.
 
         A bag of two classes is in ``classes_[1]`` when its pooled score is above the threshold
         of the inner classifier; with more classes the highest pooled score decides. The value
         of a bag under a regressor is the maximum or mean of those of its instances.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Values of ``classes_``, or the values of a regressor.
         """
         bags = self._checked(X)
         scores = self._pool(self._instance_scores(bags), bags)
@@ -186,21 +198,33 @@ class SingleInstance(BagEstimator):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
 
         Returns
         -------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
+            Pooled scores.
         """
         bags = self._checked(X)
         return self._pool(self._instance_scores(bags), bags)
 
     @available_if(_inner_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Pooled probabilities of the classes, shape (n_bags, n_classes).
+        """Pooled probabilities of the classes.
 
         For two classes the probability of the positive one is pooled and the other completes it
         to 1. The maxima of three or more classes exceed 1 in sum and are divided by it. They are
         scores that keep an order, not calibrated probabilities of bags.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_classes)
+            Rows sum to 1.
         """
         bags = self._checked(X)
         probabilities = self.estimator_.predict_proba(bags.instances)
@@ -211,7 +235,22 @@ class SingleInstance(BagEstimator):
         return pooled / pooled.sum(axis=1, keepdims=True)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of a classifier or coefficient of determination of a regressor, over bags."""
+        """Accuracy of a classifier or coefficient of determination of a regressor, over bags.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class or target of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; all equal when None.
+
+        Returns
+        -------
+        float
+            Accuracy, or :math:`R^2`.
+        """
         predicted = self.predict(X)
         measure = r2_score if self._regresses else accuracy_score
         return measure(y, predicted, sample_weight=sample_weight)
@@ -222,32 +261,69 @@ class SingleInstance(BagEstimator):
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
         Returns
         -------
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
+            Scores of the instances.
         """
         return self._instance_scores(self._checked(X))
 
     @available_if(_inner_has("predict_proba"))
     def predict_proba_instances(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes of each instance, shape (n_instances, n_classes)."""
+        """Probabilities of the classes of each instance, in the order of ``X.instances``.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_classes)
+            Columns in the order of ``classes_``.
+        """
         return self.estimator_.predict_proba(self._checked(X).instances)
 
     def predict_instances(self, X: Any) -> np.ndarray:
-        """Class or value of each instance, shape (n_instances,), in the order of ``X.instances``.
+        """Class or value of each instance, in the order of ``X.instances``.
 
         Under ``pooling="max"`` a bag of two classes is positive exactly when one of these is.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Values of ``classes_``, or the values of a regressor.
         """
         scores = self._instance_scores(self._checked(X))
         return scores if self._regresses else self._decide(scores)
 
     @available_if(_pools_by_max)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag, shape (n_bags,); for ``pooling="max"``.
+        """Row of the instance that decides each bag; for ``pooling="max"``.
 
         It is the row in ``X.instances`` of the instance with the highest score for the positive
         class, with three or more classes for the class that is predicted, and under a regressor
         of the instance with the highest value. The first of several equal ones is returned.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
         """
         bags = self._checked(X)
         scores = self._instance_scores(bags)
@@ -259,7 +335,13 @@ class SingleInstance(BagEstimator):
     # -- what scikit-learn asks -------------------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Router that hands arguments of ``fit`` to the inner estimator."""
+        """Router that hands arguments of ``fit`` to the inner estimator.
+
+        Returns
+        -------
+        MetadataRouter
+            The requests of the inner estimator.
+        """
         return (
             MetadataRouter(owner=type(self).__name__)
             .add_self_request(self)

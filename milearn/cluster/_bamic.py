@@ -71,11 +71,6 @@ class BAMIC(BagClusterer):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the medoids still change after ``max_iter`` assignments.
-
     Raises
     ------
     ValueError
@@ -84,6 +79,11 @@ class BAMIC(BagClusterer):
     MemoryError
         When the matrix of distances does not fit into the memory that is available, see
         :func:`milearn.metrics.bag_distances`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the medoids still change after ``max_iter`` assignments.
 
     See Also
     --------
@@ -150,10 +150,12 @@ class BAMIC(BagClusterer):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : ignored
+            Present for consistency with other estimators.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         bags, noted = self._validate_clusters(X)
         given = None if isinstance(self.init, str) else self._given_medoids(len(bags))
@@ -189,10 +191,12 @@ class BAMIC(BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,)
+            Numbers of clusters, from 0.
         """
         bags = self._checked(X)
         distances = bag_distances(bags, self.medoid_bags_, metric=self._metric, n_jobs=self.n_jobs)

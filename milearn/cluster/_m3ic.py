@@ -119,12 +119,6 @@ class M3IC(CallbackSupport, BagClusterer):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the best start has not converged after ``max_iter`` steps or was stopped by a callback,
-        or one of its convex steps missed its precision.
-
     Raises
     ------
     ValueError
@@ -133,9 +127,15 @@ class M3IC(CallbackSupport, BagClusterer):
     milearn.exceptions.SolverError
         When a quadratic program is not solved.
 
+    Warns
+    -----
+    ConvergenceWarning
+        When the best start has not converged after ``max_iter`` steps or was stopped by a callback,
+        or one of its convex steps missed its precision.
+
     See Also
     --------
-    BAMIC : k-medoids over distances between bags.
+    BAMIC : Clusters of bags by k-medoids over distances between bags.
 
     Notes
     -----
@@ -226,10 +226,12 @@ class M3IC(CallbackSupport, BagClusterer):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : ignored
+            Present for consistency with other estimators.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
@@ -294,10 +296,12 @@ class M3IC(CallbackSupport, BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,)
+            Numbers of clusters, from 0.
         """
         return self._stream(X).highest(margin_weights(self.coef_))[1]
 
@@ -307,6 +311,7 @@ class M3IC(CallbackSupport, BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to score.
 
         Returns
         -------
@@ -321,10 +326,12 @@ class M3IC(CallbackSupport, BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags whose instances to score.
 
         Returns
         -------
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
+            Scores of the instances.
         """
         return self._stream(X).scores(margin_weights(self.coef_))
 
@@ -334,10 +341,12 @@ class M3IC(CallbackSupport, BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags whose instances to assign.
 
         Returns
         -------
         ndarray of shape (n_instances,), in the order of ``X.instances``
+            Numbers of clusters, from 0.
         """
         return self.instance_decision_function(X).argmax(axis=1)
 
@@ -350,10 +359,12 @@ class M3IC(CallbackSupport, BagClusterer):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
         """
         return self._stream(X).highest(margin_weights(self.coef_))[0]
 

@@ -158,6 +158,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to score.
 
         Yields
         ------

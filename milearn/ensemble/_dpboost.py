@@ -111,18 +111,18 @@ class DPBoost(BoostedBags):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When ``max_learners``, ``max_nodes``, ``time_limit`` or a callback ended it. (``max_rows``
-        is a choice of the relaxation; ``converged_`` and ``optimality_gap_`` show what it left.)
-
     Raises
     ------
     TypeError
         For a learner that is no classifier or takes no weights.
     milearn.exceptions.SolverError
         When a linear program is not solved; the message names the status.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When ``max_learners``, ``max_nodes``, ``time_limit`` or a callback ended it. (``max_rows``
+        is a choice of the relaxation; ``converged_`` and ``optimality_gap_`` show what it left.)
 
     See Also
     --------
@@ -207,12 +207,14 @@ class DPBoost(BoostedBags):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C of each bag; a weight of two equals a repetition of the bag.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight)
 

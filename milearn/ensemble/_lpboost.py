@@ -90,17 +90,17 @@ class LPBoost(BoostedBags):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When ``max_learners``, ``time_limit`` or a callback ended it.
-
     Raises
     ------
     TypeError
         For a learner that is no classifier or takes no weights.
     milearn.exceptions.SolverError
         When a linear program is not solved; the message names the status.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When ``max_learners``, ``time_limit`` or a callback ended it.
 
     See Also
     --------
@@ -161,12 +161,14 @@ class LPBoost(BoostedBags):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C of each bag; a weight of two equals a repetition of the bag.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         return self._fit(X, y, sample_weight)
 

@@ -54,6 +54,7 @@ def bag_kernel(
     Y : bags, default=None
         The bags of the columns; those of ``X`` when None.
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Which of these kernels.
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the
@@ -69,6 +70,7 @@ def bag_kernel(
     Returns
     -------
     ndarray of shape (n_bags_X, n_bags_Y)
+        Kernel of each bag of ``X`` with each of ``Y``.
 
     Raises
     ------

@@ -27,7 +27,8 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
 
     Returns
     -------
-    float between 0 and 1
+    float
+        Between 0 and 1.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,8 @@ class BagShuffleSplit(BagSplitter):
 
     It is the protocol of papers that train on, say, a third of the positive and a third of the
     negative bags and repeat that with other draws [1]_ [2]_. Every split holds the same number of
-    bags of each class, as near to the shares of the classes as whole bags allow, and at least one
-    bag of each class on both sides.
+    bags of each class, as near to the proportions of the classes as whole bags allow, and at least
+    one bag of each class on both sides.
 
     With groups, whole groups are drawn in random order and taken while that brings the numbers of
     bags of each class nearer to the wanted ones, which are then met about, not exactly.
@@ -101,7 +101,22 @@ class BagShuffleSplit(BagSplitter):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of splits; the arguments are ignored."""
+        """Number of splits.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
         return self.n_splits
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -144,9 +159,9 @@ def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
         test_size = 0.1
     test = train = None
     if test_size is not None:
-        test = ceil(test_size * n - _ROUNDING) if _is_share(test_size) else int(test_size)
+        test = math.ceil(test_size * n - _ROUNDING) if _is_share(test_size) else int(test_size)
     if train_size is not None:
-        train = floor(train_size * n + _ROUNDING) if _is_share(train_size) else int(train_size)
+        train = math.floor(train_size * n + _ROUNDING) if _is_share(train_size) else int(train_size)
     if test is None:
         assert train is not None
         test = n - train

@@ -34,9 +34,9 @@ class StratifiedBagKFold(BagSplitter):
       bag of the class.
 
     With groups, whole groups are placed, those with the rarest class first and large ones before
-    small ones, each into the fold with the smallest shares of bags and instances of its classes,
-    folds that lack the class before others. When a fold lacks a class at the end, a group that
-    can be spared is moved there.
+    small ones, each into the fold with the smallest proportions of bags and instances of its
+    classes, folds that lack the class before others. When a fold lacks a class at the end, a group
+    that can be spared is moved there.
 
     Parameters
     ----------
@@ -60,6 +60,11 @@ class StratifiedBagKFold(BagSplitter):
         and where some fold would lack a class: fewer bags (or groups) of it than folds, or groups
         that cannot be spread.
 
+    See Also
+    --------
+    RepeatedStratifiedBagKFold : Several times with other folds.
+    BagShuffleSplit : Random splits with a given share of training bags.
+
     Notes
     -----
     Unlabelled bags are never tested and always among the training bags, with one exception: when
@@ -69,11 +74,6 @@ class StratifiedBagKFold(BagSplitter):
 
     Every class occurs in each test fold, and therefore among each set of training bags. Where
     that cannot be, ``split`` raises an error, and never yields a fold without a positive bag.
-
-    See Also
-    --------
-    RepeatedStratifiedBagKFold : Several times with other folds.
-    BagShuffleSplit : Random splits with a given share of training bags.
 
     References
     ----------
@@ -116,7 +116,22 @@ class StratifiedBagKFold(BagSplitter):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds; the arguments are ignored."""
+        """Number of folds.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
         return self.n_splits
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -181,13 +196,43 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         self.unlabeled = unlabeled
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds times number of repeats; the arguments are ignored."""
+        """Number of folds times number of repeats.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits * n_repeats``.
+        """
         return self.n_splits * self.n_repeats
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``."""
+        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to split; their sizes count.
+        y : array-like of shape (n_bags,)
+            Class of each bag. Bags without one are in every training set.
+        groups : array-like of shape (n_bags,), default=None
+            Group of each bag; no group is on both sides of a split.
+
+        Yields
+        ------
+        train, test : ndarray
+            Positions of the training bags and of the test bags of a fold.
+        """
         rng = check_random_state(self.random_state)
         for _ in range(self.n_repeats):
             yield from StratifiedBagKFold(
@@ -270,17 +315,17 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     weights = np.hstack([bags / bags.sum(axis=0), instances / instances.sum(axis=0)])
     holds = bags > 0
     folds = np.full(len(bags), -1, dtype=np.intp)
-    shares = np.zeros((k, weights.shape[1]))
+    proportions = np.zeros((k, weights.shape[1]))
     covered = np.zeros((k, holds.shape[1]), dtype=bool)
     for code in np.argsort(holds.sum(axis=0), kind="stable"):
         members = np.flatnonzero(holds[:, code] & (folds < 0))
         covered[folds[holds[:, code] & (folds >= 0)], code] = True
         for unit in members[_assignment_order(instances[members].sum(axis=1), rng)]:
-            # The sum of squared shares grows least where this product is smallest.
-            growth = shares @ weights[unit]
-            fold = _ascending(rng, covered[:, code], growth, shares.sum(axis=1))[0]
+            # The sum of squared proportions grows least where this product is smallest.
+            growth = proportions @ weights[unit]
+            fold = _ascending(rng, covered[:, code], growth, proportions.sum(axis=1))[0]
             folds[unit] = fold
-            shares[fold] += weights[unit]
+            proportions[fold] += weights[unit]
             covered[fold] |= holds[unit]
     _repair(problem, folds, holds, weights, k)
     return folds

@@ -68,6 +68,7 @@ def transductive_cross_val_score(
     Returns
     -------
     ndarray of shape (n_splits,)
+        Score of each split.
 
     Raises
     ------
@@ -112,10 +113,11 @@ def transductive_grid_search(
     Parameters
     ----------
     estimator : estimator instance
+        One that takes missing labels; it is cloned.
     param_grid : dict or list of dict
         As for ``GridSearchCV``.
-    X, y, cv, groups, scoring, unlabeled
-        As for :func:`transductive_cross_val_score`.
+    X, y, cv, groups, scoring, unlabeled : see :func:`transductive_cross_val_score`
+        Data, splits and score.
     refit : bool, default=True
         Whether to fit the best parameters with all labels.
     n_jobs : int, default=None

@@ -91,11 +91,14 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags; the rows of a matrix are bags of one instance.
         y : ignored
+            Present for consistency with other estimators.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         statistics = _checked_statistics(self.statistics)
         validate_bags(self, X, dtype=STORED_FLOATS)
@@ -113,6 +116,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_bags, n_columns), or csr_array with ``sparse_output=True``
+            Columns as :meth:`get_feature_names_out` names them.
         """
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
@@ -145,6 +149,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of str
+            One name per column.
         """
         check_is_fitted(self)
         features = OneToOneFeatureMixin.get_feature_names_out(self, input_features)

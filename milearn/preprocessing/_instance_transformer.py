@@ -53,6 +53,20 @@ class _ByKind:
 
         It equals ``fit(X, y).transform(X)``, also for an inner transformer whose own
         ``fit_transform`` does something else.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on and to transform.
+        y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
+            Labels of the bags, for supervised transformers.
+        **params : dict
+            Further arguments of ``fit``.
+
+        Returns
+        -------
+        Bags or matrix
+            As ``transform`` returns it.
         """
         bags = as_bags(X)
         kind = X if bags is None else bags
@@ -64,6 +78,7 @@ class _ByKind:
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to transform; the rows of a matrix are bags of one instance.
 
         Returns
         -------
@@ -102,7 +117,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     Notes
     -----
     What comes out is of the kind that went in: bags of any kind become :class:`~milearn.Bags`
-    with their graphs, a plain matrix (each row a bag of one instance) stays a matrix. Sparse
+    with their graphs, a plain matrix (its rows are bags of one instance) stays a matrix. Sparse
     instances reach the inner transformer as CSR. ``set_output`` concerns matrices only; a
     ``FeatureUnion`` or ``ColumnTransformer`` that puts Bags side by side would wrap them itself,
     so set the output of the steps behind it instead of the whole pipeline.
@@ -142,15 +157,17 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on; the rows of a matrix are bags of one instance.
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
         **params : dict
-            Further arguments for the ``fit`` of the inner transformer, those with one entry a
+            Further arguments for the ``fit`` of the inner transformer, those with one entry per
             bag repeated for its instances.
 
         Returns
         -------
         self
+            The fitted estimator.
 
         Raises
         ------
@@ -180,7 +197,18 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     @available_if(_inner_has("inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
-        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix."""
+        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            What ``transform`` returned, or bags with as many features.
+
+        Returns
+        -------
+        Bags or matrix
+            Of the kind of ``X``, with the original features.
+        """
         check_is_fitted(self)
         bags = as_bags(X)
         if bags is None:
@@ -201,6 +229,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Returns
         -------
         ndarray of str
+            One name per feature.
         """
         check_is_fitted(self)
         # The inner transformer was fitted on a bare matrix, so the names are checked here.
@@ -208,7 +237,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return self.transformer_.get_feature_names_out(names)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Router that hands arguments of ``fit`` to the inner transformer."""
+        """Router that hands arguments of ``fit`` to the inner transformer.
+
+        Returns
+        -------
+        MetadataRouter
+            The requests of the inner transformer.
+        """
         mapping = MethodMapping()
         mapping.add(caller="fit", callee="fit").add(caller="fit_transform", callee="fit")
         return MetadataRouter(owner=type(self).__name__).add(

@@ -42,10 +42,12 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     n : int, default=None
         Number of nodes; needed unless ``links`` is a matrix.
     kind : {"direct", "cocitation", "coupling"}, default="direct"
+        Which of the three readings.
 
     Returns
     -------
     csr_array of shape (n, n)
+        Weights of the links, without diagonal.
 
     Raises
     ------
@@ -95,8 +97,8 @@ def homophily(
     """Share of the links that join two nodes of the same class.
 
     Smoothing along a graph can only help where this is well above what links drawn at random
-    would give, which is the sum of the squared shares of the classes: 0.5 for two classes of one
-    size.
+    would give, which is the sum of the squared proportions of the classes: 0.5 for two classes of
+    one size.
 
     Parameters
     ----------
@@ -136,7 +138,7 @@ def homophily(
         raise ValueError(f"average={average!r} is unknown: use 'link' or 'node'.")
     labels = np.asarray(y)
     if labels.ndim != 1:
-        raise ValueError(f"y has {labels.ndim} dimensions: give one class a node.")
+        raise ValueError(f"y has {labels.ndim} dimensions: give one class per node.")
     graph = check_graph(graph, len(labels), "graph", "nodes with a class in y")
     missing = missing_labels(labels, unlabeled)
     codes = np.full(len(labels), -1, dtype=np.intp)

@@ -28,6 +28,7 @@ def knn_bag_graph(
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
+        The bags to join, or a matrix of their distances.
     n_neighbors : int, default=5
         Neighbours of a bag; all others where there are fewer. Bags as near as the last one are
         neighbours too, so that the order of the bags does not choose between them.

@@ -43,13 +43,16 @@ class LabelledScore:
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
         y : array-like of shape (n_bags,)
             Bags whose label is missing, as in ``fit``, do not count.
         sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; all equal when None.
 
         Returns
         -------
         float
+            Weighted fraction of the labelled bags whose class is predicted.
 
         Raises
         ------

@@ -82,16 +82,16 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When L-BFGS has not converged after ``max_iter`` steps.
-
     Raises
     ------
     ValueError
         For a bag graph with a negative or infinite weight, for labelled bags of one class only,
         when no bag has a label, and for a ``class_weight`` that leaves a class without weight.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When L-BFGS has not converged after ``max_iter`` steps.
 
     See Also
     --------
@@ -180,6 +180,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Returns
         -------
         self
+            The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
         labelled, known = known_labels(self, y, bags, self.unlabeled)
@@ -226,10 +227,12 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
+            Scores of the bags.
         """
         scores = self._scores(self._checked(X))
         return scores[:, 0] if scores.shape[1] == 1 else scores
@@ -240,10 +243,12 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
+            Bags to predict.
 
         Returns
         -------
         ndarray of shape (n_bags,)
+            Values of ``classes_``.
         """
         return _decide(self._scores(self._checked(X)), self.classes_)
 

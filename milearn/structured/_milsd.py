@@ -141,12 +141,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps or was stopped by a callback,
-        or the cutting planes miss their precision within ``max_cuts``.
-
     Raises
     ------
     ValueError
@@ -155,6 +149,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         that is not installed.
     milearn.exceptions.SolverError
         When a quadratic program is not solved.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the procedure has not converged after ``max_iter`` steps or was stopped by a callback,
+        or the cutting planes miss their precision within ``max_cuts``.
 
     See Also
     --------
@@ -277,6 +277,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Returns
         -------
         self
+            The fitted estimator.
         """
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_fit(X)

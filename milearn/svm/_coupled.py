@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from .._kernels.bag import bag_scales, instance_scales
+from .._kernels.bag import bag_scales, instance_scales, minmax_bytes
+from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.bag_features import BagFeatures, feature_bytes
@@ -106,6 +108,9 @@ def couple(
     """
     n_bags, n_instances = len(training.used), int(training.offsets[-1])
     needed, room = exact_bytes(n_bags, n_instances), settings.cache_bytes
+    if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
+        # A kernel that takes no CSR matrix is given dense rows.
+        needed += minmax_bytes(n_bags + n_instances, training.instances.shape[1])
     if settings.n_components is not None or (kernel.linear and needed > room):
         features = _bag_features(training, kernel, settings, rng)
         return CoupledPrimal(training, kernel, settings, options, features)
@@ -129,12 +134,24 @@ def _bag_gram(
 ) -> BagGram:
     instances, offsets = training.instances, training.offsets
     if settings.minmax:
-        rows = np.concatenate(object_rows(instances, offsets))
+        rows = _all_object_rows(training, kernel)
         # Rows of instances are asked for one by one; those of bags are made here.
         gram = training_gram(rows, kernel, settings.cache_bytes)
         return PrecomputedGram(gram.share_of(n_workers), offsets)
     gram = training_gram(instances, kernel, cache_bytes).share_of(n_workers)
     return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
+
+
+def _all_object_rows(training: TrainingBags, kernel: Kernel) -> Any:
+    """Rows of minima and maxima of all instances, then of all bags."""
+    keep_sparse, alone = takes_sparse(kernel.name), np.arange(training.offsets[-1] + 1)
+    parts = [
+        object_rows(training.instances, offsets, keep_sparse)
+        for offsets in (alone, training.offsets)
+    ]
+    return (
+        sparse.vstack(parts, format="csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    )
 
 
 def _scales(
@@ -157,9 +174,11 @@ def _bag_features(
     rng: np.random.RandomState,
 ) -> BagFeatures:
     whole, rows = None, training.instances
+    candidates = rows
     if settings.minmax:
-        rows, whole = object_rows(training.instances, training.offsets)
-    candidates = rows if whole is None else np.concatenate([rows, whole])
+        candidates = _all_object_rows(training, kernel)
+        n_instances = rows.shape[0]
+        rows, whole = candidates[:n_instances], candidates[n_instances:]
     n_bags, dim = len(training.used), rows.shape[1]
     if not kernel.linear and settings.n_components is not None:
         dim = min(settings.n_components, candidates.shape[0])
@@ -232,7 +251,7 @@ class _Coupled:
         if self.settings.hard:
             function = InstanceFunction(expansion, intercept)
         elif self.settings.minmax:
-            function = MinMaxFunction(expansion, intercept)
+            function = MinMaxFunction(expansion, intercept, takes_sparse(self.kernel.name))
         else:
             function = SetKernelFunction(
                 expansion, intercept, self.kernel.values, self.settings.bag_kernel
@@ -264,7 +283,7 @@ class CoupledDual(_Coupled):
         training = self.training
         vectors = training.instances
         if self.settings.minmax:
-            vectors = np.concatenate(object_rows(training.instances, training.offsets))
+            vectors = _all_object_rows(training, self.kernel)
         stored = stored_support(coef, vectors, self.numbers(), self.kernel)
         return self.with_scales(stored, results, sign)
 

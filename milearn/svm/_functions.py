@@ -120,16 +120,17 @@ class MinMaxFunction:
 
     expansion: Expansion
     intercept: np.ndarray
+    keep_sparse: bool
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        own = minmax_vectors(bags.instances, np.arange(bags.n_instances + 1))
+        own = object_rows(bags.instances, np.arange(bags.n_instances + 1), self.keep_sparse)
         return self.expansion(own) + self.intercept
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return self.expansion(minmax_vectors(bags.instances, bags.offsets)) + self.intercept
+        whole = object_rows(bags.instances, bags.offsets, self.keep_sparse)
+        return self.expansion(whole) + self.intercept
 
 
-def object_rows(instances: Any, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minima and maxima of each instance (which are itself, twice) and of each bag."""
-    own = minmax_vectors(instances, np.arange(instances.shape[0] + 1))
-    return own, minmax_vectors(instances, offsets)
+def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
+    """Minima and maxima of each bag; of an instance alone they are itself, twice."""
+    return minmax_vectors(instances, offsets, keep_sparse=keep_sparse)

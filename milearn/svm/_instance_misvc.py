@@ -108,11 +108,6 @@ class InstanceMISVC(BaseMISVC):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
-
     Raises
     ------
     milearn.exceptions.SolverError
@@ -120,6 +115,11 @@ class InstanceMISVC(BaseMISVC):
     MemoryError
         For a kernel that may be indefinite, where its whole matrix does not fit into
         ``cache_size``.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
 
     See Also
     --------
@@ -199,12 +199,14 @@ class InstanceMISVC(BaseMISVC):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
         return self

@@ -162,12 +162,6 @@ class MISVC(BaseMISVC):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
-        precision.
-
     Raises
     ------
     milearn.exceptions.SolverError
@@ -175,6 +169,12 @@ class MISVC(BaseMISVC):
     MemoryError
         Before the fit, where kernel values do not fit into ``cache_size``; the message names the
         remedy.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
+        precision.
 
     See Also
     --------
@@ -277,12 +277,14 @@ class MISVC(BaseMISVC):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         formulate = self._hard_maximum if self.loss == "max" else self._coupled
         self._fit_classes(X, y, sample_weight, formulate, self.n_init)

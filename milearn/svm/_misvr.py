@@ -150,12 +150,6 @@ class MISVR(CallbackSupport, BagRegressor):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
 
-    Warns
-    -----
-    ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
-        precision.
-
     Raises
     ------
     milearn.exceptions.SolverError
@@ -163,6 +157,12 @@ class MISVR(CallbackSupport, BagRegressor):
     MemoryError
         Before the fit, where kernel values do not fit into ``cache_size``; the message names the
         remedy.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
+        precision.
 
     See Also
     --------
@@ -254,12 +254,14 @@ class MISVR(CallbackSupport, BagRegressor):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Value of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_fit(X)

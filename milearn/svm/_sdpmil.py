@@ -71,7 +71,7 @@ class SDPMIL(BaseMISVC):
         ``conic``), for small data: to see that both agree.
     polish : bool, default=False
         Whether to go on from the selection by the concave-convex procedure, which can only lower
-        the objective: the result is then a local minimum of MI-SVM with one slack an instance.
+        the objective: the result is then a local minimum of MI-SVM with one slack per instance.
     kernel : str or callable, default="rbf"
         Kernel between instances, as for :class:`MISVC`.
     degree : float, default=3
@@ -91,7 +91,8 @@ class SDPMIL(BaseMISVC):
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure.
+        Maximum number of steps of the concave-convex procedure, the first of which is the SVM on
+        the selection.
     cache_size : float, default=1000
         Memory for kernel values in MiB, shared by the workers of ``n_jobs``.
     class_weight : dict, "balanced" or None, default=None
@@ -149,19 +150,13 @@ class SDPMIL(BaseMISVC):
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of SVMs that were solved.
+        Number of steps: 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether ``polish`` converged within ``max_iter`` steps.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, where the bags have names.
-
-    Warns
-    -----
-    ConvergenceWarning
-        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
-        after ``max_iter`` steps.
 
     Raises
     ------
@@ -174,6 +169,12 @@ class SDPMIL(BaseMISVC):
         For ``formulation="sdp"`` on more instances than the conic solver can take.
     ImportError
         For ``formulation="sdp"`` without Clarabel.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
+        after ``max_iter`` steps.
 
     See Also
     --------
@@ -267,12 +268,14 @@ class SDPMIL(BaseMISVC):
         X : bags, see :class:`milearn.Bags`
             Rows of a plain matrix are bags of one instance.
         y : array-like of shape (n_bags,)
+            Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
             Factor on C by bag; a weight of two equals a bag that is there twice.
 
         Returns
         -------
         self
+            The fitted estimator.
         """
         if self.formulation == "sdp":
             require_clarabel()

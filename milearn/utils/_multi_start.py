@@ -21,7 +21,7 @@ class MultiStart:
     Parameters
     ----------
     estimator : estimator instance
-        Its callbacks are told. Its parameters ``n_jobs`` (None means what
+        Its callbacks are called. Its parameters ``n_jobs`` (None means what
         :func:`joblib.parallel_config` says) and ``verbose`` are read, and its name stands in
         reports.
     max_iter : int or None

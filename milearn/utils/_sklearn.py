@@ -23,8 +23,10 @@ With an older scikit-learn the estimator has no ``set_callbacks`` and the task d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.base import _fit_context as fit_context
 from sklearn.svm import SVC
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -50,8 +52,20 @@ __all__ = [
     "LimitedSVC",
     "StrOptions",
     "fit_context",
+    "has_valid_parameters",
     "with_callbacks",
 ]
+
+
+def has_valid_parameters(estimator: BaseEstimator) -> bool:
+    """Whether an estimator's values for its parameters satisfy the constraints that it declares."""
+    # Estimators that declare none take what they have a name for.
+    with suppress(AttributeError):
+        try:
+            estimator._validate_params()
+        except ValueError:
+            return False
+    return True
 
 
 class LimitedSVC(SVC):

@@ -64,9 +64,15 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
     check : str
         Name of the check, such as ``"check_witness"``.
     estimator : estimator instance
+        The estimator in question.
     problem : problem of a check
         The attribute ``problem`` of what :func:`bag_checks` yields: ``kind`` of input, ``task``,
         bags ``X`` and labels ``y``.
+
+    Returns
+    -------
+    bool
+        Whether the check applies.
 
     Raises
     ------
@@ -97,6 +103,7 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     Parameters
     ----------
     estimator : estimator instance
+        Its tags, methods and parameters choose the checks.
 
     Yields
     ------
@@ -108,7 +115,7 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     >>> from milearn.utils.estimator_checks import bag_checks
     >>> from sklearn.svm import SVC
     >>> next(iter(bag_checks(SVC()))).id
-    'check_order_of_instances(dense,binary)'
+    'check_clone(dense,binary)'
     """
     tasks = _tasks(estimator)
     for number, task in enumerate(tasks):
@@ -145,6 +152,7 @@ def check_bag_estimator(
     Parameters
     ----------
     estimator : estimator instance
+        It is cloned for every check.
     expected_failed_checks : mapping of name to reason, default=None
         Checks that are left out, by name or by name with kind and task.
 
@@ -160,7 +168,7 @@ def check_bag_estimator(
     >>> check_bag_estimator(SVC())  # takes rows only
     Traceback (most recent call last):
     ...
-    AssertionError: check_order_of_instances(dense,binary) of SVC raised TypeError: ...
+    AssertionError: check_clone(dense,binary) of SVC raised TypeError: ...
     """
     for check in bag_checks(estimator):
         if _reason(check, expected_failed_checks) is None:
@@ -177,6 +185,7 @@ def parametrize_with_bag_checks(
     Parameters
     ----------
     estimators : iterable of estimator instances
+        Estimators to test.
     expected_failed_checks : callable, default=None
         Takes an estimator and returns a mapping of check to reason; these are marked to fail.
         A check is named with kind and task, ``"check_pickle(dense,binary)"``, or without them

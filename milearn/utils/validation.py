@@ -48,6 +48,16 @@ def as_bags(X: Any) -> Bags | None:
     blocks (arrays, nested lists, sparse matrices, data frames). Everything else is left to
     scikit-learn's validation, which takes each row as a bag of one instance.
 
+    Parameters
+    ----------
+    X : bags or matrix
+        Input of an estimator.
+
+    Returns
+    -------
+    Bags or None
+        None for what scikit-learn validates.
+
     Raises
     ------
     TypeError
@@ -88,11 +98,14 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     Parameters
     ----------
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        The input.
     dtype : type or tuple of types, default=(float64, float32)
+        Types of instances that are kept; the first stands in for any other.
 
     Returns
     -------
     Bags
+        Checked bags.
 
     Raises
     ------
@@ -172,7 +185,9 @@ def validate_bags(
     Parameters
     ----------
     estimator : estimator instance
+        The estimator that the bags are for.
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        The input of one of its methods.
     reset : bool, default=True
         True in ``fit``, False in methods that come after it.
     dtype : type or tuple of types, default=(float64, float32)
@@ -188,6 +203,7 @@ def validate_bags(
     Returns
     -------
     Bags
+        Checked bags.
 
     Raises
     ------
@@ -320,14 +336,18 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     Parameters
     ----------
     estimator : estimator instance
+        The estimator that the labels are for; named in error messages.
     y : array-like of shape (n_bags,)
+        Class or value of each bag.
     bags : Bags
+        The bags that the labels belong to.
     numeric : bool, default=False
         Whether to convert to finite float64, as regression needs.
 
     Returns
     -------
     ndarray of shape (n_bags,)
+        The labels, in the order of the bags.
 
     Raises
     ------
@@ -355,7 +375,20 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
 
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
-    """Non-negative weights, one per bag; ones when None was given."""
+    """Non-negative weights, one per bag; ones when None was given.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_bags,) or None
+        Weights of the bags.
+    bags : Bags
+        The bags that the weights belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Weights as float64.
+    """
     if sample_weight is None:
         return np.ones(len(bags))
     weights = check_array(
@@ -383,7 +416,20 @@ def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
 
 
 def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
-    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``."""
+    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,)
+        Labels.
+    unlabeled : label, default=None
+        Value of ``y`` that marks a missing label.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_bags,)
+        True where the label is missing.
+    """
     if y.dtype.kind == "f":
         missing = np.isnan(y)
     elif y.dtype == object:
@@ -401,6 +447,22 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
 
     The positive class of two is ``classes[1]`` unless ``pos_label`` names it; of three or more
     each is positive in turn, and the number returned is -1.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,)
+        Class of each bag.
+    pos_label : label, default=None
+        The positive class of two.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted classes.
+    codes : ndarray of shape (n_bags,)
+        Position of the class of each bag in ``classes``.
+    positive : int
+        Position of the positive class, or -1.
 
     Raises
     ------
@@ -465,6 +527,22 @@ def bag_weights(
 
     ``class_weight="balanced"`` makes the classes weigh the same, counted in sample weights, so
     that a weight of two equals a bag that is there twice.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as scikit-learn takes them.
+    classes : ndarray of shape (n_classes,)
+        Sorted classes.
+    codes : ndarray of shape (n_bags,)
+        Position of the class of each bag in ``classes``.
+    sample_weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Product of both weights.
     """
     if class_weight is None:
         return sample_weight

@@ -25,7 +25,7 @@ def groups_of_bags(n_bags=30, seed=0):
 
 
 def one_run(distances, medoids):
-    """The algorithm as it is told, one start, one item at a time."""
+    """The algorithm as the paper states it, one start, one item at a time."""
     medoids, k = list(medoids), len(medoids)
     while True:
         labels = [int(np.argmin([distances[i, m] for m in medoids])) for i in range(len(distances))]

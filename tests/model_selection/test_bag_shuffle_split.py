@@ -1,4 +1,4 @@
-"""BagShuffleSplit: class-wise shares, groups, missing labels."""
+"""BagShuffleSplit: class-wise proportions, groups, missing labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = np.zeros((100, 1))
         ({"train_size": 3}, [1, 1, 1], [59, 29, 9]),
     ],
 )
-def test_shares_of_every_class(sizes, train, test):
+def test_proportions_of_every_class(sizes, train, test):
     cv = BagShuffleSplit(5, random_state=0, **sizes)
     for left, right in cv.split(X, Y):
         assert np.bincount(Y[left]).tolist() == train
@@ -38,7 +38,7 @@ def test_shares_of_every_class(sizes, train, test):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_whole_numbers_near_the_shares(seed):
+def test_whole_numbers_near_the_proportions(seed):
     rng = np.random.default_rng(seed)
     counts = rng.integers(2, 40, size=rng.integers(2, 6))
     y = rng.permutation(np.repeat(np.arange(len(counts)), counts))

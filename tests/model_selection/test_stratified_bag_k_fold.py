@@ -32,10 +32,10 @@ def draw(seed: int, n_bags: int = 90, classes: str = "binary"):
     rng = np.random.default_rng(seed)
     sizes = np.ceil(rng.lognormal(1.5, 1.0, size=n_bags)).astype(int)
     bags = Bags(np.zeros((sizes.sum(), 1)), np.concatenate([[0], np.cumsum(sizes)]))
-    shares = CLASSES[classes]
-    y = rng.choice(len(shares), size=n_bags, p=shares)
+    proportions = CLASSES[classes]
+    y = rng.choice(len(proportions), size=n_bags, p=proportions)
     # Enough of each for ten folds, whatever was drawn.
-    y[: 12 * len(shares)] = np.repeat(np.arange(len(shares)), 12)
+    y[: 12 * len(proportions)] = np.repeat(np.arange(len(proportions)), 12)
     return bags, rng.permutation(y)
 
 

@@ -99,9 +99,9 @@ def test_homophily_equals_a_loop():
 def test_homophily_by_node_equals_a_loop(weighted):
     rng = np.random.default_rng(1)
     graph = rng.random((12, 12)) * (rng.random((12, 12)) < 0.2)
-    graph[:, 4] = graph[4, :] = 0.0  # a node without links has no share
+    graph[:, 4] = graph[4, :] = 0.0  # a node without links has no fraction
     y = np.array([0, 1, 2, None] * 3, dtype=object)
-    shares = []
+    fractions = []
     for p in range(12):
         same = total = 0.0
         for q in range(12):
@@ -112,10 +112,10 @@ def test_homophily_by_node_equals_a_loop(weighted):
                 total += counts
                 same += counts * (y[p] == y[q])
         if total:
-            shares.append(same / total)
+            fractions.append(same / total)
     found = homophily(graph, y, weighted=weighted, average="node")
-    assert found == pytest.approx(np.mean(shares), rel=1e-13)
-    assert len(shares) < 9
+    assert found == pytest.approx(np.mean(fractions), rel=1e-13)
+    assert len(fractions) < 9
 
 
 def test_a_group_of_all_with_all_hides_the_other_nodes():
@@ -140,7 +140,7 @@ def test_homophily_refuses_what_is_no_graph():
         homophily(np.eye(2), [0, 1, 1])
     with pytest.raises(ValueError, match="average='edge' is unknown"):
         homophily(np.eye(2), [0, 1], average="edge")
-    with pytest.raises(ValueError, match="one class a node"):
+    with pytest.raises(ValueError, match="one class per node"):
         homophily(np.eye(2), [[0, 1], [1, 0]])
 
 

@@ -24,7 +24,7 @@ def parts(seed, n=25, d=8, linked=True):
     return sparse.csr_array(A / max(np.linalg.norm(A), 1.0)), X / np.linalg.norm(X)
 
 
-def stated(A, X, Z, U, V, content, ridge):
+def stated_objective(A, X, Z, U, V, content, ridge):
     A = A.toarray()
     return (
         np.sum((A - Z @ U @ Z.T) ** 2)
@@ -42,7 +42,9 @@ def test_objective_is_the_stated_one_and_all_gradients_vanish(content, storage):
         given = sparse.csr_array(X) if storage == "csr" else X
         found = factorise(A, given, options)
         Z, U, V = found.Z, found.U, found.V
-        assert found.objective == pytest.approx(stated(A, X, Z, U, V, content, 1e-2), rel=1e-10)
+        assert found.objective == pytest.approx(
+            stated_objective(A, X, Z, U, V, content, 1e-2), rel=1e-10
+        )
         rest = A.toarray() - Z @ U @ Z.T
         left = X - Z @ V.T
         of_U = -2 * Z.T @ rest @ Z + 2e-2 * U
@@ -58,7 +60,7 @@ def test_it_is_as_good_as_a_search_over_all_factors():
 
     def value(flat):
         Z, U, V = np.split(flat, [24, 28])
-        return stated(A, X, Z.reshape(12, 2), U.reshape(2, 2), V.reshape(4, 2), 1.0, 1e-2)
+        return stated_objective(A, X, Z.reshape(12, 2), U.reshape(2, 2), V.reshape(4, 2), 1.0, 1e-2)
 
     at = np.concatenate([found.Z.ravel(), found.U.ravel(), found.V.ravel()])
     assert minimize(value, at, method="BFGS").fun >= found.objective - 1e-7

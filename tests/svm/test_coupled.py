@@ -87,7 +87,7 @@ def test_objective_is_the_stated_one_and_never_rises(task, loss, name, kernel):
 
 
 @pytest.mark.parametrize("name", BAG_KERNELS)
-def test_without_coupling_it_is_the_machine_with_the_bag_kernel(name):
+def test_without_coupling_it_is_the_svm_with_the_bag_kernel(name):
     bags, y = data("classification")
     K = bag_kernel(bags, bag_kernel=name, gamma=0.1)
     ours = MISVC(C=2.0, coupling=0, bag_kernel=name, gamma=0.1).fit(bags, y)
@@ -182,7 +182,7 @@ def test_starts(task):
     many = model(task, n_init=4, random_state=0, **options).fit(bags, y)
     assert given.objective_ <= auto.objective_ * (1 + 1e-6)
     assert many.objective_ <= auto.objective_
-    # Seen, not promised: local minima from the mean and from the machine without coupling lie
+    # Seen, not promised: local minima from the mean and from the SVM without coupling lie
     # within a few percent of each other, those of random starts above.
     assert mean.objective_ == pytest.approx(auto.objective_, rel=0.03)
     assert drawn.converged_
@@ -299,3 +299,18 @@ def test_lazy_cuts_are_few_on_real_data(data_dir):
     every = solve_coupled(bags, loss, coupling, None, options, cuts="all")
     assert lazy.objective == pytest.approx(every.objective, rel=1e-7)
     assert lazy.n_cuts < 0.5 * every.n_cuts
+
+
+def test_extremes_of_sparse_bags_stay_sparse_or_are_counted():
+    rng = np.random.default_rng(0)
+    text = sparse.random_array((60, 40_000), density=2e-4, rng=rng, format="csr")
+    bags = Bags(text, np.arange(0, 61, 3))
+    y = np.arange(20) % 2
+    fitted = MISVC(bag_kernel="minmax", cache_size=10).fit(bags, y)
+    assert sparse.issparse(fitted.support_vectors_)
+    dense = MISVC(bag_kernel="minmax").fit(bags.with_instances(text.toarray()), y)
+    np.testing.assert_allclose(
+        fitted.decision_function(bags), dense.decision_function(bags), atol=1e-6
+    )
+    with pytest.raises(MemoryError, match="raise cache_size"):
+        MISVC(bag_kernel="minmax", kernel="chi2", cache_size=10).fit(bags, y)

@@ -47,7 +47,7 @@ def levels(fitted, bags):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("task", ["classification", "regression"])
-def test_all_landmarks_give_the_exact_machine(task, loss):
+def test_all_landmarks_give_the_exact_model(task, loss):
     bags, y = data(task)
     # One linearisation for both, so that the local minimum is the same one.
     options = {"C": 3.0, "gamma": 0.1, "loss": loss, "epsilon": 0.02, "coupling": 0.3}
@@ -129,7 +129,8 @@ def test_features_of_all_instances_are_never_there_at_once(monkeypatch):
         seen.append((left.shape[0], right.shape[0]))
         return np.exp(-0.05 * ((left[:, None] - right[None]) ** 2).sum(axis=2))
 
-    # Coupling needs more than sums and scores: an instance a bag at a time, and its own scale.
+    # Coupling needs more than sums and scores: one instance of each bag at a time, and a scale of
+    # its own.
     fitted = MISVC(kernel=kernel, n_components=16, random_state=0).fit(bags, y)
     assert max(rows for rows, columns in seen if columns == 16) <= 60
     plain = MISVC(gamma=0.05, n_components=16, random_state=0).fit(bags, y)

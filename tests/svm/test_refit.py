@@ -1,4 +1,4 @@
-"""What a fit leaves behind: after another fit, after a failed one, in threads, in workers."""
+"""Fitted state: after another fit, after a failed one, in threads, in workers."""
 
 from __future__ import annotations
 

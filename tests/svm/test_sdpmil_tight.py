@@ -77,9 +77,9 @@ def test_the_bound_of_the_norm_and_its_count(seed):
     step, base = rng.normal(size=(offsets[-1], 3)), rng.normal(size=3)
     every = itertools.product(*(range(a, b) for a, b in itertools.pairwise(offsets)))
     squares = {h: float(np.sum((step[list(h)].sum(axis=0) - base) ** 2)) for h in every}
-    shares = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
+    mixture = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
     top = max(squares.values())
-    bound = largest_norm(step, base, offsets, shares)
+    bound = largest_norm(step, base, offsets, mixture)
     assert top <= bound * (1 + 1e-12)
     assert bound <= 3 * top
     start = offsets[:-1].copy()

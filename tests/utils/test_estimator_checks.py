@@ -449,7 +449,7 @@ def warn_outside(message):
 
 
 class HasJobs(CallbackSupport, LeastSquaresBags):
-    """Sound: iterates, in parallel where it is told so, and warns at the line of the user."""
+    """Sound: iterates, in parallel where asked to, and warns at the line of the user."""
 
     def __init__(self, alpha=1.0, *, max_iter=3, n_jobs=None, pos_label=None, class_weight=None):
         super().__init__(alpha, pos_label=pos_label, class_weight=class_weight)

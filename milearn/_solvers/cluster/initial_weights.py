@@ -43,7 +43,7 @@ def _count_distinct(points: Any, most: int) -> int:
     distances, resolution = _distances(points, 0)
     nearest, count = distances, 1
     while count < most and nearest.max() > resolution:
-        # The farthest one is told apart from all before it.
+        # The farthest one differs from all before it.
         nearest = np.minimum(nearest, _distances(points, int(nearest.argmax()))[0])
         count += 1
     return count

@@ -1,9 +1,9 @@
 """Primal-dual active set iteration for convex quadratic programs.
 
-The constraints that hold with equality are guessed, the problem with those equalities is one
-linear system, and its solution says which guesses were wrong (Hintermueller, Ito & Kunisch, SIAM
-J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into twelve;
-started from the solution of a neighbouring problem it often makes the call of a backend
+The constraints that hold with equality are estimated, the problem with those equalities is one
+linear system, and its solution says where the estimate was wrong (Hintermueller, Ito & Kunisch,
+SIAM J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into
+twelve; started from the solution of a neighbouring problem it often makes the call of a backend
 unnecessary. It has no guarantee of its own, so its answer counts only when its residuals are the
 smaller ones.
 """
@@ -34,45 +34,47 @@ def polish(problem: QPProblem, result: QPResult) -> QPResult:
 
 
 def active_set_iterations(
-    problem: QPProblem, guess: ActiveSet, solver: str, max_steps: int = 12
+    problem: QPProblem, start: ActiveSet, solver: str, max_steps: int = 12
 ) -> QPResult | None:
     """Primal-dual active set iteration; None when a system is singular or it does not converge.
 
     Parameters
     ----------
     problem : QPProblem
-    guess : ActiveSet
+    start : ActiveSet
+        Estimate of the active constraints.
     solver : str
         Name to store in the result.
     max_steps : int, default=12
         Maximum number of linear systems to solve.
     """
     changes: list[int] = []
+    active = start
     for _ in range(max_steps):
-        solved = _equality_step(problem, guess)
+        solved = _equality_step(problem, active)
         if solved is None:
             return None
         x, y, z, z_box = solved
-        # The unclipped step judges the guess; a bound that is overstepped becomes active, one
+        # The unclipped step judges the estimate; a bound that is overstepped becomes active, one
         # whose multiplier has the wrong sign is let go.
         slack = problem.h - problem.G @ x
         # A variable that belongs on its bound comes out beside it by rounding: that is no reason
         # to change sides, where the two sides only tell apart a degenerate multiplier.
         slip = 1e-15 * float(np.abs(x).max())
         judged = ActiveSet(
-            lower=(guess.lower & (z_box < 0)) | (x < problem.lb - slip),
-            upper=(guess.upper & (z_box > 0)) | (x > problem.ub + slip),
-            tight=(guess.tight & (z > 0)) | (~guess.tight & (slack < 0)),
-            x=None if guess.x is None else np.clip(x, problem.lb, problem.ub),
+            lower=(active.lower & (z_box < 0)) | (x < problem.lb - slip),
+            upper=(active.upper & (z_box > 0)) | (x > problem.ub + slip),
+            tight=(active.tight & (z > 0)) | (~active.tight & (slack < 0)),
+            x=None if active.x is None else np.clip(x, problem.lb, problem.ub),
         )
-        changes.append(judged.distance(guess))
+        changes.append(judged.distance(active))
         if changes[-1] == 0:
             x = np.clip(x, problem.lb, problem.ub)
             return problem.with_residuals(x, y, z, z_box, solver)
         if len(changes) > 3 and changes[-1] > 0.6 * changes[-4]:
             # The sets change instead of converging: a backend will be faster.
             return None
-        guess = judged
+        active = judged
     return None
 
 

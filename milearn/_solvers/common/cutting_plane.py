@@ -42,6 +42,8 @@ Oracle = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nda
 
 # A violation that rounding alone explains, as a share of the risk.
 _ROUNDING = 1e-13
+# Constraints of so few entries are multiplied faster as a dense matrix.
+_DENSE_ENTRIES = 2**16
 _QP_TOL = 1e-9
 _MIN_QP_TOL = 1e-13
 # While a missing cut weighs more than this share of the objective, programs of few variables are
@@ -51,7 +53,7 @@ _EARLY_MAX_VARIABLES = 200
 _EARLY_QP_TOL = 1e-8
 # Arrays of the model with one entry per variable of the dual.
 _BY_VARIABLE = ("free", "offsets", "sets", "idle", "multipliers")
-# Multipliers of an early program, as shares of the costs, up to which they are taken for zero.
+# Multipliers of an early program, as fractions of the costs, up to which they are taken for zero.
 _ZERO_MULTIPLIER = 1e-7
 
 
@@ -261,6 +263,8 @@ class _CutModel:
         self.drop_after, self.qp_solver = options.drop_after, options.qp_solver
         self.qp_tol = _QP_TOL
         rows = problem.constraints
+        if sparse.issparse(rows) and rows.shape[0] * rows.shape[1] <= _DENSE_ENTRIES:
+            rows = rows.toarray()
         self.constraints: Any = np.zeros((0, self.dim)) if rows is None else rows
         self.common_shift = problem.common_shift and rows is not None
         self.n_fixed = self.size = n = 2 * int(self.constraints.shape[0])
@@ -336,7 +340,7 @@ class _CutModel:
         n, p = self.size, self.n_fixed
         if n == p:  # no cuts yet: the norm alone
             return np.zeros(self.dim), near, 0.0
-        # In shares of the costs and units of the objective: a precision then means the same
+        # In fractions of the costs and units of the objective: a precision then means the same
         # for every C.
         unit = np.ones(n)
         unit[p:] = self.costs[self.sets[p:n]]

@@ -146,15 +146,15 @@ class InstanceStream:
         total, size = np.zeros(self.n_features), np.zeros(self.n_features)
         for first, last in bag_ranges(self.offsets, self.limit):
             sizes = np.diff(self.offsets[first : last + 1])
-            shares = np.repeat(1.0 / sizes, sizes)
+            weights = np.repeat(1.0 / sizes, sizes)
             start, stop = self.offsets[first], self.offsets[last]
             for row in range(start, stop, self.limit):
                 end = min(row + self.limit, stop)
-                block, share = self.instances[row:end], shares[row - start : end - start]
+                block, weight = self.instances[row:end], weights[row - start : end - start]
                 if not sparse.issparse(block):
                     block = np.asarray(block, dtype=np.float64)
-                total += share @ block
-                size += share @ abs(block)
+                total += weight @ block
+                size += weight @ abs(block)
         return np.where(np.abs(total) > _ROUNDING * size, total, 0.0)
 
     def gather(self, rows: np.ndarray) -> Any:

@@ -10,7 +10,7 @@ __all__ = ["SolverOptions"]
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """When an outer iteration stops, who solves its programs, and who is told of its steps.
+    """When an outer iteration stops, who solves its programs, and what is called at each step.
 
     Attributes
     ----------
@@ -30,5 +30,5 @@ class SolverOptions:
     on_iteration: Callable[[int, float], bool] | None = None
 
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
-        """The same options with another function that is told of the steps."""
+        """The same options with another function to call at each step."""
         return replace(self, on_iteration=on_iteration)

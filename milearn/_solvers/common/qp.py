@@ -87,8 +87,8 @@ def solve_qp(
     solver : str, default=None
         Backend of qpsolvers, ``"piqp"`` when None.
     start : ActiveSet, default=None
-        Guess of the active constraints. Where the active set iteration from it reaches ``tol``,
-        the backend is not called.
+        Estimate of the active constraints. Where the active set iteration from it reaches
+        ``tol``, the backend is not called.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def solve_qp_near(
     tol: float = 1e-8,
     solver: str | None = None,
 ) -> QPResult:
-    """Solve a convex quadratic program from a guess of its active constraints.
+    """Solve a convex quadratic program from an estimate of its active constraints.
 
     Variables that a neighbouring solution has at a bound are fixed there, the backend solves what
     is left, and the multipliers of the fixed ones tell which of them have to be let go. The answer

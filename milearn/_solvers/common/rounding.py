@@ -1,8 +1,22 @@
-"""The difference that rounding alone explains."""
+"""Differences and objectives that rounding alone explains."""
 
 from __future__ import annotations
 
-__all__ = ["RELATIVE_TIE"]
+import numpy as np
+
+__all__ = ["RELATIVE_TIE", "rounding_scale"]
 
 # Relative difference up to which two values (scores, objectives, distances) count as equal.
 RELATIVE_TIE = 1e-9
+
+
+def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
+    """Objective below which a relative duality gap would be the rounding of a sum of losses.
+
+    Parameters
+    ----------
+    weights : ndarray, of the terms
+    largest : float, default=1.0
+        Largest target.
+    """
+    return 1e-8 * float(weights.sum()) * max(1.0, largest)

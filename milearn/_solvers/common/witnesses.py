@@ -87,7 +87,7 @@ def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray)
     """
     total = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
     sizes = np.diff(offsets)
-    shares = np.zeros(len(sizes))
+    coefs = np.zeros(len(sizes))
     # A class without weight has no mean.
-    np.divide(signs * weights, total * sizes, out=shares, where=total > 0)
-    return np.repeat(shares, sizes)
+    np.divide(signs * weights, total * sizes, out=coefs, where=total > 0)
+    return np.repeat(coefs, sizes)

@@ -71,7 +71,8 @@ class Budget:
     time_limit : float, default=None
         Seconds from now.
     on_iteration : callable, default=None
-        ``on_iteration(iteration, objective, **facts)`` is told of every report; True asks to stop.
+        ``on_iteration(iteration, objective, **facts)`` is called at every report; True asks to
+        stop.
 
     Attributes
     ----------

@@ -49,6 +49,7 @@ class Stump:
     feature : int
         Column of the feature; -1 for the constant learner that is ``sign`` for every instance.
     threshold : float
+        Value that separates the two sides.
     sign : {-1, 1}
         Value above the threshold; ``-sign`` up to and including it.
 
@@ -76,6 +77,7 @@ class Stump:
         Returns
         -------
         ndarray of shape (n_rows,)
+            Votes, as float64.
         """
         if self.feature < 0:
             return np.full(X.shape[0], float(self.sign))
@@ -89,10 +91,12 @@ class Stump:
         Parameters
         ----------
         n_features : int
+            Number of features of the instances.
 
         Returns
         -------
         ndarray of shape (n_features,)
+            One for the feature of the stump, or zeros for the constant learner.
         """
         out = np.zeros(n_features)
         if self.feature >= 0:
@@ -107,6 +111,7 @@ class Ball:
     Parameters
     ----------
     center : ndarray of shape (n_features,)
+        Centre of the ball.
     threshold : float
         Squared radius.
     sign : {-1, 1}
@@ -153,6 +158,7 @@ class Ball:
         Returns
         -------
         ndarray of shape (n_rows,)
+            Votes, as float64.
         """
         values = squared_distances(X, self.center[None, :])[:, 0]
         return _cut(values, self.threshold, self.sign)
@@ -163,10 +169,12 @@ class Ball:
         Parameters
         ----------
         n_features : int
+            Number of features of the instances.
 
         Returns
         -------
         ndarray of shape (n_features,)
+            NaN for every feature.
         """
         return np.full(n_features, np.nan)
 
@@ -178,6 +186,7 @@ class FittedClassifier:
     Parameters
     ----------
     estimator : fitted classifier
+        It predicts the classes -1 and 1.
 
     Examples
     --------
@@ -201,6 +210,7 @@ class FittedClassifier:
         Returns
         -------
         ndarray of shape (n_rows,)
+            Votes, as float64.
         """
         return np.asarray(self.estimator.predict(X), dtype=np.float64)
 
@@ -210,10 +220,12 @@ class FittedClassifier:
         Parameters
         ----------
         n_features : int
+            Number of features of the instances.
 
         Returns
         -------
         ndarray of shape (n_features,)
+            As the classifier has them.
         """
         missing = np.full(n_features, np.nan)
         return np.asarray(getattr(self.estimator, "feature_importances_", missing))

@@ -140,13 +140,13 @@ def _point_weights(prices: DualPrices) -> np.ndarray:
     weights = prices.linear.copy()
     for bag in prices.bags:
         total = float(bag.eta.sum())
-        shares = bag.eta / total if total > 0 else bag.eta + 1 / len(bag.eta)
+        proportions = bag.eta / total if total > 0 else bag.eta + 1 / len(bag.eta)
         if len(bag.points):
-            np.add.at(weights, bag.points, shares @ bag.weights)
+            np.add.at(weights, bag.points, proportions @ bag.weights)
         for block, u, owner in zip(bag.members, bag.u, bag.owners, strict=True):
             scores = prices.scores[block]
             top = block[scores >= scores.max() - _SAME_SCORE]
-            weights[top] += u * shares[owner] / len(top)
+            weights[top] += u * proportions[owner] / len(top)
     return weights
 
 

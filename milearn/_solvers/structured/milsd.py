@@ -32,9 +32,9 @@ from ..common.cutting_plane import (
     cutting_plane,
 )
 from ..common.options import SolverOptions
+from ..common.piecewise import lowest_point
+from ..common.rounding import rounding_scale
 from ..common.witnesses import Witnesses, mean_difference
-from ..svm.grouped_hinge import lowest_point
-from ..svm.problem import rounding_scale
 from .edges import Edges
 
 __all__ = [
@@ -263,8 +263,8 @@ class LinearisedProblem:
     def _second_scores(self, rows: np.ndarray) -> np.ndarray:
         problem = self.problem
         if self._difference is None:
-            shares = mean_difference(problem.offsets, problem.signs, problem.weights)
-            self._difference = np.asarray(problem.X.T @ shares)
+            coefs = mean_difference(problem.offsets, problem.signs, problem.weights)
+            self._difference = np.asarray(problem.X.T @ coefs)
         scores: np.ndarray = np.asarray(problem.X[rows] @ self._difference)
         return scores
 

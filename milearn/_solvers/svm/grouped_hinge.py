@@ -33,11 +33,12 @@ from ..._bags.segments import (
 from ...utils._sklearn import LimitedSVC
 from ..common.active_set import active_set_iterations, polish
 from ..common.gram import Gram
+from ..common.piecewise import lowest_point
 from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp
-from .problem import rounding_scale
+from ..common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
-__all__ = ["Patterns", "SVMSolution", "lowest_point", "optimal_intercept", "solve_grouped_svm"]
+__all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
 
 _MIN_TOL = 1e-11
 _EXACT_RESIDUAL = 1e-10
@@ -140,22 +141,6 @@ def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray
     return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
 
 
-def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
-    """Where a convex, piecewise linear function of one variable is lowest.
-
-    Left of all ``breaks`` its slope is ``-fall``; at each break it grows by ``changes``, above
-    zero. The middle is returned where an interval minimises it.
-    """
-    order = np.argsort(breaks, kind="stable")
-    breaks, slope = breaks[order], np.cumsum(changes[order])
-    rounding = 1e-12 * slope[-1]
-    first = int(np.searchsorted(slope, fall - rounding))
-    first = min(first, len(breaks) - 1)
-    if abs(slope[first] - fall) <= rounding and first + 1 < len(breaks):
-        return float(0.5 * (breaks[first] + breaks[first + 1]))
-    return float(breaks[first])
-
-
 def solve_grouped_svm(
     gram: Gram,
     patterns: Patterns,
@@ -227,7 +212,7 @@ def solve_grouped_svm(
 
 
 class _InnerProducts:
-    """Inner products among a working set; what it shares with the one before is kept."""
+    """Inner products among a working set; those of patterns in the set before it are kept."""
 
     def __init__(self, gram: Gram, patterns: Patterns) -> None:
         self.gram = gram
@@ -305,16 +290,16 @@ class _GroupedDual:
         Its multiplier of the equality is the intercept for scores counted from the mean of the
         working set. How the patterns stand is noted in ``working``.
         """
-        guess = self._active_set(working)
+        start = self._active_set(working)
         result = None
         if len(self.shared) == 0 and qp_solver is None and not working.libsvm_failed:
             # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
             # with an RBF kernel, trying it always costs about a quarter more.
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
-            result = self._solve_alone(guess if near else None, precision)
+            result = self._solve_alone(start if near else None, precision)
             working.libsvm_failed = result is None
         if result is None:
-            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=guess)
+            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=start)
         working.status[self.chosen] = np.where(
             result.active.lower, 0, np.where(result.active.upper, 2, 1)
         )
@@ -331,10 +316,10 @@ class _GroupedDual:
         tight = working.tight[self.shared] | (self.members @ at_bound > 0)
         return ActiveSet(lower=status == 0, upper=at_bound & self.alone, tight=tight)
 
-    def _solve_alone(self, guess: ActiveSet | None, precision: float) -> QPResult | None:
+    def _solve_alone(self, start: ActiveSet | None, precision: float) -> QPResult | None:
         """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
-        if guess is not None:
-            warm = active_set_iterations(self.qp, guess, "active-set")
+        if start is not None:
+            warm = active_set_iterations(self.qp, start, "active-set")
             if warm is not None and warm.residual <= precision:
                 return warm
         # The limit is part of the plan: beyond it a QP backend takes over.

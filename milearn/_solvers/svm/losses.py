@@ -14,8 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ..common.rounding import rounding_scale
 from .grouped_hinge import optimal_intercept
-from .problem import rounding_scale
 
 __all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 
@@ -101,7 +101,7 @@ class BagLoss(Protocol):
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`.problem.rounding_scale`."""
+        """See :func:`.common.rounding.rounding_scale`."""
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
         """The best intercept, and half the width of the tube."""
@@ -144,7 +144,7 @@ class Hinge:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`.problem.rounding_scale`."""
+        """See :func:`.common.rounding.rounding_scale`."""
         return rounding_scale(self.weights)
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
@@ -198,7 +198,7 @@ class Tube:
 
     @property
     def objective_scale(self) -> float:
-        """See :func:`.problem.rounding_scale`."""
+        """See :func:`.common.rounding.rounding_scale`."""
         return rounding_scale(self.weights, float(np.abs(self.targets).max()))
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:

@@ -20,10 +20,10 @@ from ..._bags.segments import gather_rows, segment_max
 from ..common.cccp import CCCPResult, CCCPSolution, cccp
 from ..common.gram import BLOCK_BYTES
 from ..common.options import SolverOptions
-from ..common.rounding import RELATIVE_TIE
+from ..common.rounding import RELATIVE_TIE, rounding_scale
 from ..common.witnesses import Witnesses, mean_difference
 from .grouped_hinge import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
-from .problem import BinaryProblem, rounding_scale
+from .problem import BinaryProblem
 
 __all__ = [
     "MISVMPoint",

@@ -14,9 +14,10 @@ import numpy as np
 from ..._bags.segments import segment_index, segment_max
 from ..common.cccp import cccp
 from ..common.options import SolverOptions
+from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
 from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, WitnessRule, result_of_run
-from .problem import BinaryProblem, rounding_scale
+from .problem import BinaryProblem
 
 __all__ = ["best_labels", "solve_instance_labels"]
 

@@ -1,4 +1,4 @@
-"""Binary classification problem over bags, and the scale of its objective."""
+"""Binary classification problem over bags."""
 
 from __future__ import annotations
 
@@ -9,19 +9,7 @@ import numpy as np
 from ..._bags.segments import segment_index
 from ..common.gram import Gram
 
-__all__ = ["BinaryProblem", "rounding_scale"]
-
-
-def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
-    """Objective below which a relative duality gap would be the rounding of a sum of losses.
-
-    Parameters
-    ----------
-    weights : ndarray, of the terms
-    largest : float, default=1.0
-        Largest target.
-    """
-    return 1e-8 * float(weights.sum()) * max(1.0, largest)
+__all__ = ["BinaryProblem"]
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ import numpy as np
 from ..._bags.segments import gather_rows
 from ..common.options import SolverOptions
 from ..common.pivoted_cholesky import kernel_features
+from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
 from .mi_svm import MISVMResult, WitnessRule, solve_mi_svm
-from .problem import BinaryProblem, rounding_scale
+from .problem import BinaryProblem
 from .selection_bound import SelectionBound, bound_selection
 
 __all__ = ["SelectionResult", "SelectionSettings", "solve_selection"]
@@ -183,19 +184,21 @@ def _polished(
     problem: BinaryProblem, rounded: SelectionResult, options: SolverOptions
 ) -> SelectionResult:
     def report(iteration: int, objective: float) -> bool:
-        return options.on_iteration is not None and options.on_iteration(iteration + 1, objective)
+        # The first step solves the SVM of the selection once more, which was reported.
+        if iteration == 1 or options.on_iteration is None:
+            return False
+        return options.on_iteration(iteration, objective)
 
     run = solve_mi_svm(problem, "instance", rounded.selected, options.watched_by(report))
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.
-        rounded.n_iter += run.n_iter
-        rounded.history.append(rounded.objective)
+        rounded.n_iter = run.n_iter
+        rounded.history *= run.n_iter
         return rounded
     return SelectionResult(
         **{
             **vars(run),
-            "history": [rounded.objective, *run.history],
-            "n_iter": run.n_iter + 1,
+            "history": [rounded.objective, *run.history[1:]],
             "n_solves": run.n_solves + rounded.n_solves,
             "n_backend": run.n_backend + rounded.n_backend,
         },

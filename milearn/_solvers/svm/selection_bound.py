@@ -33,7 +33,7 @@ __all__ = ["SelectionBound", "bound_selection", "largest_norm"]
 
 _COUNTABLE = 20_000
 _MIXTURES = 10
-_NEAR = 1e-3
+_BOUND_RTOL = 1e-3
 _PATIENCE = 5
 
 
@@ -97,11 +97,11 @@ def bound_selection(
         total = svm.total
         share = min(1.0, total / top) if top > 0 else 1.0
         bound = share * total - 0.5 * share**2 * top
-        waited = 0 if bound > best * (1 + _NEAR) else waited + 1
+        waited = 0 if bound > best * (1 + _BOUND_RTOL) else waited + 1
         if bound > best:
             best, exact = bound, counted
         reached = float(np.sum((step[found].sum(axis=0) - base) ** 2))
-        if reached <= largest * (1 + _NEAR) or waited >= _PATIENCE:
+        if reached <= largest * (1 + _BOUND_RTOL) or waited >= _PATIENCE:
             break
         if (pool == found).all(axis=1).any():
             break
@@ -146,7 +146,7 @@ class _MixtureSVM:
             W = np.einsum("kir,i->kr", self.Z[pool], g) - base
             self.norms = np.einsum("kr,kr->k", W, W)
             largest, mean = float(self.norms.max()), float(mixture @ self.norms)
-            if largest <= mean * (1 + _NEAR):
+            if largest <= mean * (1 + _BOUND_RTOL):
                 break
             weights = mixture * np.sqrt(self.norms)
             mixture = weights / weights.sum()

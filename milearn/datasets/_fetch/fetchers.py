@@ -257,7 +257,7 @@ def fetch_musk(
     delay: float = 1.0,
     allow_unverified: bool = False,
 ) -> Any:
-    """Fetch Musk1 or Musk2: is a molecule a musk, given the shapes that it may take?
+    """Fetch Musk1 or Musk2: molecules, musks or not, by the shapes that they may take.
 
     ===========  =====  =========  ========  =============  =========
     version      bags   instances  features  positive bags  bag size
@@ -287,7 +287,7 @@ def fetch_musk(
         A mirror of the archive; the UCI repository when None.
     sha256 : str, default=None
         Checksum of the archive file at ``url``, as for :func:`fetch_bags`.
-    timeout, n_retries, delay, allow_unverified
+    timeout, n_retries, delay, allow_unverified : float, int, float and bool
         As for :func:`fetch_bags`.
 
     Returns
@@ -380,7 +380,7 @@ def fetch_andrews(
     data_home : path-like, default=None
         As for :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it,
         as written by :func:`save_bags`, is taken in place of a download.
-    download_if_missing, return_X_y, timeout, n_retries, delay, allow_unverified
+    download_if_missing, return_X_y : bool
         As for :func:`fetch_musk`.
     verify_content : bool, default=True
         Compare the file in the archive, where its checksum is known, and the values, whatever file
@@ -389,6 +389,8 @@ def fetch_andrews(
         A mirror of the authors' archive of MATLAB files, all sets in one.
     sha256 : str, default=None
         Checksum of the archive file at ``url``.
+    timeout, n_retries, delay, allow_unverified : float, int, float and bool
+        As for :func:`fetch_musk`.
 
     Returns
     -------

@@ -316,11 +316,17 @@ def save_bags(
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None
-    instance_names, instance_labels, instance_position : array-like of shape (n_instances,), \
-default=None
+        Names of the bags.
+    instance_names : array-like of shape (n_instances,), default=None
+        Names of the instances.
+    instance_labels : array-like of shape (n_instances,), default=None
+        True labels of the instances, where they are known.
+    instance_position : array-like of shape (n_instances,), default=None
+        Where in its bag an instance stands.
     split, groups : array-like of shape (n_bags,), default=None
         Published part (0 = training, 1 = test), and codes into ``group_names``.
     group_names : array-like of str, default=None
+        Names of the groups 0, 1, ...
     sample_weight : array-like of shape (n_bags,), default=None
         Weights of the bags, which ARFF knows too.
     bag_links : array-like of shape (2, n_links), default=None

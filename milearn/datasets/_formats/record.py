@@ -90,7 +90,6 @@ def group_rows(
     row_fields: dict[str, Any] | None = None,
     feature_names: Sequence[str] | None = None,
     declared: Sequence[str] | None = None,
-    name_bags: bool = True,
 ) -> BagRecord:
     """Bags from a table with one row per instance, its rows in any order.
 
@@ -110,8 +109,6 @@ def group_rows(
         Further columns, put into the order of the instances.
     feature_names, declared
         Names of the columns; names of the classes in the order that the file declares.
-    name_bags : bool, default=True
-        Whether the identifiers are names worth keeping.
     """
     names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
@@ -125,8 +122,7 @@ def group_rows(
         target, classes = encode_labels([labels[row] for row in first], declared)
         if classes is not None:
             fields["target_names"] = classes
-    if name_bags:
-        fields["bag_names"] = np.array([str(name) for name in names])
+    fields["bag_names"] = np.array([str(name) for name in names])
     for name, values in (row_fields or {}).items():
         fields[name] = values if in_order else values[order]
     return BagRecord(

@@ -64,7 +64,9 @@ def make_affinity(
     Returns
     -------
     X : Bags
+        The molecules.
     y : ndarray of shape (n_bags,)
+        Their affinities.
     instance_values : ndarray of shape (n_instances,)
         Only with ``return_instance_values=True``.
 
@@ -142,6 +144,7 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
+        The bags to extend.
     n_features : int
         Number of features to append.
     random_state : int, RandomState instance or None, default=None

@@ -86,6 +86,7 @@ def make_single_concept(
     Returns
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
 
     References
     ----------
@@ -152,6 +153,7 @@ def make_threshold_concepts(
     Returns
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
 
     References
     ----------
@@ -213,6 +215,7 @@ def make_false_frequency(
     Returns
     -------
     X_train, y_train, X_test, y_test : Bags and ndarray of shape (n_bags,), twice
+        Bags and labels of both parts.
 
     References
     ----------

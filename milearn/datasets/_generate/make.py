@@ -88,7 +88,9 @@ def make_bags(
     Returns
     -------
     X : Bags
+        The bags.
     y : ndarray of shape (n_bags,), 0 or 1
+        Their labels.
     instance_labels : ndarray of shape (n_instances,), 1 for witnesses
         Only with ``return_instance_labels=True``. With ``concept_rule="all"`` instances of a
         concept in negative bags are marked too: which concept an instance belongs to does not

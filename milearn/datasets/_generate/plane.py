@@ -21,12 +21,14 @@ def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
     Parameters
     ----------
     points : array-like of shape (n_points, 2)
+        Points of the unit square.
     margin : float, default=0.1
         Height of the band around the curve that belongs to neither region.
 
     Returns
     -------
     ndarray of shape (n_points,), int64
+        Regions of the points: 1, -1 or 0.
 
     Examples
     --------
@@ -76,6 +78,7 @@ def make_ambiguous_plane(
     X : Bags
         Ambiguous bags first.
     y : ndarray of shape (n_bags,), 0 or 1
+        Labels of the bags.
     instance_labels : ndarray of shape (n_instances,), 0 or 1
         Only with ``return_instance_labels=True``.
 

@@ -53,7 +53,7 @@ SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"statistics": ("min",)}, {"statistics": ("mean", "count")}),
 )
 
-# Values for parameters that a prediction might read: the fit has settled what they mean.
+# Values for parameters that a prediction might read: their meaning is fixed by the fit.
 CHANGES: dict[str, tuple[Any, ...]] = {
     "kernel": ("linear", "rbf"),
     "gamma": (0.01, 0.5),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..._bags import Bags
+from .._sklearn import has_valid_parameters
 from .data import Problem
 
 BAG_METHODS = ("predict", "decision_function", "predict_proba", "score_samples", "transform")
@@ -105,14 +105,7 @@ def accepts(estimator: Any, **parameters: Any) -> bool:
     """Whether the estimator has the parameters and takes the values for them."""
     if not set(parameters) <= set(estimator.get_params()):
         return False
-    changed = clone(estimator).set_params(**parameters)
-    # Estimators that do not declare their constraints take what they have a name for.
-    with suppress(AttributeError):
-        try:
-            changed._validate_params()
-        except ValueError:
-            return False
-    return True
+    return has_valid_parameters(clone(estimator).set_params(**parameters))
 
 
 def duplicate(fitted: Any) -> Any:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from milearn._solvers.common.cccp import cccp
+from milearn._solvers.common.options import SolverOptions
 
 
 @dataclass
 class Scripted:
     objective: float
-    gap: float
+    dual_gap: float
     linearisation: np.ndarray
 
 
@@ -27,7 +28,7 @@ def run(objectives, *, states=None, tol=1e-6, max_iter=50, gaps=None):
         gap = 0.0 if gaps is None else gaps[number]
         return Scripted(objectives[number], gap, np.array([state]))
 
-    result = cccp(step, np.array([0]), tol=tol, max_iter=max_iter, inner_tol=1e-7)
+    result = cccp(step, np.array([0]), SolverOptions(tol, max_iter), inner_tol=1e-7)
     return result, calls
 
 
@@ -47,6 +48,7 @@ def test_stops_when_the_decrease_is_small():
 def test_max_iter_is_not_convergence():
     result, _ = run([5.0, 4.0, 3.0], max_iter=2)
     assert not result.converged
+    assert result.stopped == "max_iter"
     assert result.n_iter == 2
 
 
@@ -74,13 +76,8 @@ def test_the_callback_sees_every_step_and_may_stop():
         seen.append((iteration, objective))
         return iteration == 3
 
-    result = cccp(
-        step,
-        np.array([0]),
-        tol=1e-9,
-        max_iter=50,
-        inner_tol=1e-7,
-        on_iteration=stop_at_three,
-    )
+    options = SolverOptions(1e-9, 50, on_iteration=stop_at_three)
+    result = cccp(step, np.array([0]), options, inner_tol=1e-7)
     assert [iteration for iteration, _ in seen] == [1, 2, 3]
+    assert result.stopped == "callback"
     assert not result.converged

@@ -1,4 +1,4 @@
-"""Objectives and accuracies beside those of another checkout: what differs is told and fails."""
+"""Objectives and accuracies beside those of another checkout: differences are reported and fail."""
 
 from __future__ import annotations
 

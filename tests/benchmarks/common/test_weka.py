@@ -31,9 +31,7 @@ def measure(name, data, kernel="linear", C=0.5, **options):
         bags,
         y,
         gamma=0.2,
-        enough=0.01,
-        most=2,
-        longest=30.0,
+        repeats=_weka.Repeats(enough=0.01, most=2, longest=30.0),
         timeout=120.0,
         **options,
     )

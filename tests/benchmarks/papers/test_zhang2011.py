@@ -99,7 +99,7 @@ def test_a_fit_is_measured_beside_the_one_without_a_graph(few_pages, monkeypatch
 
     def here(module, task):
         assert module == "benchmarks.papers.zhang2011_fit"
-        asked.append(task["shares"])
+        asked.append(task["graph_weights"])
         return json.loads(json.dumps(zhang2011_fit.measure(json.loads(json.dumps(task)))))
 
     monkeypatch.setattr(zhang2011, "in_fresh_process", here)
@@ -130,7 +130,7 @@ def _with(bags, graph):
 def test_a_fit_on_the_real_pages(data_dir, in_this_process):
     task = {"dataset": "course", "cost": 0.3, "tol": 0.1, "ratio": 0.05, "repeat": 0}
     result = in_this_process(
-        "benchmarks.papers.zhang2011_fit", {**task, "shares": [0.0], "rounds": 0}
+        "benchmarks.papers.zhang2011_fit", {**task, "graph_weights": [0.0], "rounds": 0}
     )
     _webkb._stemmed.cache_clear()
     _webkb.pages_of.cache_clear()

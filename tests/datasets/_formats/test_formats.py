@@ -1,4 +1,4 @@
-"""What is written is read again, and every format of the field is understood."""
+"""Round trips through save and load, and every format of the field."""
 
 from __future__ import annotations
 

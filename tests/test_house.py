@@ -1,0 +1,333 @@
+"""Rules of the layout that no linter knows: layers, sizes, and where a library may be imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from functools import cache
+from pathlib import Path
+
+import pytest
+import sklearn.base
+
+import milearn
+from milearn.utils import _sklearn
+
+ROOT = Path(milearn.__file__).parents[1]
+MAX_LINES = 600
+MAX_PARAMETERS = 8
+SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
+
+# A module imports from its own group and from groups in rows above; groups in one row do not know
+# each other. The empty name stands for milearn/__init__.py.
+LAYERS = (
+    ("exceptions", "_bags", "utils._sklearn"),
+    ("_kernels",),
+    ("_solvers.common",),
+    ("_solvers", "_solvers.cluster", "_solvers.ensemble", "_solvers.structured", "_solvers.svm"),
+    ("utils._warn", "utils.validation"),
+    ("utils._multi_start",),
+    ("base",),
+    ("metrics", "model_selection", "preprocessing"),
+    ("baselines", "cluster", "ensemble", "structured", "svm"),
+    ("datasets._atomic", "datasets._errors"),
+    ("datasets._formats",),
+    ("datasets._fetch", "datasets._generate"),
+    ("datasets",),
+    ("",),
+    ("utils._checks", "utils._discovery"),
+    ("utils.estimator_checks", "utils"),
+)
+# Groups that import less than their row allows.
+NARROW = {
+    "_bags": set(),
+    **{
+        group: {"_bags", "_kernels", "exceptions", "utils._sklearn", "_solvers.common"}
+        for row in LAYERS
+        for group in row
+        if group.startswith("_solvers")
+    },
+}
+# Filters of warnings belong to the process and not to the thread: code of a fit has none.
+CATCHES_WARNINGS = {
+    "milearn/utils/_checks/": "checks look at the warnings of a fit",
+    "milearn/utils/estimator_checks.py": "checks fit tiny data that need not converge",
+    "milearn/datasets/": "readers run before any fit",
+}
+PRIVATE = {
+    name
+    for kind in (*vars(sklearn.base).values(), _sklearn.CallbackSupportMixin)
+    if isinstance(kind, type)
+    for name in dir(kind)
+    if name.startswith("_") and not name.startswith("__")
+}
+
+
+def sources(*folders):
+    """Path below the root and parsed text of each module."""
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            yield path.relative_to(ROOT).as_posix(), text, ast.parse(text)
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+def module_name(path):
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def group_of(module):
+    """Longest group of the table that holds a module of the package."""
+    inside = module.removeprefix("milearn").removeprefix(".")
+    known = [group for row in LAYERS for group in row]
+    found = [group for group in known if group and f"{inside}.".startswith(f"{group}.")]
+    if inside and not found:
+        raise AssertionError(f"{module} is in no layer: add its package to LAYERS.")
+    return max(found, key=len, default="")
+
+
+def imported_modules(path, tree, modules):
+    """Modules of the package that a module imports, wherever the statement stands."""
+    here = module_name(path).split(".")
+    package = here if path.endswith("__init__.py") else here[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] == "milearn")
+        if isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            if base.split(".")[0] != "milearn":
+                continue
+            for name in node.names:
+                whole = f"{base}.{name.name}"
+                yield whole if whole in modules else base
+
+
+def upward_imports(path, tree, modules):
+    rows = {group: number for number, row in enumerate(LAYERS) for group in row}
+    here = group_of(module_name(path))
+    for module in imported_modules(path, tree, modules):
+        there = group_of(module)
+        if there == here or (rows[there] < rows[here] and there in NARROW.get(here, {there})):
+            continue
+        yield f"{path} imports {module}"
+
+
+@cache
+def modules_of_the_package():
+    return frozenset(module_name(path) for path, _, _ in sources("milearn"))
+
+
+def test_imports_run_downwards():
+    found = [
+        line
+        for path, _, tree in sources("milearn")
+        for line in upward_imports(path, tree, modules_of_the_package())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("milearn/_solvers/svm/x.py", "from ...svm import MISVC"),
+        ("milearn/_solvers/svm/x.py", "from ..cluster.k_medoids import y"),
+        ("milearn/_solvers/common/x.py", "from ...utils.validation import check_bags"),
+        ("milearn/_bags/x.py", "def f():\n    from ..utils import validation"),
+        ("milearn/base.py", "import milearn.svm"),
+        ("milearn/svm/x.py", "from ..cluster import M3IC"),
+        ("milearn/metrics/x.py", "from .. import Bags"),
+    ],
+)
+def test_an_upward_import_is_seen(path, text):
+    assert len(list(upward_imports(path, ast.parse(text), modules_of_the_package()))) == 1
+
+
+# -- sizes -----------------------------------------------------------------------------------------
+
+
+def test_no_module_is_long():
+    lines = {path: text.count("\n") for path, text, _ in sources("milearn", "benchmarks")}
+    assert {path: n for path, n in lines.items() if n > MAX_LINES} == {}
+
+
+def public_functions():
+    """Module and qualified name of what the API exports: many options are its nature."""
+    names = {module_name(path) for path, _, _ in sources("milearn")}
+    public = {name for name in names if not any(part[0] == "_" for part in name.split("."))}
+    for module in map(importlib.import_module, sorted(public)):
+        for name in getattr(module, "__all__", ()):
+            thing = getattr(module, name)
+            if inspect.isclass(thing):
+                for owner in inspect.getmro(thing):
+                    yield from (
+                        (owner.__module__, f"{owner.__qualname__}.{method}")
+                        for method in vars(owner)
+                        if not method.startswith("_")
+                    )
+            elif inspect.isfunction(thing):
+                yield thing.__module__, thing.__qualname__
+
+
+def long_signatures(tree):
+    """Line, qualified name and number of parameters above the limit; constructors left out."""
+
+    def walk(node, prefix, in_class):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                given = child.args
+                count = len(given.posonlyargs + given.args + given.kwonlyargs)
+                static = any(
+                    isinstance(mark, ast.Name) and mark.id == "staticmethod"
+                    for mark in child.decorator_list
+                )
+                count -= in_class and not static
+                if count > MAX_PARAMETERS and child.name != "__init__":
+                    yield child.lineno, f"{prefix}{child.name}", count
+                yield from walk(child, f"{prefix}{child.name}.<locals>.", False)
+            elif isinstance(child, ast.ClassDef):
+                yield from walk(child, f"{prefix}{child.name}.", True)
+            else:
+                yield from walk(child, prefix, in_class)
+
+    yield from walk(tree, "", False)
+
+
+def test_no_private_function_has_many_parameters():
+    exempt = set(public_functions())
+    assert ("milearn.datasets._formats.io", "save_bags") in exempt
+    found = [
+        f"{path}:{line}: {name} has {count} parameters"
+        for path, _, tree in sources("milearn", "benchmarks")
+        for line, name, count in long_signatures(tree)
+        if (module_name(path), name) not in exempt
+    ]
+    assert found == []
+
+
+def test_a_long_signature_is_seen():
+    nine = ", ".join("abcdefghi")
+    text = f"""
+class A:
+    def __init__(self, {nine}): ...
+    def method(self, {nine}): ...
+    def eight(self, {nine[:-3]}): ...
+def f(a, *, {nine[3:]}):
+    def inner({nine}): ...
+"""
+    found = [(name, count) for _, name, count in long_signatures(ast.parse(text))]
+    assert found == [("A.method", 9), ("f", 9), ("f.<locals>.inner", 9)]
+
+
+# -- where what may stand --------------------------------------------------------------------------
+
+
+def imported_libraries(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name.split(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module.split(".")[0]
+
+
+def test_solver_libraries_are_imported_by_solvers_only():
+    users = {
+        path
+        for path, _, tree in sources("milearn")
+        if SOLVER_LIBRARIES & set(imported_libraries(tree))
+    }
+    assert "milearn/_solvers/common/qp.py" in users
+    assert {path for path in users if not path.startswith("milearn/_solvers/")} == set()
+
+
+def type_tests(tree, classes):
+    """Lines where isinstance or issubclass asks for one of the classes."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+            continue
+        if node.func.id in ("isinstance", "issubclass") and len(node.args) == 2:
+            asked = {
+                part.id if isinstance(part, ast.Name) else part.attr
+                for part in ast.walk(node.args[1])
+                if isinstance(part, ast.Name | ast.Attribute)
+            }
+            if asked & classes:
+                yield node.lineno
+
+
+def test_solvers_do_not_ask_for_our_classes():
+    own = {
+        node.name
+        for _, _, tree in sources("milearn")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+    }
+    assert {"Gram", "Bags", "QPProblem"} <= own
+    found = [
+        f"{path}:{line}"
+        for path, _, tree in sources("milearn/_solvers")
+        for line in type_tests(tree, own)
+    ]
+    assert found == []
+    asked = ast.parse("isinstance(x, (int, gram.Gram)), isinstance(x, str), issubclass(t, Gram)")
+    assert len(list(type_tests(asked, own))) == 2
+
+
+def names_of(tree, name):
+    """Lines where a name is used, bare or as an attribute."""
+    for node in ast.walk(tree):
+        if getattr(node, "attr", getattr(node, "id", None)) == name:
+            yield node.lineno
+
+
+def test_warnings_are_not_caught_in_a_fit():
+    users = {path for path, _, tree in sources("milearn") if any(names_of(tree, "catch_warnings"))}
+    assert {path for path in users if not path.startswith(tuple(CATCHES_WARNINGS))} == set()
+    assert any(names_of(ast.parse("with warnings.catch_warnings():\n    f()"), "catch_warnings"))
+
+
+def private_sklearn_names(tree):
+    """Private modules, imported names and attributes of scikit-learn that a module uses."""
+    for node in ast.walk(tree):
+        dotted = []
+        if isinstance(node, ast.Import):
+            dotted = [name.name for name in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            dotted = [f"{node.module}.{name.name}" for name in node.names]
+        elif isinstance(node, ast.Attribute):
+            if node.attr in PRIVATE:
+                yield node.lineno, node.attr
+            dotted = [ast.unparse(node)]
+        for name in dotted:
+            parts = name.split(".")
+            if parts[0] == "sklearn" and any(
+                part.startswith("_") and not part.startswith("__") for part in parts
+            ):
+                yield node.lineno, name
+
+
+def test_private_names_of_sklearn_stand_in_one_module():
+    users = {
+        path: sorted(set(private_sklearn_names(tree)))
+        for path, _, tree in sources("milearn")
+        if any(private_sklearn_names(tree))
+    }
+    assert users.pop("milearn/utils/_sklearn.py")
+    assert users == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from sklearn.utils._param_validation import Interval",
+        "from sklearn.base import _fit_context",
+        "import sklearn.utils._tags",
+        "import sklearn\nsklearn.utils._indexing",
+        "estimator._validate_params()",
+    ],
+)
+def test_a_private_name_of_sklearn_is_seen(text):
+    assert any(private_sklearn_names(ast.parse(text)))
