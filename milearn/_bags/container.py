@@ -89,6 +89,10 @@ class Bags(BagConstructors, BagExports):
         For a string in place of instances, feature names that are no strings, or
         ``instance_data`` that are no dense arrays of numbers or strings.
 
+    See Also
+    --------
+    milearn.datasets.load_bags : Read bags from a file.
+
     Notes
     -----
     Instances may lie in a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
@@ -101,10 +105,6 @@ class Bags(BagConstructors, BagExports):
     :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
     block by block. Other estimators convert the whole: to float32, twice the memory of the
     instances on top of them, or to float64, four times, where they compute in float64 only.
-
-    See Also
-    --------
-    milearn.datasets.load_bags : Read bags from a file.
 
     Examples
     --------

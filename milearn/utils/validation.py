@@ -20,7 +20,6 @@ from .._bags.blocks import converted, row_blocks
 from .._bags.coerce import frame_names, is_missing
 
 __all__ = [
-    "STORED_FLOATS",
     "as_bags",
     "bag_weights",
     "check_bags",
