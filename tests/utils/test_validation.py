@@ -489,10 +489,10 @@ def test_classes(y, pos_label, classes, positive):
     ids=["mixed", "None", "nan"],
 )
 def test_labels_of_mixed_types_or_none(bags, y, message, kind):
-    _refuses(
-        lambda: encode_classes(validate_labels(Anything(), kind(y), bags)),
-        message.replace("None", "nan") if kind is pd.Series else message,
-    )
+    labels = kind(y)
+    if kind is pd.Series and None not in list(labels):
+        message = message.replace("None", "nan")  # what pandas makes of it since version 3
+    _refuses(lambda: encode_classes(validate_labels(Anything(), labels, bags)), message)
 
 
 def test_labels_of_python_numbers(bags):
