@@ -10,6 +10,7 @@ import numpy as np
 from .arrow import arrow_table, has_lists, need_module, read_nested
 from .coerce import canonical_matrix, frame_names, id_array
 from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
+from .series import windows_of_series
 from .stack import (
     block_column,
     frame_features,
@@ -361,6 +362,48 @@ class BagConstructors:
             feature_names=feature_names,
             instance_data=instance_data,
         )
+
+    @classmethod
+    def from_series(cls, X: Iterable[Any], length: int, step: int | None = None) -> Self:
+        """Bags from time series: a series is a bag, and its windows are the instances.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_series, channels, time), or sequence of (channels, time) arrays
+            As aeon and sktime hold them. Series may differ in length but not in channels.
+        length : int
+            Time points of a window.
+        step : int, default=None
+            Time points from the start of a window to that of the next; ``length`` when None, so
+            that windows do not overlap. Points after the last whole window are left out.
+
+        Returns
+        -------
+        Bags
+            With channels * length features: the points of the first channel, then those of the
+            second, and so on. ``instance_data["start"]`` holds the time point at which each window
+            starts.
+
+        Raises
+        ------
+        ValueError
+            For a series that is no 2-D array of numbers, has fewer than ``length`` points or other
+            channels than the first.
+        TypeError
+            For a ``length`` or ``step`` that is no whole number.
+
+        Examples
+        --------
+        >>> from milearn import Bags
+        >>> bags = Bags.from_series([[[1, 2, 3, 4, 5], [10, 20, 30, 40, 50]]], length=2)
+        >>> bags.instances
+        array([[ 1.,  2., 10., 20.],
+               [ 3.,  4., 30., 40.]])
+        >>> bags.instance_data["start"]
+        array([0, 2])
+        """
+        windows, offsets, starts = windows_of_series(X, length, step)
+        return cls(windows, offsets, instance_data={"start": starts})
 
     @classmethod
     def concatenate(cls, parts: Iterable[Self]) -> Self:

@@ -22,6 +22,7 @@ from .coerce import (
 )
 from .constructors import BagConstructors
 from .exports import BagExports
+from .html import bags_html
 from .index import bag_positions, column_key, compact, composed, is_full
 from .instance_data import canonical_data, taken_rows
 from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_to_file, unpack
@@ -92,6 +93,7 @@ class Bags(BagConstructors, BagExports):
     See Also
     --------
     milearn.datasets.load_bags : Read bags from a file.
+    milearn.datasets.load_bag_folder : Read a folder with one file per bag.
 
     Notes
     -----
@@ -211,6 +213,42 @@ class Bags(BagConstructors, BagExports):
             instance_data=self.instance_data,
         )
 
+    def with_instance_graph(self, instance_graph: Any) -> Bags:
+        """The same bags with another graph of the instances.
+
+        Parameters
+        ----------
+        instance_graph : sparse matrix or array of shape (n_instances, n_instances), or None
+            Weights of links between instances; None leaves them without.
+
+        Returns
+        -------
+        Bags
+            With the instances, the graph of the bags and the instance data of these bags.
+
+        Raises
+        ------
+        ValueError
+            For a graph of another shape.
+
+        See Also
+        --------
+        milearn.structured.spatial_graph : Graph of near instances by their positions.
+        """
+        links = canonical_graph(instance_graph, self.n_instances, "instance_graph", "instances")
+        # What lies in a file stays there.
+        selected = self._rows is not None and not is_mapped(self._instances)
+        made = object.__new__(type(self))
+        made._keep(
+            self._rows if selected else self._instances,
+            self.offsets,
+            self.bag_graph,
+            links,
+            self.feature_names,
+            self._instance_data,
+        )
+        return made
+
     # -- what it holds --------------------------------------------------------------------
 
     @property
@@ -310,6 +348,9 @@ class Bags(BagConstructors, BagExports):
             + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
             + ")"
         )
+
+    def _repr_html_(self) -> str:
+        return bags_html(self)
 
     # -- selection ------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ class BagExports:
         Returns
         -------
         list of n_bags ndarray or csr_array of shape (bag size, n_features)
-            They are read-only, and share the memory of the bags that lie in memory.
+            Read-only views where the instances lie in memory.
         """
         return list(self)  # type: ignore[call-overload]
 

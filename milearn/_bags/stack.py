@@ -19,6 +19,7 @@ from .coerce import (
 )
 from .instance_data import joined_data
 from .segments import group_by_id
+from .series import series_advice
 
 __all__ = [
     "block_column",
@@ -71,7 +72,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
         if width != widths[0]:
             raise ValueError(
                 f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
-                "must have the same features."
+                f"must have the same features.{series_advice(arrays)}"
             )
     offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
     return stack_matrices(arrays), offsets, columns

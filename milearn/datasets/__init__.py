@@ -3,6 +3,7 @@
 from ._errors import BagFileError, DownloadError
 from ._fetch.fetchers import fetch_andrews, fetch_bags, fetch_musk
 from ._fetch.home import clear_data_home, get_data_home
+from ._formats.folder import load_bag_folder
 from ._formats.io import load_bags, save_bags
 from ._generate.affinity import add_irrelevant_features, make_affinity
 from ._generate.assumption import make_false_frequency, make_single_concept, make_threshold_concepts
@@ -19,6 +20,7 @@ __all__ = [
     "fetch_bags",
     "fetch_musk",
     "get_data_home",
+    "load_bag_folder",
     "load_bags",
     "load_digit_bags",
     "make_affinity",

@@ -19,11 +19,14 @@ from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
+from .._solvers.common.passes import ArraySource
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
+from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
+from ..utils._multi_start import values_of
 from ._functions import (
     BagFunction,
     Expansion,
@@ -37,6 +40,7 @@ __all__ = [
     "Formulation",
     "HardMaximum",
     "HardMaximumOfFeatures",
+    "HardMaximumPrimal",
     "InstanceLabels",
     "Selection",
     "TrainingBags",
@@ -45,6 +49,9 @@ __all__ = [
 ]
 
 Report = Callable[[int, float], bool]
+
+# Relative gap of a convex step in the primal.
+PRIMAL_TOL = 5e-4
 
 
 @dataclass(frozen=True)
@@ -156,11 +163,10 @@ class HardMaximum:
         return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        offsets, positive = self.training.offsets, loss.signs > 0
-        first, sizes = offsets[:-1][positive], np.diff(offsets)[positive]
+        positive = loss.signs > 0
 
         def drawn() -> np.ndarray:
-            return first + rng.randint(0, sizes)
+            return drawn_witnesses(self.training, loss, rng)
 
         if not isinstance(self.init, str):
             starts: list[np.ndarray | None] = [self.training.given_witnesses(self.init)[positive]]
@@ -193,6 +199,64 @@ class HardMaximumOfFeatures(HardMaximum):
         weights = np.stack([self.gram.weights(result.rows, result.coef) for result in results])
         stored = stored_features(sign * weights, self.gram.features, self.training.rows)
         return with_intercepts(stored, results, sign)
+
+
+@dataclass(frozen=True)
+class HardMaximumPrimal:
+    """MI-SVM with a linear kernel, by passes over the instances.
+
+    Attributes
+    ----------
+    training : TrainingBags
+    options : SolverOptions
+    slack : {"bag", "instance"}
+    init : str or array-like
+    n_init : int
+    """
+
+    training: TrainingBags
+    options: SolverOptions
+    slack: str = "bag"
+    init: Any = "auto"
+    n_init: int = 1
+
+    @property
+    def bag_score_is_max(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        return True
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.options.tol, PRIMAL_TOL)
+
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
+        """First witnesses, one array per start, or the name of a start."""
+        drawn = self.init == "random" if isinstance(self.init, str) else False
+        first: Any = self.init
+        if not isinstance(self.init, str):
+            first = self.training.given_witnesses(self.init)[loss.signs > 0]
+        starts = [] if drawn else [first]
+        missing = self.n_init - len(starts)
+        return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
+
+    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
+        source = ArraySource(self.training.instances, self.training.offsets)
+        options = self.options.watched_by(on_iteration)
+        return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        weights = sign * np.stack([result.w for result in results])
+        stored = LinearExpansion(weights), {"coef_": weights}
+        function, attributes = with_intercepts(stored, results, sign)
+        return function, {**attributes, "n_passes_": values_of(results, "n_passes")}
+
+
+def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """An instance of each positive bag, drawn."""
+    positive = loss.signs > 0
+    first, sizes = training.offsets[:-1][positive], np.diff(training.offsets)[positive]
+    return np.asarray(first + rng.randint(0, sizes))
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,16 @@ from ._formulations import (
     Formulation,
     HardMaximum,
     HardMaximumOfFeatures,
+    HardMaximumPrimal,
     TrainingBags,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
 
 __all__ = ["MISVC"]
+
+# Instances above which the primal is quicker than the dual for any cost.
+_LARGE = 5_000
 
 
 class MISVC(BaseMISVC):
@@ -93,6 +97,11 @@ class MISVC(BaseMISVC):
         features, which are made in blocks, without any kernel matrix. The linear kernel's features
         are the instances themselves; with a loss other than "max" any ``n_components`` chooses
         this way, and so do kernel values that do not fit into ``cache_size``.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
+        suits thousands of instances; "primal" takes a handful of passes over the instances,
+        whatever their number, and solves them to ``tol`` or 5e-4, whichever is larger. "auto"
+        takes "primal" above 5,000 instances. Other kernels and losses have the dual only.
     slack : {"bag", "instance"}, default="bag"
         For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
         each of its instances.
@@ -100,7 +109,8 @@ class MISVC(BaseMISVC):
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
         negative bags are not used, and else the highest instances under the model without
-        coupling.
+        coupling. With ``solver="primal"`` it is the better of two starts on a sample of the bags:
+        the means, and the highest instances under the SVM on instances with inherited labels.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -157,6 +167,8 @@ class MISVC(BaseMISVC):
         Number of steps of the concave-convex procedure.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the procedure converged within ``max_iter`` steps.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances, with ``solver="primal"``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -216,6 +228,7 @@ class MISVC(BaseMISVC):
         **START_CONSTRAINTS,
         **COUPLED_CONSTRAINTS,
         "slack": [StrOptions({"bag", "instance"})],
+        "solver": [StrOptions({"auto", "dual", "primal"})],
     }
 
     def __init__(
@@ -232,6 +245,7 @@ class MISVC(BaseMISVC):
         epsilon: float = 0.1,
         n_components: int | None = None,
         slack: str = "bag",
+        solver: str = "auto",
         init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -255,6 +269,7 @@ class MISVC(BaseMISVC):
         self.epsilon = epsilon
         self.n_components = n_components
         self.slack = slack
+        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -286,14 +301,22 @@ class MISVC(BaseMISVC):
         self
             The fitted estimator.
         """
+        if self.solver == "primal" and not (self.loss == "max" and self.kernel == "linear"):
+            raise ValueError(
+                "solver='primal' is for loss='max' and kernel='linear': take solver='auto', or "
+                "explicit features (n_components=) of another kernel."
+            )
         formulate = self._hard_maximum if self.loss == "max" else self._coupled
         self._fit_classes(X, y, sample_weight, formulate, self.n_init)
         return self
 
     def _hard_maximum(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> HardMaximum:
+    ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
+        large = self.solver == "auto" and training.offsets[-1] > _LARGE and self.qp_solver is None
+        if kernel.linear and (large or self.solver == "primal"):
+            return HardMaximumPrimal(training, *options)
         if self.n_components is None or kernel.linear:
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)

@@ -163,6 +163,7 @@ def load_bags(
 
     See Also
     --------
+    load_bag_folder : Read a folder with one file per bag.
     save_bags : Write bags to a file.
     fetch_bags : Download a file and read it.
 
@@ -188,10 +189,13 @@ def load_bags(
     """
     path = Path(path)
     folder = format == "npy-folder" or (format is None and is_npy_folder(path))
-    folder = folder and path.is_dir()
-    if not path.is_file() and not folder:
-        what = "this is a folder" if path.is_dir() else "there is no such file"
-        raise FileNotFoundError(f"{path}: {what}; check the path.")
+    if path.is_dir() and not folder:
+        raise FileNotFoundError(
+            f"{path}: this is a folder without the head of saved bags; read a folder with one file "
+            "per bag by milearn.datasets.load_bag_folder."
+        )
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: there is no such file; check the path.")
     form = _format_of(path, format, reading=True)
     reader, takes = _READERS[form]
     given = {

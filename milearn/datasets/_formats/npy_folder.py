@@ -13,7 +13,7 @@ import math
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -207,12 +207,22 @@ def _values(
 # -- writing -----------------------------------------------------------------------------------
 
 
-def write_npy_folder(path: Path, record: BagRecord) -> None:
+def write_npy_folder(
+    path: Path, record: BagRecord, written: Mapping[str, Path] | None = None
+) -> None:
     """Write a folder that has either its old content or the whole of the new one.
 
     The files are written into a temporary folder beside it, and flushed to the disk. A new folder
     appears by one renaming. Into a folder of bags the files are moved beside the old ones; then the
     head is replaced, and the old files are removed.
+
+    Parameters
+    ----------
+    path : Path
+    record : BagRecord
+    written : mapping of str to Path, default=None
+        Files in which arrays of the record lie already, C-contiguous .npy files on the same disk,
+        which are moved into the folder.
 
     Raises
     ------
@@ -228,7 +238,7 @@ def write_npy_folder(path: Path, record: BagRecord) -> None:
     temporary = path.with_name(f".{path.name}.{token}.part")
     try:
         temporary.mkdir()
-        _write_all(path, temporary, record, token)
+        _write_all(path, temporary, record, token, written or {})
         if is_npy_folder(path):
             _replace(path, temporary)
         else:
@@ -239,7 +249,9 @@ def write_npy_folder(path: Path, record: BagRecord) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _write_all(path: Path, folder: Path, record: BagRecord, token: str) -> None:
+def _write_all(
+    path: Path, folder: Path, record: BagRecord, token: str, written: Mapping[str, Path]
+) -> None:
     arrays = arrays_of(path, record)
     for name in ("feature_names", "instance_data", "DESCR"):
         arrays.pop(name, None)
@@ -254,10 +266,14 @@ def _write_all(path: Path, folder: Path, record: BagRecord, token: str) -> None:
             "file": file,
             "dtype": values.dtype.str,
             "shape": [int(length) for length in values.shape],
-            **_write_array(folder / file, values, blocks),
+            **(
+                _take_array(folder / file, written[key])
+                if key in written
+                else _write_array(folder / file, values, blocks)
+            ),
         }
     names = bags.feature_names
-    head = {
+    head: dict[str, Any] = {
         "format": _FORMAT,
         "version": _VERSION,
         "n_bags": len(bags),
@@ -303,6 +319,20 @@ def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> dict[
         size = stream.tell()
         _flush(stream)
     return {"bytes": size, "sha256": checksum.hexdigest()}
+
+
+def _take_array(file: Path, written: Path) -> dict[str, Any]:
+    """Move one .npy file into its place; its size and checksum."""
+    try:
+        os.replace(written, file)
+    except PermissionError:
+        # Windows does not move a file that is mapped.
+        shutil.copyfile(written, file)
+    with open(file, "r+b") as stream:
+        checksum = hashlib.file_digest(stream, "sha256").hexdigest()
+        size = stream.seek(0, os.SEEK_END)
+        _flush(stream)
+    return {"bytes": size, "sha256": checksum}
 
 
 def _replace(path: Path, temporary: Path) -> None:

@@ -44,11 +44,12 @@ class BagRecord:
         if names is not None:
             bunch["feature_names"] = np.asarray(names, dtype=str)
         bunch.update({name: self.fields[name] for name in FIELDS if name in self.fields})
-        bunch["DESCR"] = self.descr or self._describe(path)
+        bunch["DESCR"] = self.descr or self.describe(path)
         bunch["filename"] = str(path)
         return bunch
 
-    def _describe(self, path: Path) -> str:
+    def describe(self, path: Path) -> str:
+        """One sentence on what the data set holds."""
         n_bags, n_features = self.bags.shape
         n_instances = self.bags.n_instances
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"

@@ -211,8 +211,8 @@ def _pyarrow(path: Path) -> Any:
     return pyarrow
 
 
-def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRecord:
-    """Read a Parquet table with pyarrow."""
+def open_parquet(path: Path) -> Any:
+    """A Parquet file as a table of pyarrow, whose values are checked."""
     arrow = _pyarrow(path)
     if path.stat().st_size == 0:
         raise BagFileError(
@@ -222,12 +222,20 @@ def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRe
         table = arrow.parquet.read_table(str(path))
         # In full: without it, bytes that are no text come to light when they are converted.
         table.validate(full=True)
-        header = list(table.column_names)
+        list(table.column_names)  # names that are no text raise here
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BagFileError(
             f"{path}: the Parquet file cannot be read; it is truncated or not a Parquet file, "
             "fetch or save it again."
         ) from error
+    return table
+
+
+def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRecord:
+    """Read a Parquet table with pyarrow."""
+    arrow = _pyarrow(path)
+    table = open_parquet(path)
+    header = list(table.column_names)
     columns = _Columns(path, header, options)
     if table.num_rows == 0:
         raise BagFileError(f"{path}: there is not a single instance in it; check the file.")

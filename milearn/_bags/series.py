@@ -1,0 +1,93 @@
+"""Windows of time series as instances."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .coerce import as_floats
+
+__all__ = ["series_advice", "windows_of_series"]
+
+
+def windows_of_series(
+    X: Iterable[Any], length: Any, step: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The windows of all series as rows, the offsets of the series, and where the windows start.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :meth:`milearn.Bags.from_series` says.
+    """
+    length, step = _count("length", length), _count("step", length if step is None else step)
+    series = [_one(values, position) for position, values in enumerate(X)]
+    if not series:
+        raise ValueError("No series were given: pass at least one of shape (channels, time).")
+    channels = series[0].shape[0]
+    for position, values in enumerate(series):
+        if values.shape[0] != channels:
+            raise ValueError(
+                f"Series {position} has {values.shape[0]} channels but series 0 has {channels}: "
+                "every series must have the same channels."
+            )
+        if values.shape[1] < length:
+            raise ValueError(
+                f"Series {position} has {values.shape[1]} time points, fewer than length={length}: "
+                "choose shorter windows, or leave the series out."
+            )
+    starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
+    offsets = np.cumsum([0] + [len(first) for first in starts])
+    windows = np.empty(
+        (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
+    )
+    for at, values in enumerate(series):
+        cut = np.lib.stride_tricks.sliding_window_view(values, length, axis=1)[:, ::step]
+        rows = windows[offsets[at] : offsets[at + 1]]
+        rows.reshape(len(rows), channels, length)[...] = cut.transpose(1, 0, 2)
+    return windows, offsets, np.concatenate(starts)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} is no whole number.")
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}={value!r} is no whole number.") from None
+    if count < 1:
+        raise ValueError(f"{name}={count} must be at least 1.")
+    return count
+
+
+def _one(values: Any, position: int) -> np.ndarray:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"Series {position} has channels of different lengths: pad them or cut them first."
+        ) from error
+    if array.ndim != 2 or array.shape[0] == 0:
+        raise ValueError(
+            f"Series {position} has the shape {array.shape}: pass arrays of shape (channels, "
+            "time), for one channel values[np.newaxis]."
+        )
+    return as_floats(array, f"Series {position}")
+
+
+def series_advice(blocks: Sequence[Any]) -> str:
+    """What to add to the error for blocks of different widths when they look like series.
+
+    Series of different lengths, as (channels, time), have the same small number of rows in every
+    block and more columns than rows. Bags in which the features were mixed up rarely do.
+    """
+    rows = {block.shape[0] for block in blocks}
+    if len(rows) > 1 or min(block.shape[1] for block in blocks) <= max(rows):
+        return ""
+    return (
+        f" All blocks have {rows.pop()} row(s): if they are time series of shape (channels, time), "
+        "cut them into windows by Bags.from_series(X, length)."
+    )

@@ -1,0 +1,410 @@
+"""MI-SVM with a linear kernel in the primal, by a handful of passes over the instances.
+
+The problem is that of :mod:`.mi_svm`, J(w, b). A convex step (witnesses of the positive bags held)
+is solved over a working set of rows: the witnesses, and of the negative bags the rows near or
+beyond the margin. What is far from it is summed up in two rows, whose hinges bound the sums of
+hinges from below by convexity. A pass scores all rows and gives
+
+* the value of the step over all rows, whose distance from the dual value of the working set is the
+  gap of the step as stated: rows that are missing count in it;
+* J itself, the next witnesses, and the next working set.
+
+So a pass ends one convex step and begins the next. Witnesses move only where J falls. From a start
+of the solver's own the steps are solved roughly while witnesses move far.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import gather_rows, pooling_matrix, segment_argmax, segment_max
+from ..common.cccp import CCCPSolution
+from ..common.options import SolverOptions
+from ..common.passes import ArraySource, Block, PassSource
+from ..common.rounding import rounding_scale
+from .group_newton import GroupProblem, solve_groups
+from .losses import Hinge
+
+__all__ = ["PrimalMISVMResult", "solve_mi_svm_primal"]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Rows within this distance of what counts belong to the working set, in units of the margin.
+_BAND = 0.3
+# A start is found on a sample of bags with as many instances.
+_SAMPLE = 4_000
+_SAMPLE_PER_FEATURE = 100
+_SAMPLE_TOL = 2e-2
+_SAMPLE_PASSES = 12
+_MAX_PASSES = 200
+# Precision of the working set's problem against that of a step, exactly and roughly.
+_EXACT, _ROUGH = 0.3, 5.0
+_FIRST_SMOOTHING = 0.5
+
+
+@dataclass(kw_only=True)
+class PrimalMISVMResult(CCCPSolution):
+    """A local minimum.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_features,)
+    intercept : float
+    n_passes : int
+        Passes over all instances.
+    """
+
+    w: np.ndarray
+    intercept: float
+    n_passes: int
+
+
+@dataclass(frozen=True)
+class _Prices:
+    """Signs of the bags, costs of their slacks, and whether each instance has one."""
+
+    signs: np.ndarray
+    weights: np.ndarray
+    by_instance: bool
+
+    @property
+    def positive(self) -> np.ndarray:
+        return np.flatnonzero(self.signs > 0)
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What a pass found, in a block or in all.
+
+    Attributes
+    ----------
+    top : ndarray of shape (n_bags,), highest score of each bag
+    witnesses : ndarray of int of shape (n_positive,), the rows of those of positive bags
+    vectors : matrix of shape (n_positive, n_features), the instances there
+    rows, numbers, groups : the working set of negative bags: instances, their rows, their bags
+    far, far_cost : weighted sum of the rows beyond the band, and the sum of their weights
+    quiet, quiet_cost : the same for the highest rows of bags that keep clear of the margin
+    loss : float, of all negative bags
+    """
+
+    top: np.ndarray
+    witnesses: np.ndarray
+    vectors: Matrix
+    rows: Matrix
+    numbers: np.ndarray
+    groups: np.ndarray
+    far: np.ndarray
+    far_cost: float
+    quiet: np.ndarray
+    quiet_cost: float
+    loss: float
+
+
+def solve_mi_svm_primal(
+    source: PassSource,
+    loss: Hinge,
+    slack: str,
+    start: str | np.ndarray,
+    options: SolverOptions,
+    gap_tol: float,
+    max_passes: int = _MAX_PASSES,
+) -> PrimalMISVMResult:
+    """MI-SVM with a linear kernel.
+
+    Parameters
+    ----------
+    source : PassSource
+    loss : Hinge
+    slack : {"bag", "instance"}
+        Whether a negative bag or each of its instances has a slack.
+    start : {"auto", "mean"} or ndarray of int of shape (n_positive,)
+        First witnesses: the better of two starts on a sample of the bags (the mean of each bag,
+        and the highest instances under the SVM on instances that inherit labels), the mean of each
+        bag, or given rows.
+    options : SolverOptions
+        ``qp_solver`` is not used.
+    gap_tol : float
+        Relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes.
+    """
+    prices = _Prices(loss.signs, loss.weights, slack == "instance")
+    positive, tol = prices.positive, max(options.tol, 0.1 * gap_tol)
+    own_start = isinstance(start, str) and start == "auto"
+    if own_start:
+        w, b = _start_of_sample(source, prices, options)
+        found = _pass(source, w, b, prices)
+        witnesses, vectors, n_passes = found.witnesses, found.vectors, 1
+    else:
+        witnesses, vectors = _given(source, prices, start)
+        w, b = _against_sample(source, vectors, prices)
+        found = _pass(source, w, b, prices)
+        n_passes = 2
+    best = PrimalMISVMResult(
+        w=w,
+        intercept=b,
+        objective=np.inf,
+        history=[],
+        n_iter=0,
+        stopped="max_iter",
+        dual_gap=np.inf,
+        objective_scale=rounding_scale(loss.weights),
+        n_passes=0,
+    )
+    smoothing, rough, best_pass = _FIRST_SMOOTHING, own_start, found
+    held_value = last_objective = np.inf
+    while n_passes < max_passes and best.n_iter < options.max_iter:
+        solved = solve_groups(
+            _working_set(vectors, found, prices),
+            w,
+            b,
+            gap_tol=(_ROUGH if rough else _EXACT) * gap_tol,
+            smoothing=smoothing,
+        )
+        w, b = solved.w, solved.v
+        smoothing = min(_FIRST_SMOOTHING, max(0.05, 10.0 * solved.smoothing))
+        before, found = found, _pass(source, w, b, prices)
+        n_passes += 1
+        rest = 0.5 * float(w @ w) + found.loss
+        held = np.maximum(0.0, 1.0 - np.asarray(vectors @ w) - b)
+        value = rest + float(loss.weights[positive] @ held)
+        free = np.maximum(0.0, 1.0 - found.top[positive])
+        objective = rest + float(loss.weights[positive] @ free)
+        closed = value - solved.lower_bound <= gap_tol * abs(value)
+        improved = objective < best.objective
+        if improved:
+            best.w, best.intercept, best.objective = w, b, objective
+            best_pass, held_value = found, value
+        # What the step, with the witnesses it holds, is worth at the best point.
+        best.dual_gap = max(0.0, held_value - solved.lower_bound)
+        if not closed and not rough:
+            # Rows were missing: the same step once more, over both working sets.
+            found = _joined(before, found, (w, b), prices)
+            continue
+        best.n_iter += 1
+        best.history.append(best.objective)
+        scale = (10.0 * gap_tol if rough else tol) * abs(best.objective)
+        ended = last_objective - best.objective <= scale or np.array_equal(
+            best_pass.witnesses, witnesses
+        )
+        if ended and not rough:
+            best.stopped = ""
+            break
+        if options.on_iteration is not None and options.on_iteration(best.n_iter, best.objective):
+            best.stopped = "callback"
+            break
+        rough = rough and not ended
+        witnesses, vectors = best_pass.witnesses, best_pass.vectors
+        held_value = last_objective = best.objective
+        if not improved:
+            found = _joined(before, found, (w, b), prices)
+    best.n_passes = n_passes
+    return best
+
+
+# -- a pass ------------------------------------------------------------------------------------
+
+
+def _pass(source: PassSource, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
+    parts = source.map(_look, w, b, prices)
+    return _Pass(
+        top=np.concatenate([part.top for part in parts]),
+        witnesses=np.concatenate([part.witnesses for part in parts]),
+        vectors=_stacked([part.vectors for part in parts]),
+        rows=_stacked([part.rows for part in parts]),
+        numbers=np.concatenate([part.numbers for part in parts]),
+        groups=np.concatenate([part.groups for part in parts]),
+        far=np.sum([part.far for part in parts], axis=0),
+        far_cost=sum(part.far_cost for part in parts),
+        quiet=np.sum([part.quiet for part in parts], axis=0),
+        quiet_cost=sum(part.quiet_cost for part in parts),
+        loss=sum(part.loss for part in parts),
+    )
+
+
+def _look(block: Block, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
+    scores = block.scores(w) + b
+    signs, weights = prices.signs[block.bags], prices.weights[block.bags]
+    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
+    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    rows, offsets = gather_rows(block.offsets, negative)
+    owner = np.repeat(negative, np.diff(offsets))
+    u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
+    if prices.by_instance:
+        beyond = u > 1.0 + _BAND
+        near = (u > -_BAND) & ~beyond
+        loss = float(weights[owner] @ np.maximum(u, 0.0))
+    else:
+        beyond = np.zeros(len(u), dtype=bool)
+        near = u > np.maximum(1.0 + top[owner], 0.0) - _BAND
+        loss = float(weights[negative] @ np.maximum(top_u, 0.0))
+    silent = negative[top_u <= -_BAND]
+    return _Pass(
+        top=top,
+        witnesses=highest[positive] + block.first_row,
+        vectors=block.take(highest[positive]),
+        rows=block.take(rows[near]),
+        numbers=rows[near] + block.first_row,
+        groups=owner[near] + block.first_bag,
+        far=block.weighted_sum(rows[beyond], weights[owner[beyond]]),
+        far_cost=float(weights[owner[beyond]].sum()),
+        quiet=block.weighted_sum(highest[silent], weights[silent]),
+        quiet_cost=float(weights[silent].sum()),
+        loss=loss,
+    )
+
+
+def _stacked(parts: list[Matrix]) -> Matrix:
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def _joined(before: _Pass, found: _Pass, point: tuple[np.ndarray, float], prices: _Prices) -> _Pass:
+    """The working set of a pass with the rows of the one before."""
+    (w, b), extra = point, np.flatnonzero(~np.isin(before.numbers, found.numbers))
+    rows, groups = before.rows[extra], before.groups[extra]
+    far, far_cost = found.far, found.far_cost
+    if prices.by_instance:
+        # Rows that went beyond the band are looked at one by one again.
+        beyond = 1.0 + np.asarray(rows @ w) + b > 1.0 + _BAND
+        weights = prices.weights[groups] * beyond
+        far = far - np.asarray(rows.T @ weights)
+        far_cost = max(0.0, far_cost - float(weights.sum()))
+    numbers = np.r_[found.numbers, before.numbers[extra]]
+    order = np.argsort(numbers, kind="stable")
+    return replace(
+        found,
+        rows=_stacked([found.rows, rows])[order],
+        numbers=numbers[order],
+        groups=np.r_[found.groups, groups][order],
+        far=far,
+        far_cost=far_cost,
+    )
+
+
+def _working_set(vectors: Matrix, found: _Pass, prices: _Prices) -> GroupProblem:
+    """The convex step over the working set: positive bags first, summed rows last."""
+    positive = prices.positive
+    n_positive, n_rows = len(positive), found.rows.shape[0]
+    sums = [
+        (total / cost, cost)
+        for total, cost in ((found.far, found.far_cost), (found.quiet, found.quiet_cost))
+        if cost > 0
+    ]
+    parts = [-vectors, found.rows]
+    if sums:
+        means = np.stack([mean for mean, _ in sums])
+        parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
+    if prices.by_instance:
+        starts = np.arange(n_rows)
+    else:
+        starts = np.flatnonzero(np.r_[True, found.groups[1:] != found.groups[:-1]][:n_rows])
+    n_all = n_positive + n_rows + len(sums)
+    ends = np.arange(n_positive + n_rows, n_all + 1)
+    return GroupProblem(
+        Z=_stacked(parts),
+        e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)],
+        offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
+        costs=np.r_[
+            prices.weights[positive],
+            prices.weights[found.groups[starts]],
+            [cost for _, cost in sums],
+        ],
+    )
+
+
+# -- starts ------------------------------------------------------------------------------------
+
+
+def _take(block: Block, rows: np.ndarray) -> Matrix:
+    mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
+    return block.take(mine - block.first_row)
+
+
+def _means(block: Block, signs: np.ndarray) -> Matrix:
+    rows, offsets = gather_rows(block.offsets, np.flatnonzero(signs[block.bags] > 0))
+    return pooling_matrix(offsets) @ block.take(rows)
+
+
+def _given(
+    source: PassSource, prices: _Prices, start: str | np.ndarray
+) -> tuple[np.ndarray, Matrix]:
+    """First witnesses and their vectors; -1 stands for the mean of a bag."""
+    if isinstance(start, str):
+        means = _stacked(source.map(_means, prices.signs))
+        return np.full(means.shape[0], -1), means
+    return start, _stacked(source.map(_take, start))
+
+
+def _pick(block: Block, used: np.ndarray) -> tuple[Matrix, np.ndarray]:
+    mine = used[(used >= block.bags.start) & (used < block.bags.stop)]
+    rows, offsets = gather_rows(block.offsets, mine - block.first_bag)
+    return block.take(rows), np.diff(offsets)
+
+
+def _sample(source: PassSource, prices: _Prices) -> tuple[ArraySource, np.ndarray]:
+    """Some bags of both classes, and their positions."""
+    wanted = max(_SAMPLE, _SAMPLE_PER_FEATURE * source.n_features)
+    fraction = min(1.0, wanted / source.n_instances)
+    rng = np.random.RandomState(0)
+    parts = []
+    for sign in (1.0, -1.0):
+        members = np.flatnonzero(prices.signs == sign)
+        count = min(len(members), max(20, int(np.ceil(fraction * len(members)))))
+        parts.append(
+            members if count == len(members) else rng.choice(members, count, replace=False)
+        )
+    used = np.sort(np.concatenate(parts))
+    found = source.map(_pick, used)
+    sizes = np.concatenate([part for _, part in found])
+    return ArraySource(_stacked([rows for rows, _ in found]), np.r_[0, np.cumsum(sizes)]), used
+
+
+def _against_sample(
+    source: PassSource, vectors: Matrix, prices: _Prices
+) -> tuple[np.ndarray, float]:
+    """A first function: given witnesses against instances of some negative bags."""
+    sample, used = _sample(source, prices)
+    negative = np.flatnonzero(prices.signs[used] < 0)
+    rows, offsets = gather_rows(sample.offsets, negative)
+    signs = np.r_[np.ones(vectors.shape[0]), -np.ones(len(rows))]
+    weights = np.repeat(prices.weights[used[negative]], np.diff(offsets))
+    costs = np.r_[prices.weights[prices.positive], weights]
+    return _svm(_stacked([vectors, sample.instances[rows]]), signs, costs)
+
+
+def _svm(rows: Matrix, signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, float]:
+    """A rough SVM between rows."""
+    signed = (
+        sparse.diags_array(-signs).tocsr() @ rows
+        if sparse.issparse(rows)
+        else -signs[:, None] * rows
+    )
+    problem = GroupProblem(signed, -signs, np.arange(len(signs) + 1), costs)
+    found = solve_groups(problem, np.zeros(rows.shape[1]), 0.0, gap_tol=0.05)
+    return found.w, found.v
+
+
+def _start_of_sample(
+    source: PassSource, prices: _Prices, options: SolverOptions
+) -> tuple[np.ndarray, float]:
+    """The better of two local minima for a sample of the bags."""
+    sample, used = _sample(source, prices)
+    loss = Hinge(prices.signs[used], prices.weights[used])
+    owner = np.repeat(np.arange(len(used)), sample.sizes)
+    w, _ = _svm(sample.instances, loss.signs[owner], loss.weights[owner])
+    first = segment_argmax(np.asarray(sample.instances @ w), sample.offsets)
+    slack = "instance" if prices.by_instance else "bag"
+    quiet = SolverOptions(max(options.tol, 0.1 * _SAMPLE_TOL), options.max_iter)
+    starts: list[str | np.ndarray] = [first[loss.signs > 0], "mean"]
+    results = [
+        solve_mi_svm_primal(sample, loss, slack, start, quiet, _SAMPLE_TOL, _SAMPLE_PASSES)
+        for start in starts
+    ]
+    best = min(results, key=lambda result: result.objective)
+    return best.w, best.intercept

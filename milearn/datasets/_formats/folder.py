@@ -1,0 +1,494 @@
+"""Reading of a folder with one file per bag: ``load_bag_folder``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.utils import Bunch
+
+from ..._bags.mapped import release
+from .._errors import BagFileError
+from .bag_files import ArrayHeader, OpenFile, UnreadableError, opened
+from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
+from .npy_folder import read_npy_folder, write_npy_folder
+from .record import BagRecord, encode_labels, make_bags_of
+
+__all__ = ["load_bag_folder"]
+
+_SHOWN = 20  # bags that an error names
+_SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1, "val": 2, "valid": 2}
+_SPLITS["validation"] = 2
+_DTYPES = (np.float16, np.float32, np.float64)
+
+
+def load_bag_folder(
+    path: str | os.PathLike[str],
+    table: Any = None,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+    group: str | None = None,
+    split: str | None = None,
+    key: str = "features",
+    coords: str | None = "coords",
+    dtype: Any = None,
+    empty: str = "raise",
+    mmap: str | os.PathLike[str] | bool = False,
+    n_jobs: int | None = None,
+    verbose: bool = False,
+) -> Bunch:
+    """Read a folder of files that hold one bag each, and a table of their labels.
+
+    ==============================  ==============================================================
+    folder                          content
+    ==============================  ==============================================================
+    ``*.h5``, ``*.hdf5``            arrays ``features`` (n, d) or (1, n, d) and ``coords`` (n, 2),
+                                    as TRIDENT writes them (needs h5py)
+    ``*.npy``                       one array (n, d)
+    ``*.npz``                       arrays ``features`` and, if at all, ``coords``
+    ``*.pt``                        a tensor (n, d) or a dict of tensors (needs torch)
+    ``h5_files/``, ``pt_files/``    CLAM: features in either folder, coordinates in the first
+    ``features/``, ``labels/``,     torchmil: files of the same names in each folder, of which only
+    ``inst_labels/``, ``coords/``   the first has to be there; ``splits.csv`` beside them is the
+                                    table when no other one is given
+    ==============================  ==============================================================
+
+    The headers of all files are read first. Then one array is made and filled in place, so that
+    the memory that is needed is that of the bags and of one file per job.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder.
+    table : path-like or data frame, default=None
+        A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
+        come in the order of its rows, and in that of their names without a table. A row without a
+        file and a file without a row are errors; an empty label means that the bag has none.
+    bag, label, group, split : str, default=None
+        Columns of the table: the bag, which is the name of its file with or without a suffix; its
+        label; the group that splitters keep together, such as a patient; the published part. When
+        None they are recognised by their names: ``bag``, ``bag_name``, ``slide_id``, ...;
+        ``label``, ``bag_label``, ``target``; ``group``, ``case_id``, ``patient_id``, ``patient``,
+        ...; ``split``.
+    key : str, default="features"
+        Name of the array of the instances in files that name their arrays.
+    coords : str, default="coords"
+        Name of the array of the positions of the instances, which becomes
+        ``data.instance_data["coords"]`` where there is one; None leaves positions out.
+    dtype : {float16, float32, float64}, default=None
+        Type of the instances. None keeps float16, float32 and float64, the widest where files
+        differ; integers of up to two bytes become float32 and others float64.
+    empty : {"raise", "drop"}, default="raise"
+        Whether a file without an instance is an error, or left out and named in ``dropped``.
+    mmap : path-like, default=False
+        A folder that does not exist yet. The instances are written into a file in it and mapped
+        from there, so that they need no memory; :func:`load_bags` opens the folder again with
+        ``mmap=True``. False reads into memory.
+    n_jobs : int, default=None
+        Threads that read files. None means 1 unless in a :func:`joblib.parallel_config` context,
+        -1 means one per processor. The HDF5 library reads one file at a time whatever their number.
+    verbose : bool, default=False
+        Whether to show a progress bar on stderr, for which tqdm has to be installed.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        As :func:`load_bags` returns it: ``data`` (:class:`~milearn.Bags`), ``target`` (None
+        without labels) and ``bag_names``; ``target_names`` for labels that are texts, ``groups``
+        and ``group_names``, ``split`` (0 = training, 1 = test, 2 = validation where the table
+        says so in words, else what it holds) and ``instance_labels`` where they are known; and
+        ``dropped``, the names of the bags that were left out.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such folder or table.
+    BagFileError
+        A ValueError that names every file that is missing, without a row, unreadable, empty, of
+        the wrong shape or of another width than most.
+    ImportError
+        For a file whose library (h5py, torch, pyarrow) is not installed. A .pt file is a pickle;
+        torch reads it with ``weights_only=True``, which runs nothing that is in the file.
+
+    See Also
+    --------
+    load_bags : Read one file that holds all bags.
+    milearn.structured.spatial_graph : Graph of near instances by their positions.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from milearn.datasets import load_bag_folder
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name, size in (("slide_1", 3), ("slide_2", 5)):
+    ...         np.save(pathlib.Path(folder, name), np.ones((size, 4), dtype=np.float32))
+    ...     table = pathlib.Path(folder, "labels.csv")
+    ...     _ = table.write_text("slide_id,case_id,label\\nslide_2,a,tumour\\nslide_1,b,normal\\n")
+    ...     slides = load_bag_folder(folder, table)
+    >>> slides.data
+    Bags(n_bags=2, n_instances=8, n_features=4, sizes=3..5, dtype=float32)
+    >>> slides.bag_names, slides.target, slides.target_names
+    (array(['slide_2', 'slide_1'], dtype='<U7'), array([1, 0]), array(['normal', 'tumour'],
+    dtype='<U6'))
+    """
+    path = Path(path)
+    if not path.is_dir():
+        what = (
+            "this is a file; read it by load_bags" if path.is_file() else "there is no such folder"
+        )
+        raise FileNotFoundError(f"{path}: {what}.")
+    if empty not in ("raise", "drop"):
+        raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
+    wanted = None if dtype is None else np.dtype(dtype)
+    if wanted is not None and wanted not in _DTYPES:
+        raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
+    mapped = _place_of_map(mmap)
+    files, splits = find_bags(path, key, coords)
+    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    rows = _rows(path, splits if table is None else table, files, columns)
+    problems = list(rows.problems)
+    by_name = {found.name: found for found in files}
+    bags = _sizes([by_name[name] for name in rows.bags], n_jobs, verbose)
+    dropped = np.array([one.name for one in bags if one.size == 0], dtype=str)
+    problems += _problems(bags, empty)
+    if problems:
+        raise _error(path, problems, len({*rows.bags, *(name for name, _ in problems)}))
+    keep = [at for at, one in enumerate(bags) if one.size]
+    if not keep:
+        raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
+    kept = [bags[at] for at in keep]
+    with _scratch_file(mapped) as scratch:
+        record = _filled(path, kept, _room(kept, wanted, scratch), n_jobs, verbose)
+        _add_table(record, rows, keep, kept)
+        if len(dropped):
+            names = ", ".join(dropped)
+            record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
+        if mapped is None or scratch is None:
+            bunch = record.to_bunch(path)
+        else:
+            write_npy_folder(mapped, record, {"instances": scratch})
+            del record  # Windows does not remove a file that is mapped
+            bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
+    bunch["dropped"] = dropped
+    return bunch
+
+
+def _place_of_map(mmap: Any) -> Path | None:
+    if mmap is False or mmap is None:
+        return None
+    if mmap is True:
+        raise ValueError(
+            "mmap=True does not say where the instances are to be written: pass the path of a "
+            "folder, mmap='folder', which stays and can be opened again."
+        )
+    place = Path(mmap)
+    if place.exists():
+        raise FileExistsError(
+            f"{place}: this exists already; remove it, or open it by load_bags(path, mmap=True) if "
+            "it holds the bags."
+        )
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{place.parent}: there is no such folder; create it first.")
+    return place
+
+
+def _rows(
+    path: Path, table: Any, files: Sequence[BagFiles], columns: dict[str, str | None]
+) -> BagTable:
+    names = [one.name for one in files]
+    if table is not None:
+        return read_bag_table(table, names, columns, path)
+    asked = [f"{part}=" for part, column in columns.items() if column is not None]
+    if asked:
+        raise ValueError(f"{', '.join(asked)} without a table: pass the table that has the column.")
+    return BagTable(names, None, None, None, [])
+
+
+# -- first pass: what the files hold -------------------------------------------------------------
+
+
+@dataclass
+class _Part:
+    place: Place
+    header: ArrayHeader
+
+
+@dataclass
+class _Bag:
+    """What the headers of a bag's files say, or why they are refused."""
+
+    name: str
+    size: int = -1
+    width: int = 0
+    parts: dict[str, _Part] = field(default_factory=dict)
+    label: np.ndarray | None = None
+    problem: str | None = None
+
+
+def _sizes(files: Sequence[BagFiles], n_jobs: int | None, verbose: bool) -> list[_Bag]:
+    with _progress(len(files), "sizes", verbose) as advance:
+
+        def one(bag: BagFiles) -> _Bag:
+            found = _size(bag)
+            advance()
+            return found
+
+        return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(bag) for bag in files)
+
+
+def _size(files: BagFiles) -> _Bag:
+    bag = _Bag(files.name)
+    place = None
+    try:
+        with contextlib.ExitStack() as stack:
+            cache: dict[Path, OpenFile] = {}
+            for part in ("features", "coords", "instance_labels", "label"):
+                for place in getattr(files, part):
+                    if place.path not in cache:
+                        cache[place.path] = stack.enter_context(opened(place.path))
+                    file = cache[place.path]
+                    if place.sure or file.has(place.name):
+                        bag.parts[part] = _Part(place, file.header(place.name))
+                        break
+            if "label" in bag.parts:
+                label = bag.parts.pop("label")
+                bag.label = np.empty(label.header.shape, label.header.dtype)
+                cache[label.place.path].read_into(label.place.name, bag.label)
+        _check_shapes(bag)
+    except UnreadableError as error:
+        at = "" if place is None else f"{place.path.parent.name}/{place.path.name}: "
+        bag.problem = f"{at}{error}"
+    return bag
+
+
+def _check_shapes(bag: _Bag) -> None:
+    features = bag.parts["features"].header
+    shape = features.shape
+    if len(shape) == 3 and shape[0] == 1:
+        shape = shape[1:]
+    if features.dtype.kind not in "biuf":
+        raise UnreadableError(f"it holds {features.dtype} values, no numbers")
+    if shape == (0,):
+        bag.size = 0
+        return
+    if len(shape) != 2 or shape[1] == 0:
+        raise UnreadableError(
+            f"the instances have the shape {features.shape} instead of (n, d) or (1, n, d)"
+        )
+    bag.size, bag.width = int(shape[0]), int(shape[1])
+    if bag.size == 0:
+        return
+    for part, width in (("coords", None), ("instance_labels", 1)):
+        if part not in bag.parts:
+            continue
+        header = bag.parts[part].header
+        rows = _row_shape(header.shape, bag.size)
+        if rows is None or header.dtype.kind not in "biuf" or width not in (None, rows):
+            raise UnreadableError(
+                f"{part} have the shape {header.shape} for {bag.size} instances, type "
+                f"{header.dtype}"
+            )
+    if bag.label is not None and bag.label.size != 1:
+        raise UnreadableError(f"the label has the shape {bag.label.shape} instead of one number")
+
+
+def _row_shape(shape: tuple[int, ...], size: int) -> int | None:
+    """Values per instance of an array (n,), (n, k) or (1, n, k), None for any other shape."""
+    if len(shape) == 3 and shape[0] == 1:
+        shape = shape[1:]
+    if len(shape) not in (1, 2) or shape[0] != size:
+        return None
+    return 1 if len(shape) == 1 else shape[1]
+
+
+def _problems(bags: Sequence[_Bag], empty: str) -> list[tuple[str, str]]:
+    """Everything that is wrong with the files, first alone, then against each other."""
+    found = [(bag.name, bag.problem) for bag in bags if bag.problem is not None]
+    full = [bag for bag in bags if bag.problem is None and bag.size]
+    if empty == "raise":
+        found += [
+            (bag.name, "it has no instance (empty='drop' leaves such files out)")
+            for bag in bags
+            if bag.size == 0 and bag.problem is None
+        ]
+    found += _odd_ones(full, [bag.width for bag in full], "features")
+    for part in ("coords", "instance_labels"):
+        having = [bag for bag in full if part in bag.parts]
+        if not having:
+            continue
+        remedy = " (coords=None leaves them out)" if part == "coords" else ""
+        found += [
+            (bag.name, f"it has no {part} but {len(having)} other bags have{remedy}")
+            for bag in full
+            if part not in bag.parts
+        ]
+        widths = [_row_shape(bag.parts[part].header.shape, bag.size) for bag in having]
+        found += _odd_ones(having, widths, part)
+    return found
+
+
+def _odd_ones(bags: Sequence[_Bag], widths: Sequence[Any], what: str) -> list[tuple[str, str]]:
+    if len(set(widths)) < 2:
+        return []
+    usual, times = Counter(widths).most_common(1)[0]
+    return [
+        (bag.name, f"it has {width} {what} but {times} of {len(bags)} bags have {usual}")
+        for bag, width in zip(bags, widths, strict=True)
+        if width != usual
+    ]
+
+
+def _error(path: Path, problems: Sequence[tuple[str, str]], total: int) -> BagFileError:
+    bags = len({name for name, _ in problems})
+    lines = [f"  {name}: {what}" for name, what in problems[:_SHOWN]]
+    if len(problems) > _SHOWN:
+        lines.append(f"  and {len(problems) - _SHOWN} more")
+    return BagFileError(
+        f"{path}: {bags} of {total} bags cannot be read; correct or remove their files or rows:\n"
+        + "\n".join(lines)
+    )
+
+
+# -- second pass: one array, filled in place -------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
+    """A file beside the folder of the map, which is gone at the end unless it was moved."""
+    if mapped is None:
+        yield None
+        return
+    scratch = mapped.with_name(f".{mapped.name}.{secrets.token_hex(8)}.part.npy")
+    try:
+        yield scratch
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _room(bags: Sequence[_Bag], dtype: np.dtype | None, file: Path | None) -> np.ndarray:
+    """An array for all instances, in memory or in a file."""
+    if dtype is None:
+        dtype = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in bags})
+    shape = (sum(bag.size for bag in bags), bags[0].width)
+    if file is None:
+        return np.empty(shape, dtype)
+    return np.lib.format.open_memmap(file, mode="w+", dtype=dtype, shape=shape)
+
+
+def _filled(
+    path: Path, bags: Sequence[_Bag], features: np.ndarray, n_jobs: int | None, verbose: bool
+) -> BagRecord:
+    offsets = np.cumsum([0] + [bag.size for bag in bags])
+    arrays = {"features": features}
+    for part in ("coords", "instance_labels"):
+        if part in bags[0].parts:
+            headers = [bag.parts[part].header for bag in bags]
+            width = _row_shape(headers[0].shape, bags[0].size)
+            of_row: Any = (len(features), width) if part == "coords" else len(features)
+            common = np.result_type(*{header.dtype.newbyteorder("=") for header in headers})
+            arrays[part] = np.empty(of_row, common)
+    with _progress(len(bags), "bags", verbose) as advance:
+
+        def fill(at: int) -> tuple[str, str] | None:
+            problem = _fill(bags[at], arrays, int(offsets[at]), int(offsets[at + 1]))
+            advance()
+            return problem
+
+        results = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(fill)(at) for at in range(len(bags))
+        )
+    problems = [problem for problem in results if problem is not None]
+    if problems:
+        raise _error(path, problems, len(bags))
+    data = {"coords": arrays["coords"]} if "coords" in arrays else None
+    record = BagRecord(make_bags_of(path, arrays["features"], offsets, instance_data=data))
+    if "instance_labels" in arrays:
+        record.fields["instance_labels"] = arrays["instance_labels"]
+    return record
+
+
+def _fill(
+    bag: _Bag, arrays: dict[str, np.ndarray], first: int, last: int
+) -> tuple[str, str] | None:
+    at: Path | None = None
+    try:
+        with contextlib.ExitStack() as stack:
+            cache: dict[Path, OpenFile] = {}
+            for part, out in arrays.items():
+                place = bag.parts[part].place
+                at = place.path
+                if at not in cache:
+                    cache[at] = stack.enter_context(opened(at))
+                cache[at].read_into(place.name, out[first:last])
+                release(out[first:last])
+    except UnreadableError as error:
+        return bag.name, f"{at.parent.name}/{at.name}: {error}" if at is not None else str(error)
+    return None
+
+
+def _kept(dtype: np.dtype) -> np.dtype:
+    """The type in which values are kept when none is asked for."""
+    if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
+        return dtype.newbyteorder("=")
+    return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
+
+
+def _add_table(
+    record: BagRecord, rows: BagTable, keep: Sequence[int], bags: Sequence[_Bag]
+) -> None:
+    fields = record.fields
+    fields["bag_names"] = np.array([bag.name for bag in bags], dtype=str)
+    labels: list[Any] | None = None
+    if rows.label is not None:
+        labels = [rows.label[at] for at in keep]
+    elif all(bag.label is not None for bag in bags):
+        labels = [bag.label.item() for bag in bags if bag.label is not None]
+    if labels is not None:
+        record.target, names = encode_labels(labels)
+        if names is not None:
+            fields["target_names"] = names
+    if rows.group is not None:
+        texts = [str(rows.group[at]) for at in keep]
+        fields["group_names"], fields["groups"] = np.unique(texts, return_inverse=True)
+    if rows.split is not None:
+        words = [str(rows.split[at]).strip().lower() for at in keep]
+        if all(word in _SPLITS for word in words):
+            fields["split"] = np.array([_SPLITS[word] for word in words])
+        else:
+            fields["split"], names = encode_labels([rows.split[at] for at in keep])
+            if names is not None:
+                fields["split"] = np.array([str(rows.split[at]) for at in keep])
+
+
+@contextlib.contextmanager
+def _progress(total: int, label: str, verbose: bool) -> Iterator[Callable[[], None]]:
+    """A function to be called, from any thread, when a file is done."""
+    if not verbose:
+        yield lambda: None
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        print(f"load_bag_folder: {label} of {total} files", file=sys.stderr)
+        yield lambda: None
+        return
+    lock = threading.Lock()
+    with tqdm(total=total, desc=label, file=sys.stderr) as bar:
+
+        def advance() -> None:
+            with lock:
+                bar.update()
+
+        yield advance

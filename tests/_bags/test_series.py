@@ -1,0 +1,92 @@
+"""Windows of time series as instances, against loops; the advice where series are given as bags."""
+
+from __future__ import annotations
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from milearn import Bags
+from milearn.svm import MISVC
+
+
+@hypothesis.settings(max_examples=60, deadline=None, derandomize=True)
+@hypothesis.given(
+    channels=st.integers(1, 3),
+    times=st.lists(st.integers(4, 15), min_size=1, max_size=4),
+    length=st.integers(1, 4),
+    step=st.sampled_from([None, 1, 2, 5, 20]),
+    dtype=st.sampled_from([np.float64, np.float32, np.int16]),
+)
+def test_equals_a_loop_over_windows(channels, times, length, step, dtype):
+    rng = np.random.default_rng(0)
+    series = [rng.integers(-99, 99, size=(channels, time)).astype(dtype) for time in times]
+    bags = Bags.from_series(series, length, step)
+    jump = length if step is None else step
+    for bag, values in zip(bags, series, strict=True):
+        expected = []
+        start = 0
+        while start + length <= values.shape[1]:
+            expected.append([values[c, start + t] for c in range(channels) for t in range(length)])
+            start += jump
+        np.testing.assert_array_equal(bag, expected)
+    starts = [jump * at for bag in bags for at in range(len(bag))]
+    np.testing.assert_array_equal(bags.instance_data["start"], starts)
+    assert bags.dtype == (np.float32 if dtype == np.float32 else np.float64)
+
+
+def test_a_3d_array_as_aeon_and_sktime_hold_it():
+    X = np.random.default_rng(1).normal(size=(5, 2, 10))
+    bags = Bags.from_series(X, 5)
+    assert bags.shape == (5, 10)
+    assert bags.sizes.tolist() == [2] * 5
+    np.testing.assert_array_equal(bags[3][1], X[3, :, 5:].ravel())
+    assert not np.shares_memory(bags.instances, X)
+
+
+@pytest.mark.parametrize(
+    ("X", "arguments", "error", "match"),
+    [
+        ([], (2,), ValueError, "No series"),
+        ([[1.0, 2.0]], (2,), ValueError, r"Series 0 has the shape \(2,\).*values\[np.newaxis\]"),
+        ([np.ones((1, 5)), np.ones((2, 5))], (2,), ValueError, "Series 1 has 2 channels but"),
+        ([np.ones((1, 5)), np.ones((1, 3))], (4,), ValueError, "Series 1 has 3 time points"),
+        ([[[1, 2], [1]]], (1,), ValueError, "Series 0 has channels of different lengths"),
+        ([[["a", "b"]]], (1,), ValueError, "Series 0 holds"),
+        (np.ones((2, 1, 5)), (0,), ValueError, "length=0 must be at least 1"),
+        (np.ones((2, 1, 5)), (2.5,), TypeError, r"length=2\.5 is no whole number"),
+        (np.ones((2, 1, 5)), (2, 0), ValueError, "step=0 must be at least 1"),
+        (np.ones((2, 1, 5)), (2, True), TypeError, "step=True is no whole number"),
+    ],
+)
+def test_refuses(X, arguments, error, match):
+    with pytest.raises(error, match=match):
+        Bags.from_series(X, *arguments)
+
+
+def test_series_of_different_lengths_given_as_bags_are_refused_with_the_remedy():
+    series = [np.ones((2, time)) for time in (10, 12, 9)]
+    for take in (Bags.from_list, lambda X: MISVC().fit(X, [0, 1, 0])):
+        with pytest.raises(ValueError, match=r"12 features but .*2 row.*Bags\.from_series"):
+            take(series)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(3, 4), (5, 4), (3, 6)],  # bags of different sizes
+        [(8, 4), (8, 5), (8, 4)],  # more instances than features
+        [(4, 4), (4, 5), (4, 4)],
+    ],
+)
+def test_ordinary_bags_with_a_wrong_width_get_no_such_advice(shapes):
+    with pytest.raises(ValueError, match="must have the same features") as error:
+        Bags.from_list([np.ones(shape) for shape in shapes])
+    assert "from_series" not in str(error.value)
+
+
+def test_bags_that_could_be_series_are_taken_without_a_word():
+    # Of equal length, series look like bags: no false alarm (warnings are errors).
+    assert len(Bags.from_list([np.ones((2, 10))] * 3)) == 3
+    MISVC().fit(np.random.default_rng(0).normal(size=(6, 2, 10)), [0, 1] * 3)

@@ -1,0 +1,100 @@
+"""Newton's method over groups: projections by quadratic programs, optima by cvxpy, bounds."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn._solvers.svm import group_newton
+from milearn._solvers.svm.group_newton import GroupProblem, project_groups, solve_groups
+
+
+def random_problem(seed, *, singles=False, cost=1.0, n_groups=30, d=6):
+    rng = np.random.default_rng(seed)
+    sizes = np.ones(n_groups, dtype=int) if singles else rng.integers(1, 6, size=n_groups)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    sign = np.where(np.arange(n_groups) < n_groups // 3, -1.0, 1.0)
+    e = np.repeat(sign, sizes)
+    Z = e[:, None] * (rng.normal(size=(len(e), d)) - 0.7 * e[:, None])
+    costs = cost * rng.uniform(0.5, 2.0, size=n_groups)
+    return GroupProblem(Z, e, offsets, costs)
+
+
+def optimum(problem):
+    d = problem.Z.shape[1]
+    w, v = cp.Variable(d), cp.Variable()
+    Z = problem.Z.toarray() if sparse.issparse(problem.Z) else problem.Z
+    u = problem.c + Z @ w + problem.e * v
+    losses = [
+        cost * cp.pos(cp.max(u[a:b]))
+        for cost, a, b in zip(problem.costs, problem.offsets[:-1], problem.offsets[1:], strict=True)
+    ]
+    program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + sum(losses)))
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+@pytest.mark.parametrize("h", [0.01, 0.3, 2.0])
+def test_projections_are_those_of_quadratic_programs(h):
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 1, 4, 5, 11, 13])
+    u = rng.normal(scale=0.5, size=13)
+    a, full = project_groups(u, offsets, h)
+    for number, (first, last) in enumerate(itertools.pairwise(offsets)):
+        x = cp.Variable(last - first)
+        goal = u[first:last] @ x - 0.5 * h * cp.sum_squares(x)
+        cp.Problem(cp.Maximize(goal), [x >= 0, cp.sum(x) <= 1]).solve(solver="CLARABEL")
+        np.testing.assert_allclose(a[first:last], x.value, atol=1e-6)
+        assert full[number] == (a[first:last].sum() > 1 - 1e-9)
+
+
+@pytest.mark.parametrize("singles", [True, False])
+@pytest.mark.parametrize("cost", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_optimum_lies_between_the_bounds(seed, cost, singles):
+    problem = random_problem(seed, singles=singles, cost=cost)
+    best = optimum(problem)
+    found = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-5)
+    rounding = 1e-7 * max(1.0, abs(best))
+    assert found.lower_bound <= best + rounding
+    assert found.objective >= best - rounding
+    assert found.objective - found.lower_bound <= 1e-5 * abs(found.objective)
+    u = problem.values(found.w, found.v)
+    assert problem.objective(found.w, u) == pytest.approx(found.objective, rel=1e-12)
+
+
+@pytest.mark.parametrize("singles", [True, False])
+def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch):
+    problem = random_problem(3, singles=singles)
+    thin = GroupProblem(
+        sparse.csr_array(problem.Z), problem.e, problem.offsets, problem.costs, problem.c
+    )
+    expected = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-6).objective
+    assert solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-6).objective == pytest.approx(
+        expected, rel=2e-6
+    )
+    monkeypatch.setattr(group_newton, "_DENSE_COLUMNS", 1)
+    by_gradients = solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-4)
+    assert by_gradients.objective == pytest.approx(expected, rel=2e-4)
+    assert by_gradients.lower_bound <= expected * (1 + 1e-9)
+
+
+def test_few_rows_in_many_columns_go_by_the_smaller_system():
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(10, 200))
+    e = np.where(np.arange(10) < 5, -1.0, 1.0)
+    problem = GroupProblem(Z, e, np.arange(11), np.ones(10))
+    found = solve_groups(problem, np.zeros(200), 0.0, gap_tol=1e-6)
+    assert found.objective == pytest.approx(optimum(problem), rel=1e-5)
+
+
+def test_a_warm_start_takes_fewer_steps():
+    problem = random_problem(1, n_groups=200)
+    cold = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-5)
+    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, smoothing=cold.smoothing)
+    assert warm.n_steps < cold.n_steps
+    assert warm.objective <= cold.objective * (1 + 1e-5)

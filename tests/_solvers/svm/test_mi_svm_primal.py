@@ -1,0 +1,140 @@
+"""MI-SVM by passes against the dual, and certificates against cvxpy."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn._bags.segments import segment_max
+from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.mi_svm import solve_mi_svm
+from milearn._solvers.svm.mi_svm_primal import solve_mi_svm_primal
+from milearn._solvers.svm.problem import BinaryProblem
+from milearn.datasets import make_bags
+
+SLACKS = ["bag", "instance"]
+
+
+def data(seed, n_bags=40, d=5, cost=1.0):
+    bags, y = make_bags(n_bags, d, bag_size=(1, 6), flip_y=0.1, random_state=seed)
+    weights = cost * np.random.default_rng(seed).uniform(0.5, 2.0, size=n_bags)
+    return bags, Hinge(np.where(y == 1, 1.0, -1.0), weights)
+
+
+def objective(bags, loss, slack, w, b):
+    scores = bags.instances @ w + b
+    top = segment_max(scores, bags.offsets)
+    positive = loss.signs > 0
+    value = 0.5 * w @ w + loss.weights[positive] @ np.maximum(0, 1 - top[positive])
+    if slack == "bag":
+        return value + loss.weights[~positive] @ np.maximum(0, 1 + top[~positive])
+    weights = np.where(positive, 0.0, loss.weights)[bags.bag_index]
+    return value + weights @ np.maximum(0, 1 + scores)
+
+
+def step_optimum(bags, loss, slack, witnesses):
+    """Optimum of the convex step with these witnesses."""
+    w, b = cp.Variable(bags.shape[1]), cp.Variable()
+    positive = np.flatnonzero(loss.signs > 0)
+    value = 0.5 * cp.sum_squares(w)
+    value += loss.weights[positive] @ cp.pos(1 - bags.instances[witnesses] @ w - b)
+    for bag in np.flatnonzero(loss.signs < 0):
+        hinges = cp.pos(1 + bags[int(bag)] @ w + b)
+        value += loss.weights[bag] * (cp.max(hinges) if slack == "bag" else cp.sum(hinges))
+    program = cp.Problem(cp.Minimize(value))
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("seed", range(10))
+def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack):
+    bags, loss = data(seed, cost=cost)
+    start = bags.offsets[:-1][loss.signs > 0]
+    options = SolverOptions(1e-7, 100)
+    primal = solve_mi_svm_primal(
+        ArraySource(bags.instances, bags.offsets), loss, slack, start, options, 1e-6
+    )
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+    dual = solve_mi_svm(problem, slack, start, options)
+    assert primal.converged
+    assert primal.dual_gap <= 1e-6 * primal.objective
+    assert primal.objective == pytest.approx(
+        objective(bags, loss, slack, primal.w, primal.intercept), rel=1e-9
+    )
+    assert (np.diff(primal.history) <= 0).all()
+    assert primal.objective == pytest.approx(dual.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("gap_tol", [1e-2, 1e-4])
+def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol):
+    for seed in range(5):
+        bags, loss = data(seed)
+        start = bags.offsets[:-1][loss.signs > 0]
+        source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
+        one = SolverOptions(1e-6, 1)
+        found = solve_mi_svm_primal(source, loss, slack, start, one, gap_tol)
+        held = objective(bags, loss, slack, found.w, found.intercept)
+        positive = np.flatnonzero(loss.signs > 0)
+        tops = segment_max(bags.instances @ found.w, bags.offsets)[positive]
+        margins = 1 - bags.instances[start] @ found.w - found.intercept
+        free = 1 - tops - found.intercept
+        value = held + loss.weights[positive] @ (np.maximum(0, margins) - np.maximum(0, free))
+        assert value - step_optimum(bags, loss, slack, start) <= found.dual_gap + 1e-7 * value
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_blocks_types_and_maps_do_not_matter(slack, tmp_path):
+    bags, loss = data(3, n_bags=200, d=8)
+    options = SolverOptions(1e-6, 100)
+
+    def solve(instances, **blocks):
+        source = ArraySource(instances, bags.offsets, **blocks)
+        return solve_mi_svm_primal(source, loss, slack, "mean", options, 1e-4)
+
+    whole = solve(bags.instances)
+    np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
+    mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
+    for other in (
+        solve(bags.instances, block_bytes=8 * 8 * 30),
+        solve(sparse.csr_array(bags.instances), block_bytes=8 * 16 * 30),
+        solve(mapped, block_bytes=8 * 8 * 30),
+    ):
+        assert other.objective == pytest.approx(whole.objective, rel=5e-4)
+
+
+def test_its_own_start_is_as_good_as_the_means_of_the_bags():
+    bags, y = make_bags(400, 10, bag_size=(5, 15), flip_y=0.05, random_state=0)
+    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(400))
+    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
+    own, means = (
+        solve_mi_svm_primal(source, loss, "bag", start, options, 1e-3) for start in ("auto", "mean")
+    )
+    assert own.objective <= means.objective * 1.001
+    assert own.n_passes <= 20
+
+
+def test_a_callback_and_max_iter_are_the_reasons_to_stop():
+    bags, loss = data(0, n_bags=100)
+    source = ArraySource(bags.instances, bags.offsets)
+    seen = []
+
+    def stop(iteration, objective):
+        seen.append((iteration, objective))
+        return True
+
+    stopped = solve_mi_svm_primal(
+        source, loss, "bag", "mean", SolverOptions(1e-6, 50, on_iteration=stop), 1e-5
+    )
+    assert stopped.stopped == "callback"
+    assert seen == [(1, stopped.objective)]
+    limited = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 1), 1e-5)
+    assert limited.stopped == "max_iter"
+    assert limited.n_iter == 1

@@ -1,0 +1,660 @@
+"""Folders with one file per bag, each layout written by its own library, and what is refused."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from milearn import Bags
+from milearn._bags.mapped import is_mapped
+from milearn.datasets import BagFileError, load_bag_folder, load_bags
+from milearn.datasets._formats import npy_folder
+from tests.datasets.fuzz import mutate
+
+SIZES = {"slide_1": 3, "slide_2": 5, "slide_10": 2}
+
+
+def blocks(dtype=np.float32, sizes=None, width=4):
+    rng = np.random.default_rng(0)
+    made = {}
+    for name, size in (sizes or SIZES).items():
+        values = rng.normal(size=(size, width)).astype(dtype)
+        made[name] = (values, rng.integers(0, 9999, size=(size, 2)))
+    return made
+
+
+def write_h5(folder, name, lead=False, compression=None, **arrays):
+    h5py = pytest.importorskip("h5py", reason="HDF5 files need h5py")
+    folder.mkdir(parents=True, exist_ok=True)
+    with h5py.File(folder / f"{name}.h5", "w") as file:
+        for key, values in arrays.items():
+            values = values[np.newaxis] if lead else values
+            chunks = (1,) * (values.ndim - 1) + values.shape[-1:] if values.size else None
+            file.create_dataset(key, data=values, chunks=chunks, compression=compression)
+
+
+def assert_blocks(bunch, made, names, *, coords=True):
+    assert bunch.bag_names.tolist() == list(names)
+    assert len(bunch.data) == len(names)
+    for bag, name in zip(bunch.data, names, strict=True):
+        np.testing.assert_array_equal(bag, made[name][0])
+    if coords:
+        expected = np.concatenate([made[name][1] for name in names])
+        np.testing.assert_array_equal(bunch.data.instance_data["coords"], expected)
+    else:
+        assert not bunch.data.instance_data
+
+
+def listed(error):
+    """Bags that an error names, with what it says of them."""
+    return listed_in(error.value)
+
+
+def listed_in(error):
+    lines = str(error).splitlines()[1:]
+    return dict(line.strip().split(": ", 1) for line in lines if ": " in line)
+
+
+# -- layouts -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lead", [False, True])
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_hdf5_as_trident_writes_it(tmp_path, lead, compression, n_jobs):
+    made = blocks()
+    for name, (features, coords) in made.items():
+        write_h5(tmp_path, name, lead, compression, features=features, coords=coords)
+    (tmp_path / "config.json").write_text("{}")
+    table = pd.DataFrame(
+        {
+            "case_id": ["p2", "p1", "p2"],
+            "slide_id": ["slide_10.svs", "slide_1.svs", "slide_2.svs"],
+            "label": ["tumour", "normal", "tumour"],
+            "split": ["train", "test", "val"],
+        }
+    )
+    bunch = load_bag_folder(tmp_path, table, n_jobs=n_jobs)
+    assert_blocks(bunch, made, ["slide_10", "slide_1", "slide_2"])
+    assert bunch.data.dtype == np.float32
+    assert bunch.target.tolist() == [1, 0, 1]
+    assert bunch.target_names.tolist() == ["normal", "tumour"]
+    assert bunch.group_names[bunch.groups].tolist() == ["p2", "p1", "p2"]
+    assert bunch.split.tolist() == [0, 1, 2]
+    assert bunch.dropped.tolist() == []
+    assert bunch.filename == str(tmp_path)
+
+
+def test_npy_without_a_table_in_the_order_of_the_names(tmp_path):
+    made = blocks(np.float64)
+    for name, (features, _) in made.items():
+        # Fortran's order and a leading axis are what other programs leave behind.
+        np.save(tmp_path / f"{name}.npy", np.asfortranarray(features)[np.newaxis])
+    bunch = load_bag_folder(tmp_path)
+    assert_blocks(bunch, made, sorted(SIZES), coords=False)
+    assert bunch.target is None
+    assert "groups" not in bunch
+    assert "split" not in bunch
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_npz(tmp_path, save):
+    made = blocks()
+    for name, (features, coords) in made.items():
+        save(tmp_path / f"{name}.npz", x=features, coords=coords, other=np.ones(99))
+    assert_blocks(load_bag_folder(tmp_path, key="x"), made, sorted(SIZES))
+    assert_blocks(
+        load_bag_folder(tmp_path, key="x", coords=None), made, sorted(SIZES), coords=False
+    )
+
+
+def test_clam_keeps_coordinates_in_h5_and_features_in_pt_or_in_both(tmp_path):
+    made = blocks()
+    for name, (features, coords) in made.items():
+        write_h5(tmp_path / "h5_files", name, features=features, coords=coords)
+    (tmp_path / "pt_files").mkdir()
+    (tmp_path / "labels.csv").write_text(
+        "case_id,slide_id,label\na,slide_1,1\na,slide_2,0\nb,slide_10,\n"
+    )
+    bunch = load_bag_folder(tmp_path, tmp_path / "labels.csv")
+    assert_blocks(bunch, made, ["slide_1", "slide_2", "slide_10"])
+    np.testing.assert_array_equal(bunch.target, [1, 0, np.nan])
+    torch = pytest.importorskip("torch", reason=".pt files need torch")
+    for name, (features, coords) in made.items():
+        torch.save(torch.from_numpy(features), tmp_path / "pt_files" / f"{name}.pt")
+        write_h5(tmp_path / "h5_files", name, coords=coords)
+    assert_blocks(load_bag_folder(tmp_path), made, sorted(SIZES))
+
+
+def test_pt_tensors_dicts_and_bfloat16(tmp_path):
+    torch = pytest.importorskip("torch", reason=".pt files need torch")
+    made = blocks(np.float16)
+    for number, (name, (features, coords)) in enumerate(made.items()):
+        tensors = {"features": torch.from_numpy(features), "coords": torch.from_numpy(coords)}
+        torch.save(tensors, tmp_path / f"{name}.pt", _use_new_zipfile_serialization=number > 0)
+    bunch = load_bag_folder(tmp_path)
+    assert_blocks(bunch, made, sorted(SIZES))
+    assert bunch.data.dtype == np.float16
+    for name, (features, _) in made.items():
+        made[name] = (
+            np.round(features.astype(np.float32)),
+            None,
+        )  # few digits: bfloat16 has 8 bits
+        torch.save(torch.from_numpy(made[name][0]).bfloat16(), tmp_path / f"{name}.pt")
+    bunch = load_bag_folder(tmp_path)
+    assert_blocks(bunch, made, sorted(SIZES), coords=False)
+    assert bunch.data.dtype == np.float32
+
+
+def test_pt_files_with_code_in_them_are_refused_and_nothing_runs(tmp_path):
+    torch = pytest.importorskip("torch", reason=".pt files need torch")
+
+    class Bomb:
+        def __reduce__(self):
+            return (Path(tmp_path / "exploded").touch, ())
+
+    torch.save(Bomb(), tmp_path / "a.pt")
+    torch.save([1, 2], tmp_path / "b.pt")
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path)
+    assert set(listed(error)) == {"a", "b"}
+    assert not (tmp_path / "exploded").exists()
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize("kind", ["npy", "h5"])
+def test_torchmil_folders_and_splits(tmp_path, nested, kind):
+    made = blocks()
+    labels = {"slide_1": 1, "slide_2": 0, "slide_10": 1}
+    features = tmp_path / "features" / ("features_UNI" if nested else "")
+    instance_labels = {}
+    for name, (values, coords) in made.items():
+        instance_labels[name] = np.arange(len(values)) % 2
+        parts = {
+            features: ("features", values),
+            tmp_path / "coords": ("coords", coords),
+            tmp_path / "labels": ("labels", np.array([labels[name]])),
+            tmp_path / "inst_labels": ("inst_labels", instance_labels[name][:, np.newaxis]),
+        }
+        for folder, (key, array) in parts.items():
+            folder.mkdir(parents=True, exist_ok=True)
+            if kind == "npy":
+                np.save(folder / f"{name}.npy", array)
+            else:
+                write_h5(folder, name, **{key: array})
+    names = ["slide_2", "slide_1", "slide_10"]
+    rows = [f"{name},{part}" for name, part in zip(names, ("train", "test", "train"), strict=True)]
+    (tmp_path / "splits.csv").write_text("\n".join(["bag_name,split", *rows]))
+    bunch = load_bag_folder(tmp_path)
+    assert_blocks(bunch, made, names)
+    assert bunch.split.tolist() == [0, 1, 0]
+    assert bunch.target.tolist() == [labels[name] for name in names]
+    expected = np.concatenate([instance_labels[name] for name in names])
+    np.testing.assert_array_equal(bunch.instance_labels, expected)
+    (tmp_path / "labels" / f"slide_1.{kind}").unlink()
+    with pytest.raises(BagFileError, match="1 of 3 bags") as error:
+        load_bag_folder(tmp_path)
+    assert f"labels/slide_1.{kind}" in listed(error)["slide_1"]
+
+
+# -- tables --------------------------------------------------------------------------------------
+
+
+def rows():
+    return {
+        "slide": ["slide_10", "slide_1", "slide_2"],
+        "grade": [2, 0, 1],
+        "hospital": [7, 7, 8],
+        "fold": [0, 1, 2],
+    }
+
+
+def _frame(folder):
+    return pd.DataFrame(rows())
+
+
+def _polars(folder):
+    return pl.DataFrame(rows())
+
+
+def _csv(folder):
+    pd.DataFrame(rows()).to_csv(folder / "t.csv", index=False)
+    return folder / "t.csv"
+
+
+def _tsv(folder):
+    pd.DataFrame(rows()).to_csv(folder / "t.tsv", index=False, sep="\t")
+    return str(folder / "t.tsv")
+
+
+def _parquet(folder):
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    pd.DataFrame(rows()).to_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+@pytest.mark.parametrize("make", [_frame, _polars, _csv, _tsv, _parquet])
+def test_every_kind_of_table(tmp_path, make):
+    made = blocks()
+    folder = tmp_path / "bags"
+    folder.mkdir()
+    for name, (features, _) in made.items():
+        np.save(folder / f"{name}.npy", features)
+    bunch = load_bag_folder(
+        folder, make(tmp_path), bag="slide", label="grade", group="hospital", split="fold"
+    )
+    assert_blocks(bunch, made, rows()["slide"], coords=False)
+    assert bunch.target.tolist() == [2, 0, 1]
+    assert bunch.group_names[bunch.groups].tolist() == ["7", "7", "8"]
+    assert bunch.split.tolist() == [0, 1, 2]
+
+
+def test_the_column_that_names_most_files_is_the_bag(tmp_path):
+    # In some tables slide_id is the accession number and filename the name of the file.
+    for name in ("1", "2"):
+        np.save(tmp_path / f"{name}.npy", np.ones((1, 2)))
+    table = pd.DataFrame({"slide_id": ["x", "y"], "filename": ["raw/2.svs", "raw/1.svs"]})
+    assert load_bag_folder(tmp_path, table).bag_names.tolist() == ["2", "1"]
+    numbers = pd.DataFrame({"id": [2.0, 1.0], "label": [5, 6]})
+    for frame in (numbers, numbers.set_index("id")):
+        bunch = load_bag_folder(tmp_path, frame)
+        assert bunch.bag_names.tolist() == ["2", "1"]
+        assert bunch.target.tolist() == [5, 6]
+
+
+def test_tables_that_do_not_fit(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+
+    def refuses(table, match, error=BagFileError, **options):
+        with pytest.raises(error, match=match):
+            load_bag_folder(tmp_path, table, **options)
+
+    refuses(pd.DataFrame({"x": ["a"]}), "name it with bag=")
+    refuses(pd.DataFrame({"bag": ["z"]}), r"no value of 'bag' is the name of a file \('a', \.\.\.")
+    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for label= among 'bag'", label="y")
+    refuses(pd.DataFrame({"bag": ["a"]}), "no column 'y' for bag= among 'bag'", bag="y")
+    refuses(pd.DataFrame([["a", 1, 2]], columns=["bag", "x", "x"]), "two columns have the name")
+    refuses(tmp_path / "none.csv", "there is no such table", FileNotFoundError)
+    refuses(tmp_path / "a.npy", "not '.npy'")
+    refuses(None, "label= without a table", ValueError, label="y")
+    (tmp_path / "short.csv").write_text("bag,label\na,1\nb\n")
+    refuses(tmp_path / "short.csv", "row 2 has 1 columns but the header has 2")
+
+
+# -- types ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stored", "kept"),
+    [
+        (("f2", "f2"), "f2"),
+        (("f4", "f4"), "f4"),
+        (("f8", "f8"), "f8"),
+        (("f2", "f4"), "f4"),
+        ((">f4", ">f4"), "f4"),
+        (("u1", "i2"), "f4"),
+        (("i4", "f2"), "f8"),
+        (("?", "f2"), "f4"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["npy", "h5"])
+def test_types_are_kept_where_bags_hold_them(tmp_path, stored, kept, kind):
+    made = {}
+    for name, dtype in zip("ab", stored, strict=True):
+        values = np.array([[0, 1], [1, 1]]).astype(dtype)
+        made[name] = (values, None)
+        if kind == "npy":
+            np.save(tmp_path / f"{name}.npy", values)
+        else:
+            write_h5(tmp_path, name, features=values)
+    bunch = load_bag_folder(tmp_path)
+    assert_blocks(bunch, made, "ab", coords=False)
+    assert bunch.data.dtype == np.dtype(kept)
+    for wanted in (np.float16, "float32", float):
+        bunch = load_bag_folder(tmp_path, dtype=wanted)
+        assert_blocks(bunch, made, "ab", coords=False)
+        assert bunch.data.dtype == np.dtype(wanted)
+
+
+# -- everything that is wrong, in one error ------------------------------------------------------
+
+
+def test_all_that_is_wrong_with_a_folder_stands_in_one_error(tmp_path):
+    for name in ("good", "fine", "unlisted"):
+        write_h5(tmp_path, name, features=np.ones((2, 4)), coords=np.ones((2, 2)))
+    write_h5(tmp_path, "empty", features=np.ones((0, 4)), coords=np.ones((0, 2)))
+    write_h5(tmp_path, "wide", features=np.ones((2, 5)), coords=np.ones((2, 2)))
+    write_h5(tmp_path, "flat", features=np.ones(4), coords=np.ones((4, 2)))
+    write_h5(tmp_path, "deep", features=np.ones((2, 2, 4)))
+    write_h5(tmp_path, "nameless", feats=np.ones((2, 4)))
+    write_h5(tmp_path, "lost", features=np.ones((2, 4)))
+    write_h5(tmp_path, "off", features=np.ones((2, 4)), coords=np.ones((3, 2)))
+    write_h5(tmp_path, "cube", features=np.ones((2, 4)), coords=np.ones((2, 3)))
+    write_h5(tmp_path, "text", features=np.full((2, 4), b"x"))
+    (tmp_path / "broken.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + b"x" * 90)
+    np.save(tmp_path / "cut.npy", np.ones((2, 4)))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "cut.npy").read_bytes()[:-8])
+    np.save(tmp_path / "pickle.npy", np.array([[{}]]), allow_pickle=True)
+    (tmp_path / "zip.npz").write_bytes(b"PK\3\4 and no more")
+    names = [path.stem for path in tmp_path.iterdir() if path.stem != "unlisted"]
+    table = pd.DataFrame({"bag": [*names, "gone", "good", None], "label": 1, "case_id": "p"})
+    table.loc[table.bag == "fine", "case_id"] = ""
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path, table)
+    found = listed(error)
+    expected = {
+        "unlisted": "no row",
+        "gone": "no file",
+        "good": "two rows",
+        "row 18 of the table": "names no bag",
+        "fine": "'case_id' for group= is empty",
+        "empty": "empty='drop'",
+        "wide": "5 features but",
+        "flat": r"shape (4,)",
+        "deep": r"shape (2, 2, 4)",
+        "nameless": "no array 'features' among 'feats'",
+        "lost": "no coords but",
+        "off": "coords have the shape (3, 2) for 2 instances",
+        "cube": "3 coords but",
+        "text": "no numbers",
+        "broken": "cannot be read",
+        "cut": "cannot be read",
+        "pickle": "cannot be read",
+        "zip": "not an .npz archive",
+    }
+    assert set(found) == set(expected)
+    for name, said in expected.items():
+        assert said in found[name], name
+    assert str(error.value).startswith(f"{tmp_path}: 18 of 18 bags cannot be read")
+
+
+def test_at_most_twenty_are_shown_and_all_are_counted(tmp_path):
+    for number in range(30):
+        np.save(tmp_path / f"{number:02}.npy", np.ones((1, 4 if number < 16 else number)))
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path)
+    lines = str(error.value).splitlines()
+    assert "14 of 30 bags" in lines[0]
+    assert len(lines) == 1 + 14
+    for number in range(30):
+        np.save(tmp_path / f"{number:02}.npy", np.ones(7))
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path)
+    lines = str(error.value).splitlines()
+    assert "30 of 30 bags" in lines[0]
+    assert len(lines) == 1 + 20 + 1
+    assert lines[-1] == "  and 10 more"
+
+
+def test_damage_in_the_values_is_named_too(tmp_path):
+    for name in "abc":
+        np.savez(tmp_path / f"{name}.npz", features=np.ones((50, 4)))
+    for name in "ac":
+        data = bytearray((tmp_path / f"{name}.npz").read_bytes())
+        data[len(data) // 2] ^= 255
+        (tmp_path / f"{name}.npz").write_bytes(bytes(data))
+    with pytest.raises(BagFileError, match="2 of 3 bags") as error:
+        load_bag_folder(tmp_path)
+    assert set(listed(error)) == {"a", "c"}
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "csv"])
+def test_a_damaged_file_is_read_or_named_and_nothing_else(tmp_path, kind):
+    for name in "abc":
+        values, places = np.arange(12.0).reshape(4, 3), np.arange(8).reshape(4, 2)
+        if kind == "npz":
+            np.savez(tmp_path / f"{name}.npz", features=values, coords=places)
+        elif kind == "h5":
+            write_h5(tmp_path, name, features=values, coords=places)
+        else:
+            np.save(tmp_path / f"{name}.npy", values)
+    table = tmp_path / "labels.csv"
+    table.write_text("bag,label,case_id,split\na,x,p,train\nb,y,q,test\nc,,q,test\n")
+    damaged = table if kind == "csv" else tmp_path / f"b.{kind}"
+    content = damaged.read_bytes()
+    refusals = []
+    for seed in range(150):
+        damaged.write_bytes(mutate(content, random.Random(seed)))
+        try:
+            load_bag_folder(tmp_path, table)
+        except BagFileError as error:
+            refusals.append(error)
+    assert 30 < len(refusals) < 150
+    for error in refusals:
+        assert str(tmp_path) in str(error)
+        assert kind == "csv" or list(listed_in(error)) == ["b"]
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (1, 0, 4), (0,)])
+def test_empty_files_are_dropped_with_their_rows_and_named(tmp_path, shape):
+    write_h5(tmp_path, "a", features=np.ones((2, 4)), coords=np.ones((2, 2)))
+    write_h5(tmp_path, "b", features=np.ones(shape), coords=np.ones((0, 2)))
+    write_h5(tmp_path, "c", features=np.full((3, 4), 3.0), coords=np.ones((3, 2)))
+    table = pd.DataFrame({"bag": list("cba"), "label": [2, 1, 0], "group": list("xyz")})
+    with pytest.raises(BagFileError, match="1 of 3 bags"):
+        load_bag_folder(tmp_path, table)
+    bunch = load_bag_folder(tmp_path, table, empty="drop")
+    assert bunch.bag_names.tolist() == ["c", "a"]
+    assert bunch.target.tolist() == [2, 0]
+    assert bunch.group_names[bunch.groups].tolist() == ["x", "z"]
+    assert bunch.data.sizes.tolist() == [3, 2]
+    assert bunch.dropped.tolist() == ["b"]
+    assert bunch.DESCR.endswith("empty: b.")
+    for name in "ac":
+        (tmp_path / f"{name}.h5").unlink()
+    with pytest.raises(BagFileError, match="every file is empty"):
+        load_bag_folder(tmp_path, empty="drop")
+
+
+def test_folders_that_are_none(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        load_bag_folder(tmp_path / "none")
+    (tmp_path / "x.csv").write_text("bag\n")
+    with pytest.raises(FileNotFoundError, match="read it by load_bags"):
+        load_bag_folder(tmp_path / "x.csv")
+    with pytest.raises(BagFileError, match=r"no file of a bag .* check it"):
+        load_bag_folder(tmp_path)
+    for folder in ("uni", "conch"):
+        (tmp_path / folder).mkdir()
+        np.save(tmp_path / folder / "a.npy", np.ones((1, 2)))
+    with pytest.raises(BagFileError, match="pass one of its folders: conch, uni"):
+        load_bag_folder(tmp_path)
+    np.savez(tmp_path / "uni" / "a.npz", features=np.ones((1, 2)))
+    with pytest.raises(BagFileError, match=r"'a\.npy' and 'a\.npz' are two files for one bag"):
+        load_bag_folder(tmp_path / "uni")
+
+
+def test_options_that_are_unknown(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+    for options, match in (
+        ({"empty": "keep"}, "choose 'raise' or 'drop'"),
+        ({"dtype": int}, "choose float16"),
+        ({"mmap": True}, "pass the path"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            load_bag_folder(tmp_path, **options)
+
+
+@pytest.mark.parametrize(("suffix", "library"), [(".h5", "h5py"), (".pt", "torch")])
+def test_a_library_that_is_missing_is_named_with_the_remedy(tmp_path, monkeypatch, suffix, library):
+    (tmp_path / f"a{suffix}").write_bytes(b"x")
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == library:
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=rf"a\{suffix}: .*{library}.* save the bags as \.npy"):
+        load_bag_folder(tmp_path)
+
+
+def test_progress_goes_to_stderr_alone(tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+    load_bag_folder(tmp_path)
+    assert capsys.readouterr() == ("", "")
+    load_bag_folder(tmp_path, verbose=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "sizes" in err
+    assert "1/1" in err
+
+
+# -- memory maps ---------------------------------------------------------------------------------
+
+
+def listing(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_map_holds_the_same_bags_and_opens_again(tmp_path, n_jobs):
+    made = blocks(np.float16, {f"s{number:02}": number + 1 for number in range(12)})
+    slides = tmp_path / "slides"
+    for name, (features, coords) in made.items():
+        write_h5(slides, name, features=features, coords=coords)
+    write_h5(slides, "empty", features=np.ones((0, 4)), coords=np.ones((0, 2)))
+    names = [*list(made)[::-1], "empty"]
+    table = pd.DataFrame({"bag": names, "label": list("ab" * 6 + "a"), "group": range(13)})
+    place = tmp_path / "mapped"
+    plain = load_bag_folder(slides, table, empty="drop")
+    mapped = load_bag_folder(slides, table, empty="drop", mmap=place, n_jobs=n_jobs)
+    again = load_bags(place, mmap=True, verify=True)
+    for bunch in (mapped, again):
+        assert_blocks(bunch, made, names[:-1])
+        assert bunch.data.dtype == np.float16
+        assert is_mapped(bunch.data.instances)
+        for name in ("target", "target_names", "groups", "group_names"):
+            np.testing.assert_array_equal(bunch[name], plain[name])
+        assert bunch.DESCR == plain.DESCR
+        assert bunch.filename == str(place)
+    assert mapped.dropped.tolist() == ["empty"]
+    assert listing(tmp_path) == ["mapped", "slides"]
+
+
+def test_a_map_takes_the_place_of_nothing(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((1, 2)))
+    with pytest.raises(FileExistsError, match=r"a\.npy: this exists already"):
+        load_bag_folder(tmp_path, mmap=tmp_path / "a.npy")
+    with pytest.raises(FileNotFoundError, match="no such folder; create it first"):
+        load_bag_folder(tmp_path, mmap=tmp_path / "none" / "mapped")
+
+
+def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
+    slides = tmp_path / "slides"
+    slides.mkdir()
+    for name in "ab":
+        np.savez(slides / f"{name}.npz", features=np.ones((50, 4)))
+    data = bytearray((slides / "b.npz").read_bytes())
+    data[len(data) // 2] ^= 255
+    (slides / "b.npz").write_bytes(bytes(data))
+    with pytest.raises(BagFileError, match="1 of 2 bags"):
+        load_bag_folder(slides, mmap=tmp_path / "mapped")
+    assert listing(tmp_path) == ["slides"]
+    (slides / "b.npz").unlink()
+
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(npy_folder, "_flush", full)
+    with pytest.raises(OSError, match="No space left"):
+        load_bag_folder(slides, mmap=tmp_path / "mapped")
+    assert listing(tmp_path) == ["slides"]
+
+
+def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
+    slides = tmp_path / "slides"
+    slides.mkdir()
+    np.save(slides / "a.npy", np.arange(6.0).reshape(3, 2))
+    move = os.replace
+
+    def held(source, target):
+        if str(source).endswith(".part.npy"):
+            raise PermissionError(13, "in use")
+        move(source, target)
+
+    monkeypatch.setattr(npy_folder.os, "replace", held)
+    load_bag_folder(slides, mmap=tmp_path / "mapped")
+    bags = load_bags(tmp_path / "mapped", verify=True).data
+    np.testing.assert_array_equal(bags.instances, np.arange(6.0).reshape(3, 2))
+    assert listing(tmp_path) == ["mapped", "slides"]
+
+
+# -- memory --------------------------------------------------------------------------------------
+
+_MEASURED = """
+import json, sys, threading, time
+import psutil
+import milearn.datasets, numpy, h5py
+path, options = sys.argv[1], json.loads(sys.argv[2])
+process = psutil.Process()
+peak = {"rss": 0, "anonymous": 0}
+done = threading.Event()
+
+def watch():
+    while not done.is_set():
+        found = process.memory_info()
+        peak["rss"] = max(peak["rss"], found.rss)
+        # Of a memory map the pages of the file count as resident, but need no memory.
+        peak["anonymous"] = max(peak["anonymous"], found.rss - found.shared)
+        time.sleep(0.002)
+
+milearn.datasets.load_bag_folder(sys.argv[3])
+before = process.memory_info()
+peak = {"rss": before.rss, "anonymous": before.rss - before.shared}
+thread = threading.Thread(target=watch)
+thread.start()
+bunch = milearn.datasets.load_bag_folder(path, **options)
+done.set()
+thread.join()
+print(json.dumps({
+    "data": bunch.data.instances.nbytes,
+    "rss": peak["rss"] - before.rss,
+    "anonymous": peak["anonymous"] - (before.rss - before.shared),
+}))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads shared memory of Linux")
+def test_memory_is_that_of_the_bags_and_of_one_file(tmp_path):
+    big, small = tmp_path / "big", tmp_path / "small"
+    for number in range(20):
+        values = np.full((2000, 512), number, dtype=np.float32)  # 4 MB each
+        write_h5(big, f"b{number}", features=values)
+    # Read first, for what the libraries need whatever the number of files.
+    write_h5(small, "a", features=np.ones((2000, 512), dtype=np.float32))
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+    def measured(**options):
+        command = [sys.executable, "-c", _MEASURED, str(big), json.dumps(options), str(small)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return json.loads(done.stdout)
+
+    found = measured()
+    assert found["data"] == 20 * 2000 * 512 * 4
+    assert found["rss"] <= 1.1 * found["data"] + 4e6, found
+    found = measured(mmap=str(tmp_path / "mapped"))
+    assert found["anonymous"] <= 0.25 * found["data"], found
+
+
+def test_bags_keep_what_the_folder_holds_when_they_are_indexed(tmp_path):
+    made = blocks()
+    for name, (features, coords) in made.items():
+        np.savez(tmp_path / f"{name}.npz", features=features, coords=coords)
+    bags = load_bag_folder(tmp_path).data
+    assert isinstance(bags, Bags)
+    picked = bags[[2, 0]]
+    names = [sorted(SIZES)[at] for at in (2, 0)]
+    expected = np.concatenate([made[name][1] for name in names])
+    np.testing.assert_array_equal(picked.instance_data["coords"], expected)

@@ -1,0 +1,75 @@
+"""MISVC by passes over the instances: the same model as by the dual, for many more instances."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+from milearn.datasets import make_bags
+from milearn.svm import MISVC
+
+SLACKS = ["bag", "instance"]
+
+
+def linear(**parameters):
+    return MISVC(kernel="linear", C=1.0, **parameters)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_primal_and_dual_are_the_same_model(slack):
+    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    start = bags.offsets[:-1]
+    dual = linear(slack=slack, solver="dual", init=start).fit(bags, y)
+    primal = linear(slack=slack, solver="primal", init=start, tol=1e-6).fit(bags, y)
+    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-3)
+    assert 0 <= primal.dual_gap_ <= 5e-4 * primal.objective_
+    assert primal.converged_
+    assert primal.n_passes_ >= primal.n_iter_
+    np.testing.assert_allclose(
+        primal.decision_function(bags), dual.decision_function(bags), atol=0.05
+    )
+    assert not hasattr(primal, "dual_coef_")
+    again = pickle.loads(pickle.dumps(primal))
+    np.testing.assert_array_equal(again.decision_function(bags), primal.decision_function(bags))
+
+
+def test_the_solver_is_chosen_by_size():
+    small, y = make_bags(40, 5, random_state=0)
+    assert hasattr(linear().fit(small, y), "dual_coef_")
+    large, z = make_bags(400, 5, bag_size=20, random_state=0)
+    model = linear().fit(large, z)
+    assert model.n_passes_ <= 20
+    assert model.score(large, z) > 0.9
+    model.set_params(solver="dual", max_iter=100).fit(small, y)
+    assert not hasattr(model, "n_passes_")
+
+
+def test_weights_classes_starts_and_sparse_bags():
+    bags, y = make_bags(90, 6, bag_size=(2, 8), random_state=2)
+    model = linear(solver="primal", tol=1e-5)
+    weights = np.where(np.arange(90) % 2, 2.0, 1.0)
+    twice = np.repeat(np.arange(90), weights.astype(int))
+    weighted = clone(model).fit(bags, y, sample_weight=weights)
+    repeated = clone(model).fit(bags[twice], y[twice])
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=2e-3)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    assert clone(model).fit(thin, y).objective_ == pytest.approx(
+        clone(model).fit(bags, y).objective_, rel=2e-3
+    )
+    three = np.arange(90) % 3
+    several = clone(model).set_params(n_init=2, init="random", random_state=0).fit(bags, three)
+    assert several.coef_.shape == (3, 6)
+    assert several.n_passes_.shape == several.dual_gap_.shape == (3,)
+    turned = clone(model).set_params(pos_label=0).fit(bags, y)
+    np.testing.assert_array_equal(turned.witnesses_, turned.witness(bags))
+
+
+def test_it_is_refused_where_there_is_none():
+    bags, y = make_bags(20, random_state=0)
+    for parameters in ({"kernel": "rbf"}, {"kernel": "linear", "loss": "l1"}):
+        with pytest.raises(ValueError, match="solver='primal' is for loss='max' and kernel"):
+            MISVC(solver="primal", **parameters).fit(bags, y)
