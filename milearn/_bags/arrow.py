@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .coerce import is_missing
+
 __all__ = ["NestedTable", "arrow_table", "has_lists", "need_module", "read_nested", "table_of"]
 
 # Key in the metadata of a schema under which the parts of the bags are named.
@@ -62,13 +64,14 @@ def arrow_table(data: Any) -> Any:
 def _array_or_table(pa: Any, data: Any) -> Any:
     if isinstance(data, (pa.Array, pa.ChunkedArray)):
         return data
-    if hasattr(data, "__arrow_array__"):
-        return pa.array(data)
-    if hasattr(data, "__arrow_c_array__"):
-        return pa.array(data)
     if hasattr(data, "reset_index"):
-        # pandas makes a column of an index that is not a range.
-        data = data.reset_index(drop=True)
+        # pandas, of which Arrow would make a column of an index that is not a range.
+        flat = data.reset_index(drop=True)
+        return pa.Table.from_pandas(flat) if hasattr(data, "columns") else pa.array(flat)
+    if hasattr(data, "to_arrow"):
+        return data.to_arrow()
+    if hasattr(data, "__arrow_array__") or hasattr(data, "__arrow_c_array__"):
+        return pa.array(data)
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data) if hasattr(data, "columns") else pa.chunked_array(data)
     raise TypeError(
@@ -118,7 +121,10 @@ def read_nested(
             raise ValueError(_named(ids[sizes == 0], "without an instance"))
         offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
         ids, labels = ids[sizes > 0], None if labels is None else labels[sizes > 0]
-    if len(np.unique(ids)) < len(ids):
+    missing = np.flatnonzero([is_missing(key) for key in ids.tolist()])
+    if len(missing):
+        raise ValueError(f"The column {bag!r} names no bag in row {missing[0]}: name every bag.")
+    if len(set(ids.tolist())) < len(ids):
         raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
     data = {
         name: _data_array(pa, columns, name, chosen)

@@ -218,10 +218,8 @@ class BagConstructors:
     ) -> Any:
         blocks = block_column(df, bag, label, features, instance_data)
         if blocks is None:
-            # As a table without the index, which is no column of ours.
-            table = arrow_table(df.to_arrow() if hasattr(df, "to_arrow") else df)
             return cls.from_arrow(
-                table,
+                df,
                 bag,
                 label=label,
                 features=features,

@@ -56,6 +56,7 @@ def per_feature(column):
         (lambda: pl.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
         (lambda: pl.Series(BLOCKS, dtype=pl.List(pl.Array(pl.Float64, 2))), EXPECTED),
         (lambda: pd.DataFrame({"u": per_feature(0), "v": per_feature(1)}), NAMED),
+        (lambda: pd.Series([block.tolist() for block in BLOCKS], index=[3, 5, 8]), EXPECTED),
     ],
 )
 def test_each_layout(data, expected):
@@ -258,6 +259,8 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
          "The table has no column 'z': its columns are ['x']."),
         (lambda: Bags.from_arrow(pa.table({"id": [1, 1], "x": [[1.0], [2.0]]}), "id"),
          "The column 'id' names a bag in two rows: give one row per bag."),
+        (lambda: Bags.from_arrow(pa.table({"id": ["a", None], "x": [[1.0], [2.0]]}), "id"),
+         "The column 'id' names no bag in row 1: name every bag."),
         (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "n": [[None]]}),
                                  features=["x"], instance_data={"n": "n"}),
          "The column 'n' has missing values: instance data has none."),

@@ -189,3 +189,16 @@ def test_group_by_id():
     assert names == []
     assert len(codes) == len(order) == 0
     assert offsets.tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extremes_of_large_and_wide_bags(dtype):
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 1, 40, 100, 107])
+    values = rng.normal(size=(107, 40)).astype(dtype)
+    values[3, 5] = np.nan
+    values[50, 6] = np.inf
+    for function, ufunc in ((segment_max, np.maximum), (segment_min, np.minimum)):
+        found = function(values, offsets)
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, ufunc.reduceat(values, offsets[:-1], axis=0))
