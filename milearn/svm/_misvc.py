@@ -100,15 +100,15 @@ class MISVC(BaseMISVC):
         features, which are made in blocks, without any kernel matrix. The linear kernel's features
         are the instances themselves; with a loss other than "max" any ``n_components`` chooses
         this way, and so do kernel values that do not fit into ``cache_size``.
+    slack : {"bag", "instance"}, default="bag"
+        For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
+        each of its instances.
     solver : {"auto", "dual", "primal"}, default="auto"
         For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
         suits thousands of instances; "primal" takes a handful of passes over the instances,
         whatever their number, and solves them to ``tol`` or 5e-4, whichever is larger. "auto"
         takes "primal" above 5,000 instances. Other kernels and losses have the dual only. The
         primal reads float16, float32 and memory-mapped instances in blocks, without a copy.
-    slack : {"bag", "instance"}, default="bag"
-        For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
-        each of its instances.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
