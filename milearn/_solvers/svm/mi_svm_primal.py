@@ -38,6 +38,10 @@ _BAND = 0.3
 # A start is found on a sample of bags with as many instances.
 _SAMPLE = 4_000
 _SAMPLE_PER_FEATURE = 100
+_SAMPLE_NUMBERS = 2**23
+_FEWEST_BAGS = 4
+# Numbers in the working set of negative bags, at the most.
+_WORKING_NUMBERS = 2**25
 _SAMPLE_TOL = 2e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
@@ -210,7 +214,9 @@ def solve_mi_svm_primal(
 
 
 def _pass(source: PassSource, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
-    parts = source.map(_look, w, b, prices)
+    # What a block may hold of the working set, for each of its rows.
+    per_row = _WORKING_NUMBERS / (source.n_features * source.n_instances)
+    parts = source.map(_look, w, b, prices, per_row)
     return _Pass(
         top=np.concatenate([part.top for part in parts]),
         witnesses=np.concatenate([part.witnesses for part in parts]),
@@ -226,7 +232,16 @@ def _pass(source: PassSource, w: np.ndarray, b: float, prices: _Prices) -> _Pass
     )
 
 
-def _look(block: Block, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
+def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Rank of each value among those of its bag, 0 for the highest."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-values, owner))
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    return rank
+
+
+def _look(block: Block, w: np.ndarray, b: float, prices: _Prices, per_row: float) -> _Pass:
     scores = block.scores(w) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
     top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
@@ -234,13 +249,22 @@ def _look(block: Block, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
     rows, offsets = gather_rows(block.offsets, negative)
     owner = np.repeat(negative, np.diff(offsets))
     u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
+    limit = max(len(negative), int(per_row * len(rows)))
     if prices.by_instance:
         beyond = u > 1.0 + _BAND
         near = (u > -_BAND) & ~beyond
+        if int(near.sum()) > limit:
+            # The rows nearest to the margin; the others beyond it are summed up.
+            nearest = np.partition(np.abs(u), limit)[limit]
+            beyond |= near & (u >= nearest)
+            near &= np.abs(u) < nearest
         loss = float(weights[owner] @ np.maximum(u, 0.0))
     else:
         beyond = np.zeros(len(u), dtype=bool)
         near = u > np.maximum(1.0 + top[owner], 0.0) - _BAND
+        if int(near.sum()) > limit:
+            # Where scores hardly differ, the highest rows of each bag stand for the others.
+            near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
         loss = float(weights[negative] @ np.maximum(top_u, 0.0))
     silent = negative[top_u <= -_BAND]
     return _Pass(
@@ -267,6 +291,10 @@ def _stacked(parts: list[Matrix]) -> Matrix:
 def _joined(before: _Pass, found: _Pass, point: tuple[np.ndarray, float], prices: _Prices) -> _Pass:
     """The working set of a pass with the rows of the one before."""
     (w, b), extra = point, np.flatnonzero(~np.isin(before.numbers, found.numbers))
+    if prices.by_instance:
+        # Rows inside of the band that the pass left out are in its sum.
+        u = 1.0 + np.asarray(before.rows[extra] @ w) + b
+        extra = extra[(u <= -_BAND) | (u > 1.0 + _BAND)]
     rows, groups = before.rows[extra], before.groups[extra]
     far, far_cost = found.far, found.far_cost
     if prices.by_instance:
@@ -341,26 +369,32 @@ def _given(
     return start, _stacked(source.map(_take, start))
 
 
-def _pick(block: Block, used: np.ndarray) -> tuple[Matrix, np.ndarray]:
+def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray]:
     mine = used[(used >= block.bags.start) & (used < block.bags.stop)]
     rows, offsets = gather_rows(block.offsets, mine - block.first_bag)
-    return block.take(rows), np.diff(offsets)
+    # Of a large bag instances at equal distances.
+    steps = np.repeat(np.maximum(1, -(-np.diff(offsets) // most)), np.diff(offsets))
+    place = np.arange(len(rows)) - np.repeat(offsets[:-1], np.diff(offsets))
+    kept = place % steps == 0
+    sizes = np.bincount(np.repeat(np.arange(len(mine)), np.diff(offsets)), kept, len(mine))
+    return block.take(rows[kept]), sizes.astype(np.intp)
 
 
 def _sample(source: PassSource, prices: _Prices) -> tuple[ArraySource, np.ndarray]:
     """Some bags of both classes, and their positions."""
     wanted = max(_SAMPLE, _SAMPLE_PER_FEATURE * source.n_features)
+    wanted = min(wanted, max(_SAMPLE, _SAMPLE_NUMBERS // source.n_features))
     fraction = min(1.0, wanted / source.n_instances)
     rng = np.random.RandomState(0)
     parts = []
     for sign in (1.0, -1.0):
         members = np.flatnonzero(prices.signs == sign)
-        count = min(len(members), max(20, int(np.ceil(fraction * len(members)))))
+        count = min(len(members), max(_FEWEST_BAGS, int(np.ceil(fraction * len(members)))))
         parts.append(
             members if count == len(members) else rng.choice(members, count, replace=False)
         )
     used = np.sort(np.concatenate(parts))
-    found = source.map(_pick, used)
+    found = source.map(_pick, used, max(1, wanted // (2 * _FEWEST_BAGS)))
     sizes = np.concatenate([part for _, part in found])
     return ArraySource(_stacked([rows for rows, _ in found]), np.r_[0, np.cumsum(sizes)]), used
 

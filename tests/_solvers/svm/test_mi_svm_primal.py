@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._bags.segments import segment_max
+from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.svm import mi_svm_primal
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.mi_svm import solve_mi_svm
 from milearn._solvers.svm.mi_svm_primal import solve_mi_svm_primal
@@ -138,3 +139,22 @@ def test_a_callback_and_max_iter_are_the_reasons_to_stop():
     limited = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 1), 1e-5)
     assert limited.stopped == "max_iter"
     assert limited.n_iter == 1
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_a_small_working_set_gives_the_same(slack, monkeypatch):
+    bags, loss = data(2, n_bags=150, d=4)
+    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
+    start = bags.offsets[:-1][loss.signs > 0]
+    free = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
+    monkeypatch.setattr(mi_svm_primal, "_WORKING_NUMBERS", 4 * 60)
+    small = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
+    assert small.dual_gap <= 1e-3 * small.objective
+    assert small.objective == pytest.approx(free.objective, rel=2e-3)
+    positive = loss.signs > 0
+    best = step_optimum(bags, loss, slack, _highest(bags, small)[positive])
+    assert small.objective - small.dual_gap <= best * (1 + 1e-6)
+
+
+def _highest(bags, found):
+    return segment_argmax(bags.instances @ found.w, bags.offsets)
