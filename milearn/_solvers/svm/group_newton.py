@@ -320,6 +320,8 @@ def _direction(
     dim = len(gradient)
     ridge = np.ones(dim)
     ridge[-1] = _INTERCEPT_RIDGE * float(problem.costs.sum())
+    if len(rows) == 0:
+        return -gradient / ridge
     curvature = costs[rows] / h
     Z, e = problem.Z[rows], problem.e[rows]
     if sparse.issparse(Z) and dim > _DENSE_COLUMNS:

@@ -327,7 +327,7 @@ def test_a_head_that_is_no_json(folder):
 
 
 def test_sparse_parts_are_mapped(tmp_path):
-    matrix = sparse.random_array((50, 7), density=0.3, format="csr", rng=np.random.default_rng(0))
+    matrix = sparse.random_array((50, 7), density=0.3, format="csr", random_state=0)
     bags = Bags(matrix, [0, 20, 50], bag_graph=np.eye(2))
     save_bags(tmp_path / "x", bags, format="npy-folder")
     mapped = load_bags(tmp_path / "x", mmap=True).data
