@@ -23,8 +23,10 @@ from ._kernel import Kernel, training_gram
 
 __all__ = ["MISVC"]
 
-# Instances above which the primal is quicker than the dual for any cost.
-_LARGE = 5_000
+# The dual grows with the bags and the primal hardly: from so many instances in so many bags on the
+# primal is quicker, and from so many instances on whatever the bags.
+_MANY_INSTANCES, _MANY_BAGS = 5_000, 500
+_TOO_MANY_INSTANCES = 100_000
 
 
 class MISVC(BaseMISVC):
@@ -107,8 +109,9 @@ class MISVC(BaseMISVC):
         For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
         suits thousands of instances; "primal" takes a handful of passes over the instances,
         whatever their number, and solves them to ``tol`` or 5e-4, whichever is larger. "auto"
-        takes "primal" above 5,000 instances. Other kernels and losses have the dual only. The
-        primal reads float16, float32 and memory-mapped instances in blocks, without a copy.
+        takes "primal" above 5,000 instances in more than 500 bags and above 100,000 in any. Other
+        kernels and losses have the dual only. The primal reads float16, float32 and memory-mapped
+        instances in blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
@@ -323,8 +326,11 @@ class MISVC(BaseMISVC):
 
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the primal is taken."""
-        large = self.solver == "primal" or int(training.offsets[-1]) > _LARGE
-        return self._may_pass() and large
+        n_bags, n_instances = len(training.used), int(training.offsets[-1])
+        large = n_instances > _TOO_MANY_INSTANCES or (
+            n_instances > _MANY_INSTANCES and n_bags > _MANY_BAGS
+        )
+        return self._may_pass() and (large or self.solver == "primal")
 
     def _fit_dtypes(self) -> Any:
         return STORED_FLOATS if self._may_pass() else super()._fit_dtypes()
