@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import normalize
 
 from .._bags.coerce import canonical_csr
 from .._bags.segments import pooling_matrix, segment_index, segment_mean
@@ -23,7 +23,6 @@ __all__ = [
     "l1_distances",
     "median_of_pairs",
     "squared_distances",
-    "standard_scales",
     "unit_rows",
 ]
 
@@ -76,15 +75,6 @@ def _pooled(instances: Any, offsets: np.ndarray) -> Any:
 def unit_rows(matrix: Any) -> Any:
     """Rows divided by their Euclidean lengths; rows of zeros stay."""
     return normalize(matrix.astype(np.float64), copy=False)
-
-
-def standard_scales(vectors: Any) -> np.ndarray:
-    """Standard deviation of each column, one for a constant column.
-
-    Distances do not change with the origin, so that this is all that standardising takes, and
-    CSR vectors stay CSR.
-    """
-    return StandardScaler(with_mean=False).fit(vectors).scale_
 
 
 def cosines(left: Any, right: Any) -> np.ndarray:

@@ -115,7 +115,9 @@ def naive(name, train, new, cosine, width):
         return [max(np.exp(-((a - b) ** 2).sum() / inner) for a in A) for b in instances]
 
     left, right = np.array([row(A) for A in new]), np.array([row(A) for A in train])
-    left, right = left / right.std(axis=0), right / right.std(axis=0)
+    mean, deviation = right.mean(axis=0), right.std(axis=0)
+    bound = 3.0 if name == "mind_rows" else np.inf
+    left, right = (np.clip((rows - mean) / deviation, -bound, bound) for rows in (left, right))
     scale = middle([((a - b) ** 2).sum() for a, b in combinations(right, 2)])
     return np.exp(-cdist(left, right, "sqeuclidean") / (width * scale))
 
