@@ -177,6 +177,7 @@ def pair_reductions(
     means: bool = False,
     nearest: bool = False,
     scale: float | None = None,
+    root: bool = False,
     n_jobs: int | None = None,
 ) -> PairSums:
     """One pass over the pairs of instances.
@@ -190,6 +191,8 @@ def pair_reductions(
         Whether ``there`` and ``back``, and ``nearest``, are wanted.
     scale : float, default=None
         Scale s of the RBF; no ``sums`` when None.
+    root : bool, default=False
+        Whether ``there`` and ``back`` are means of distances instead of squared ones.
     n_jobs : int, default=None
 
     Returns
@@ -213,9 +216,12 @@ def pair_reductions(
         if found.there is not None and found.back is not None:
             assert block.to_columns is not None
             assert block.to_rows is not None
-            back = np.add.reduceat(block.to_rows, block.column_offsets[:-1], axis=1)
+            to_columns, to_rows = block.to_columns, block.to_rows
+            if root:
+                to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
+            back = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
             back /= np.diff(block.column_offsets)
-            found.there[left, right] = segment_mean(block.to_columns, block.row_offsets)
+            found.there[left, right] = segment_mean(to_columns, block.row_offsets)
             found.back[left, right] = back
         if found.nearest is not None:
             own = slice(instances_left[group[0]], instances_left[group[1]])
