@@ -22,11 +22,12 @@ __all__ = [
     "cosines",
     "l1_distances",
     "median_of_pairs",
+    "median_of_rows",
     "squared_distances",
     "unit_rows",
 ]
 
-# Above this number of bags the median is that of the pairs of a sample of them.
+# Above this number of bags or instances the median is that of the pairs of a sample of them.
 _SAMPLE = 2000
 # Share of the largest distance up to which one is rounding: that of bags in another order.
 _NEGLIGIBLE = 1e-14
@@ -112,6 +113,18 @@ def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray
         for first in range(0, len(left), step)
     )
     return np.concatenate(parts)
+
+
+def median_of_rows(rows: Any, laplacian: bool, random_state: Any) -> float:
+    """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
+
+    Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
+    """
+    n = rows.shape[0]
+    if n > _SAMPLE:
+        rows = rows[np.sort(random_state.choice(n, _SAMPLE, replace=False))]
+    distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
+    return median_of_pairs(distances, random_state)
 
 
 def median_of_pairs(distances: np.ndarray, random_state: Any) -> float:

@@ -38,6 +38,7 @@ from .bag_vectors import (
     cosines,
     l1_distances,
     median_of_pairs,
+    median_of_rows,
     squared_distances,
     unit_rows,
 )
@@ -79,8 +80,6 @@ _LAPLACIAN = ("minmax", "statistics")
 _ROW_CLIP = 3.0
 # Scale of exp(-d^2 / s) between rows of unit length.
 _COSINE_SCALE = 0.5
-# Instances whose pairs are looked at for the median, where there are more.
-_SAMPLE = 2000
 # Bytes of rows of similarities to training instances that are made at once.
 _ROW_BYTES = 2**27
 
@@ -357,7 +356,7 @@ def learn_bag_kernels(
         if cosine:
             row_scale = _COSINE_SCALE
         elif "set" in names or "miles_rows" in names:
-            row_scale = _median_of_instances(bags.compared, np.random.RandomState(seed))
+            row_scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
         set_scale = width * row_scale
         found = _one_pass(names, rows, columns, set_scale, True, n_jobs)
     parts, matrices = [], []
@@ -458,13 +457,6 @@ def _distances(name: str, left: Any, right: Any, n_jobs: int | None) -> np.ndarr
     if name in _LAPLACIAN:
         return l1_distances(left, right, n_jobs)
     return squared_distances(left, right)
-
-
-def _median_of_instances(instances: Any, random_state: Any) -> float:
-    n = instances.shape[0]
-    if n > _SAMPLE:
-        instances = instances[np.sort(random_state.choice(n, _SAMPLE, replace=False))]
-    return median_of_pairs(squared_distances(instances, instances), random_state)
 
 
 def _check_memory(names: Sequence[str], left: _Bags, n_right: int, n_instances: int) -> None:

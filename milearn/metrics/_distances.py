@@ -104,8 +104,8 @@ def bag_distances(
     nearly coincide are computed without cancellation, so that equal ones are at exactly zero.
 
     "emd" solves a linear program for each pair of bags: an assignment problem for two bags of
-    one size up to 64, else the network simplex method of POT [4]_, at about 50 microseconds for bags
-    of ten, 0.6 ms for bags of 65, 14 ms for bags of 300 and 0.3 s for bags of a thousand. For
+    one size up to 64, else the network simplex method of POT [4]_, at about 50 microseconds for
+    bags of ten, 0.6 ms for bags of 65, 14 ms for bags of 300 and 0.3 s for bags of a thousand. For
     larger ones take ``max_instances``: at a given time it was closer to the exact distance than
     Sinkhorn's iterations, which are therefore not offered.
 

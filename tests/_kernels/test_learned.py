@@ -248,7 +248,6 @@ def test_bags_that_are_all_equal(name, n_bags, cosine):
 def test_medians_of_many_are_of_a_sample(monkeypatch):
     X = random_bags(9, n_bags=60)
     exact = learn_bag_kernels(["mean", "set"], X.instances, X.offsets)[1]
-    monkeypatch.setattr(learned, "_SAMPLE", 40)
     monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE", 40)
     sampled = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
     again = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]

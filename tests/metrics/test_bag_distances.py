@@ -168,7 +168,7 @@ def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch):
         BAMIC().fit(random_bags(25))
 
 
-# -- mean minimum distances and the earth mover's ----------------------------------------------------
+# -- mean minimum distances and the earth mover's --------------------------------------------------
 
 
 @pytest.mark.parametrize("squared", [False, True])
@@ -235,7 +235,7 @@ def test_without_pot(monkeypatch):
 def test_options_that_belong_to_another_metric():
     X = random_bags(3)
     for option in ({"directed": True}, {"squared": True}):
-        with pytest.raises(ValueError, match=r'directed= and squared= belong to metric="mind", not'):
+        with pytest.raises(ValueError, match=r'directed= and squared= belong to metric="mind"'):
             bag_distances(X, **option)
     with pytest.raises(ValueError, match=r'max_instances= belongs to metric="emd", not to \'mean'):
         bag_distances(X, max_instances=3)
