@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 # Above this number of bags or instances the median is that of the pairs of a sample of them.
-_SAMPLE = 2000
+_SAMPLE = 1000
 # Share of the largest distance up to which one is rounding: that of bags in another order.
 _NEGLIGIBLE = 1e-14
 
@@ -93,12 +93,12 @@ def squared_distances(left: Any, right: Any) -> np.ndarray:
     height, width = block_shape()
     for top in range(0, out.shape[0], height):
         of = slice(top, min(top + height, out.shape[0]))
-        for start in range(0, out.shape[1], width):
+        for start in range(top if left is right else 0, out.shape[1], width):
             to = slice(start, min(start + width, out.shape[1]))
             out[of, to] = squares(rows, columns, of, to)
-    if left is right:
-        lower = np.tril_indices(len(out), -1)
-        out[lower] = out.T[lower]
+        if left is right:
+            out[of, of] = 0.5 * (out[of, of] + out[of, of].T)
+            out[of.stop :, of] = out[of, of.stop :].T
     return out
 
 

@@ -108,7 +108,7 @@ def _transport(ot: Any, costs: np.ndarray) -> float:
         ot.emd2(
             np.full(n_left, 1.0 / n_left),
             np.full(n_right, 1.0 / n_right),
-            np.ascontiguousarray(costs),
+            np.ascontiguousarray(costs, dtype=np.float64),
             numItermax=_MAX_PIVOTS,
             center_dual=False,
             check_marginals=False,

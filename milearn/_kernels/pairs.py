@@ -121,7 +121,9 @@ def _block(
                 assert wanted.scale is not None
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = np.add.reduceat(values, _starts(column_offsets), axis=1)
+                by_bag = np.add.reduceat(
+                    values, _starts(column_offsets), axis=1, dtype=np.float64
+                )
                 sums += np.add.reduceat(by_bag, _starts(row_offsets), axis=0)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 
@@ -141,7 +143,7 @@ def _starts(offsets: np.ndarray) -> np.ndarray:
 
 def _minima_of_rows(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     # reduceat takes six times as long as reduce along the rows of a wide matrix.
-    out = np.empty((len(starts), values.shape[1]))
+    out = np.empty((len(starts), values.shape[1]), dtype=values.dtype)
     for bag, (first, last) in enumerate(zip(starts, [*starts[1:], len(values)], strict=True)):
         np.minimum.reduce(values[first:last], axis=0, out=out[bag])
     return out

@@ -114,7 +114,7 @@ def bag_kernel(
         :func:`joblib.parallel_config` context, -1 means using all processors.
     random_state : int, RandomState instance or None, default=None
         Draws the training bags or instances whose pairs make the medians, where there are more
-        than 2000.
+        than 1000.
 
     Returns
     -------

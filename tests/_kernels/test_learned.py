@@ -256,6 +256,28 @@ def test_medians_of_many_are_of_a_sample(monkeypatch):
         assert 0 < abs(one - other).max() < 0.1
 
 
+# -- types -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LEARNED_KERNELS)
+def test_float32_is_computed_in_float32(name):
+    rng = np.random.default_rng(0)
+    X = Bags((5.0 + rng.normal(size=(300, 20))).astype(np.float32), np.arange(0, 301, 5))
+    double = X.instances.astype(np.float64)
+    fitted, train = learn_bag_kernel(name, X.instances, X.offsets)
+    expected, expected_train = learn_bag_kernel(name, double, X.offsets)
+    np.testing.assert_allclose(train, expected_train, rtol=2e-5, atol=2e-6)
+    new = X.instances[:35][::-1].copy(), X.offsets[:8]
+    wanted = expected.matrix(new[0].astype(np.float64), new[1])
+    np.testing.assert_allclose(fitted.matrix(*new), wanted, rtol=2e-5, atol=2e-6)
+    # New bags are compared in the type of the training bags.
+    np.testing.assert_array_equal(
+        fitted.matrix(new[0].astype(np.float64), new[1]), fitted.matrix(*new)
+    )
+    if fitted.kernels.columns is not None:
+        assert fitted.kernels.columns.factor.dtype == np.float32
+
+
 # -- errors ----------------------------------------------------------------------------------------
 
 
