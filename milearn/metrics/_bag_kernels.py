@@ -131,6 +131,10 @@ def bag_kernel(
         For unknown names, bags that differ in their features, and bags whose similarity with
         themselves is negative where it has to be divided by.
 
+    See Also
+    --------
+    bag_distances : Distances of bags.
+
     Notes
     -----
     The kernel values of all pairs of instances are needed but never kept: they are made in
