@@ -134,7 +134,8 @@ class LearnedBagKernels:
         Mean of dense training instances, from which their differences are taken.
     set_scale, row_scale : float
         Scale s of "set", and of "miles_rows".
-    cosine : bool
+    cosine, is_sparse : bool
+        Whether rows are divided by their lengths, and whether the training bags were CSR.
     n_train, n_features : int
     n_jobs : int or None
         Number of threads.
@@ -146,6 +147,7 @@ class LearnedBagKernels:
     set_scale: float
     row_scale: float
     cosine: bool
+    is_sparse: bool
     n_train: int
     n_features: int
     n_jobs: int | None
@@ -159,15 +161,21 @@ class LearnedBagKernels:
         """Kernels of new bags with the training bags, each of shape (n_new, n_train)."""
         self._check_features(instances)
         new = _Bags(instances, offsets, False)
+        sparsely = sparse.issparse(instances)
         _check_memory(self.names, new, self.n_train, 0)
         out = [np.empty((len(new), self.n_train)) for _ in self.parts]
         width = self.n_train
         if "miles_rows" in self.names and self.columns is not None:
             width = len(self.columns.norms)
+        width = max(width, _dense_width(new) if sparsely and not self.is_sparse else 0)
         step = max(1, _ROW_BYTES // (8 * width))
         for first in range(0, len(new), step):
             last = min(first + step, len(new))
-            part = _Bags(*new.range(first, last), self.cosine)
+            rows, inner = new.range(first, last)
+            if sparsely != self.is_sparse:
+                # As the training bags are stored.
+                rows = rows.toarray() if sparsely else sparse.csr_array(rows)
+            part = _Bags(rows, inner, self.cosine)
             for values, found in zip(out, self._rows(part), strict=True):
                 values[first:last] = found
         return out
@@ -399,11 +407,17 @@ def learn_bag_kernels(
         set_scale,
         row_scale,
         cosine,
+        sparse.issparse(instances),
         len(bags),
         instances.shape[1],
         n_jobs,
     )
     return fitted, matrices
+
+
+def _dense_width(bags: _Bags) -> int:
+    """Numbers that the largest bag takes as a dense matrix."""
+    return int(np.diff(bags.offsets).max(initial=1)) * bags.raw.shape[1]
 
 
 def _compares_instances(names: Sequence[str]) -> bool:

@@ -278,6 +278,26 @@ def test_float32_is_computed_in_float32(name):
         assert fitted.kernels.columns.factor.dtype == np.float32
 
 
+@pytest.mark.parametrize("cosine", [False, True])
+@pytest.mark.parametrize("name", LEARNED_KERNELS)
+def test_new_bags_in_another_storage(name, cosine, tmp_path):
+    X, Y = random_bags(30), random_bags(31)
+    csr = sparse.csr_array(Y.instances)
+    fitted, _ = learn_bag_kernel(name, X.instances, X.offsets, cosine=cosine)
+    expected = fitted.matrix(Y.instances, Y.offsets)
+    np.testing.assert_allclose(fitted.matrix(csr, Y.offsets), expected, rtol=1e-9)
+    from_csr, _ = learn_bag_kernel(name, sparse.csr_array(X.instances), X.offsets, cosine=cosine)
+    found = from_csr.matrix(Y.instances, Y.offsets)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    # A read-only memory map of half precision.
+    np.save(tmp_path / "half.npy", X.instances.astype(np.float16))
+    half = np.load(tmp_path / "half.npy", mmap_mode="r")
+    of_half, train = learn_bag_kernel(name, half, X.offsets, cosine=cosine)
+    _, exact = learn_bag_kernel(name, half.astype(np.float64), X.offsets, cosine=cosine)
+    np.testing.assert_allclose(train, exact, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(of_half.matrix(half, X.offsets), exact, rtol=1e-9, atol=1e-12)
+
+
 # -- errors ----------------------------------------------------------------------------------------
 
 
