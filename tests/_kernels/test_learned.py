@@ -319,7 +319,9 @@ def test_errors(monkeypatch):
 
 def test_text_is_not_made_dense(monkeypatch):
     # Of 200 instances with 300,000 features a dense matrix would take 480 MB.
-    matrix = sparse.random(200, 300_000, density=1e-4, format="csr", random_state=0)
+    rng = np.random.default_rng(0)
+    places = (np.repeat(np.arange(200), 30), rng.integers(0, 300_000, size=6000))
+    matrix = sparse.csr_array((rng.random(6000), places), shape=(200, 300_000))
     offsets = np.arange(0, 201, 5)
     monkeypatch.setattr(memory, "available_memory", lambda: 2.0**28)
     monkeypatch.setattr(sparse.csr_array, "toarray", _only_small(sparse.csr_array.toarray))
