@@ -17,9 +17,11 @@ pairs of training instances for the scale s), times ``width``:
                                                     instance t, standardised
     "emd"         exp(-E(A, B) / median)            E: earth mover's distance
 
-With ``cosine=True`` instances are divided by their lengths first (but for "mean"), the first four
-are cosines between the vectors of two bags, with nothing standardised, and s is 1/2 times the
-width, so that exp(-d^2 / s) = exp(-2 d^2). Nothing is centred, and CSR instances stay CSR.
+With ``cosine=True`` instances are divided by their lengths first (but for "mean"). The first four
+are then cosines between the vectors of two bags, with nothing standardised; s of "set" is 1/2
+times the width, so that exp(-d^2 / s) = exp(-2 d^2); and the rows of "miles_rows" are
+max_a cos(a, t), not standardised. An instance without entries is equal to others of its kind and
+orthogonal to those with entries. Nothing is centred, and CSR instances stay CSR.
 """
 
 from __future__ import annotations
@@ -72,7 +74,6 @@ SEMIDEFINITE = ("mean", "unit_mean", "minmax", "statistics", "set", "mind_rows",
 
 # Kernels of one vector per bag, and the vector.
 _VECTORS = {"mean": "mean", "unit_mean": "mean", "minmax": "minmax", "statistics": "statistics"}
-_ROWS = ("mind_rows", "miles_rows")
 _LAPLACIAN = ("minmax", "statistics")
 # Standard deviations at which standardised rows of distances are clipped: a bag that is far from
 # all training bags differs from them in every column, and its kernel would vanish. Similarities
@@ -104,13 +105,15 @@ class _Bags:
     def __init__(self, instances: Any, offsets: np.ndarray, cosine: bool) -> None:
         self.raw = sparse.csr_array(instances) if sparse.issparse(instances) else instances
         self.offsets = np.asarray(offsets)
-        self.compared = unit_rows(self.raw) if cosine else self.raw
+        # Vectors are made of these, and pairs of those.
+        self.scaled = unit_rows(self.raw) if cosine else self.raw
+        self.compared = _directions(self.scaled) if cosine else self.raw
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def vectors(self, name: str) -> Any:
-        source = self.raw if name == "mean" else self.compared
+        source = self.raw if name == "mean" else self.scaled
         if name == "unit_mean" and source is self.raw:
             source = unit_rows(source)
         return bag_vectors(_VECTORS[name], source, self.offsets)
@@ -118,6 +121,15 @@ class _Bags:
     def range(self, first: int, last: int) -> tuple[Any, np.ndarray]:
         start, stop = self.offsets[first], self.offsets[last]
         return self.raw[start:stop], self.offsets[first : last + 1] - start
+
+
+def _directions(unit: Any) -> Any:
+    """Unit rows with one more column, which is one for rows of zeros: they have no direction."""
+    lengths = abs(unit).sum(axis=1)
+    empty = (np.asarray(lengths).ravel() == 0).astype(np.float64)[:, None]
+    if sparse.issparse(unit):
+        return sparse.hstack([unit, sparse.csr_array(empty)], format="csr")
+    return np.hstack([unit, empty])
 
 
 @dataclass(frozen=True)
@@ -132,8 +144,10 @@ class LearnedBagKernels:
         Training instances, where a kernel compares instances.
     centre : ndarray of shape (n_features,) or None
         Mean of dense training instances, from which their differences are taken.
-    set_scale, row_scale : float
-        Scale s of "set", and of "miles_rows".
+    set_scale : float
+        Scale s of "set".
+    row_scale : float or None
+        That of "miles_rows"; None for cosines.
     cosine, is_sparse : bool
         Whether rows are divided by their lengths, and whether the training bags were CSR.
     n_train, n_features : int
@@ -145,7 +159,7 @@ class LearnedBagKernels:
     columns: Side | None
     centre: np.ndarray | None
     set_scale: float
-    row_scale: float
+    row_scale: float | None
     cosine: bool
     is_sparse: bool
     n_train: int
@@ -356,7 +370,7 @@ def learn_bag_kernels(
     n_instances = bags.raw.shape[0]
     _check_memory(names, bags, len(bags), n_instances)
     rows = columns = centre = None
-    set_scale = row_scale = 1.0
+    set_scale, row_scale = 1.0, None
     found = PairSums()
     if _compares_instances(names):
         if not sparse.issparse(bags.compared):
@@ -365,10 +379,10 @@ def learn_bag_kernels(
         rows = rows_of(bags.compared, bags.offsets, centre, dtype)
         columns = columns_of(bags.compared, bags.offsets, centre, dtype)
         if cosine:
-            row_scale = _COSINE_SCALE
+            set_scale = width * _COSINE_SCALE
         elif "set" in names or "miles_rows" in names:
             row_scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
-        set_scale = width * row_scale
+            set_scale = width * row_scale
         found = _one_pass(names, rows, columns, (set_scale, row_scale), True, n_jobs)
     parts, matrices = [], []
     for name in names:
@@ -392,7 +406,7 @@ def learn_bag_kernels(
             distances = _symmetric_mean(found)
         else:
             vectors = _vectors(name, bags, found)
-            if name == "statistics" or name in _ROWS:
+            if name in ("statistics", "mind_rows") or (name == "miles_rows" and not cosine):
                 # Distances do not change with the origin: what is not clipped needs no mean.
                 standard = StandardScaler(with_mean=name == "mind_rows").fit(vectors)
                 vectors = _standardised(name, vectors, standard)
@@ -428,7 +442,7 @@ def _one_pass(
     names: Sequence[str],
     rows: Side,
     columns: Side,
-    scales: tuple[float, float],
+    scales: tuple[float, float | None],
     symmetric: bool,
     n_jobs: int | None,
 ) -> PairSums:
@@ -447,8 +461,12 @@ def _one_pass(
     )
     if found.nearest is not None:
         # The largest similarity is that of the nearest instance.
-        found.nearest *= -1.0 / scales[1]
-        np.exp(found.nearest, out=found.nearest)
+        if scales[1] is None:
+            found.nearest *= -0.5
+            found.nearest += 1.0
+        else:
+            found.nearest *= -1.0 / scales[1]
+            np.exp(found.nearest, out=found.nearest)
     return found
 
 

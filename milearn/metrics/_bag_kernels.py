@@ -108,7 +108,8 @@ def bag_kernel(
     cosine : bool, default=False
         For text, with the kernels that have no parameter: instances are divided by their lengths
         first (but for "mean"); "mean", "unit_mean" and "statistics" are cosines of the angle
-        between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and s is 1/2.
+        between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and :math:`r(B)` of
+        "miles_rows" holds the largest cosine with each training instance, not standardised.
     n_jobs : int, default=None
         Number of threads, in which a callable ``kernel`` is called too. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
