@@ -113,7 +113,7 @@ def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray
         # With 32-bit indices: scikit-learn takes no others here.
         return manhattan_distances(canonical_csr(left), canonical_csr(right))
     step = max(1, block_bytes() // (8 * max(1, len(right))))
-    parts = Parallel(n_jobs=n_jobs, prefer="threads")(
+    parts = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
         delayed(cdist)(left[first : first + step], right, "cityblock")
         for first in range(0, len(left), step)
     )

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -105,9 +106,17 @@ class _Bags:
     def __init__(self, instances: Any, offsets: np.ndarray, cosine: bool) -> None:
         self.raw = sparse.csr_array(instances) if sparse.issparse(instances) else instances
         self.offsets = np.asarray(offsets)
-        # Vectors are made of these, and pairs of those.
-        self.scaled = unit_rows(self.raw) if cosine else self.raw
-        self.compared = _directions(self.scaled) if cosine else self.raw
+        self.cosine = cosine
+
+    @cached_property
+    def scaled(self) -> Any:
+        """Rows of which vectors are made."""
+        return unit_rows(self.raw) if self.cosine else self.raw
+
+    @cached_property
+    def compared(self) -> Any:
+        """Rows between which distances are taken."""
+        return _directions(self.scaled) if self.cosine else self.raw
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -505,7 +514,8 @@ def _check_memory(names: Sequence[str], left: _Bags, n_right: int, n_instances: 
     cells = (len(names) + 4) * len(left) * n_right
     if _compares_instances(names) and n_instances:
         width = left.raw.shape[1] + 2
-        cells += 2 * (left.raw.nnz if sparse.issparse(left.raw) else n_instances * width)
+        copies = 4 if left.cosine else 2
+        cells += copies * (left.raw.nnz if sparse.issparse(left.raw) else n_instances * width)
     if "miles_rows" in names:
         # Similarities, those standardised, and what their variances are computed with.
         cells += 4 * len(left) * n_instances

@@ -79,7 +79,8 @@ def bag_kernel(
     its standard deviation over the training bags ("statistics"); :math:`D(B, T)` for each training
     bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
     :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
-    the median of the squared distances of training instances ("miles_rows", [3]_).
+    the median of the squared distances of training instances ("miles_rows", [3]_). With
+    ``gamma="median"`` the width of "normalized_set" and "minmax" is learnt likewise.
 
     Parameters
     ----------

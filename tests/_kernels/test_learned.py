@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from joblib import parallel_config
 from scipy import sparse
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
@@ -208,6 +209,20 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     new_again = again.matrices(kind(Y.instances), Y.offsets)
     for before, after in zip([*train, *new], [*train_again, *new_again], strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_jobs_of_a_context_share_memory(backend, monkeypatch):
+    # Workers of other processes would write into copies of the result.
+    X = random_bags(17, n_bags=12)
+    for module in ("pairs", "bag_vectors", "emd"):
+        monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: (5, 7))
+    names = ["statistics", "mind", "emd"]
+    expected = learn_bag_kernels(names, X.instances, X.offsets)[1]
+    with parallel_config(backend, n_jobs=2):
+        found = learn_bag_kernels(names, X.instances, X.offsets)[1]
+    for one, other in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_kernels_together_equal_kernels_alone():
