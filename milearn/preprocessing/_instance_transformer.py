@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.blocks import compute_dtype, converted, is_read_in_blocks, row_blocks
+from .._bags.blocks import Block, converted, is_read_in_blocks
 from ..utils.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 
@@ -187,8 +187,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
-            for _, _, block in row_blocks(bags, compute_dtype(bags)):
-                fitted.partial_fit(block)
+            fitted = bags.source().fold(_partial_fit, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
             fitted.fit(whole.instances, labels, **routed)
@@ -285,19 +284,23 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         )
 
     def _in_blocks(self, bags: Bags) -> Any:
-        parts = row_blocks(bags, compute_dtype(bags))
-        start, stop, block = next(parts)
-        first = self._apply(block)
-        if stop == bags.n_instances:
+        blocks = bags.source().blocks(in_parts=True)
+        block = next(blocks)
+        first = self._apply(block.instances)
+        if block.rows.stop == bags.n_instances:
             return first
         if sparse.issparse(first):
-            blocks = [first, *(self._apply(block) for _, _, block in parts)]
-            return sparse.vstack(blocks, format="csr")
+            parts = [first, *(self._apply(block.instances) for block in blocks)]
+            return sparse.vstack(parts, format="csr")
         out = np.empty((bags.n_instances, first.shape[1]), dtype=first.dtype)
-        out[start:stop] = first
-        for start, stop, block in parts:
-            out[start:stop] = self._apply(block)
+        out[block.rows] = first
+        for block in blocks:
+            out[block.rows] = self._apply(block.instances)
         return out
+
+
+def _partial_fit(transformer: Any, block: Block) -> Any:
+    return transformer.partial_fit(block.instances)
 
 
 def _reads_blocks(bags: Bags) -> bool:

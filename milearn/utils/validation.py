@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.blocks import converted, row_blocks
+from .._bags.blocks import converted
 from .._bags.coerce import frame_names, is_missing
 
 __all__ = [
@@ -295,11 +295,11 @@ def _check_finite(bags: Bags, allow_nan: bool) -> None:
             row = int(np.searchsorted(bags.instances.indptr, entry, side="right")) - 1
             found = row, bags.instances.data[entry]
     else:
-        for start, _, block in row_blocks(bags):
-            entries = _wrong_entries(block, allow_nan)
+        for block in bags.source(dtype=bags.dtype).blocks(in_parts=True):
+            entries = _wrong_entries(block.instances, allow_nan)
             if entries is not None:
                 at = int(np.flatnonzero(entries.any(axis=1))[0])
-                found = start + at, block[at][entries[at]][0]
+                found = block.first_row + at, block.instances[at][entries[at]][0]
                 break
     if found is None:
         return

@@ -19,7 +19,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.blocks import row_blocks
 from .._errors import BagFileError
 from .arrays import arrays_of, record_of
 from .record import BagRecord
@@ -260,7 +259,8 @@ def _write_all(
     for key, values in arrays.items():
         blocks: Iterator[np.ndarray] = _chunks(values)
         if key == "instances":
-            blocks = (block for _, _, block in row_blocks(bags, block_bytes=_CHUNK_BYTES))
+            source = bags.source(dtype=bags.dtype)
+            blocks = (block.instances for block in source.blocks(in_parts=True))
         file = f"{key}-{token}.npy"
         entries[key] = {
             "file": file,
