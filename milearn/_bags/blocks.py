@@ -32,6 +32,7 @@ __all__ = [
     "converted",
     "in_memory",
     "is_read_in_blocks",
+    "row_blocks",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -241,17 +242,26 @@ def compute_dtype(bags: Bags) -> np.dtype:
 
 def is_read_in_blocks(bags: Bags) -> bool:
     """Whether the instances are too large or of too few digits to be used as they are stored."""
-    return bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
+    return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
 
 
-def converted(bags: Bags, dtype: Any) -> Bags:
+def row_blocks(bags: Bags, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
+    """Instances ``start`` to ``stop``, block by block, in the given type or as stored."""
+    source = bags.source(dtype=bags.dtype if dtype is None else dtype)
+    for block in source.blocks(in_parts=True):
+        yield block.rows.start, block.rows.stop, block.instances
+
+
+def converted(bags: Any, dtype: Any) -> Any:
     """The bags over instances of another type, with no copy but that one."""
+    if bags.is_remote:
+        return bags.transformed(converted, dtype)
     if sparse.issparse(bags.instance_rows):
         instances = bags.instances.astype(dtype)
     else:
         instances = np.empty((bags.n_instances, bags.shape[1]), dtype=dtype)
-        for block in bags.source(dtype=bags.dtype).blocks(in_parts=True):
-            instances[block.rows] = block.instances
+        for start, stop, block in row_blocks(bags):
+            instances[start:stop] = block
     return bags.with_instances(instances, feature_names=bags.feature_names)
 
 

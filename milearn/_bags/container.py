@@ -125,6 +125,8 @@ class Bags(BagConstructors, BagExports):
 
     __array_ufunc__ = None
     ndim = 2
+    # Whether the instances are on the workers of a cluster.
+    is_remote = False
 
     def __init__(
         self,
@@ -268,6 +270,11 @@ class Bags(BagConstructors, BagExports):
         is asked for, and every slice is a copy.
         """
         return self._instances if self._rows is None else self._rows
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the instances are CSR."""
+        return sparse.issparse(self.instance_rows)
 
     def source(
         self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1

@@ -266,6 +266,9 @@ class M3IC(CallbackSupport, BagClusterer):
         task.end()
         return self
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def _starts(self, bags: Bags, rng: np.random.RandomState) -> list[np.ndarray]:
         shape = (self.n_clusters, bags.shape[1])
         starts = []

@@ -154,6 +154,9 @@ class BagStatistics(TransformerMixin, BaseEstimator):
             names.extend(f"{prefix}_{feature}" for feature in features)
         return np.array(names, dtype=object)
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")
 

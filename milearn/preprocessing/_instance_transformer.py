@@ -131,6 +131,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     float16 in float32. On them MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted in
     blocks; for other transformers the whole is converted to float32.
 
+    Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed. The inner
+    transformer needs ``partial_fit``, which goes through the partitions in their order; labels do
+    not reach it.
+
     Examples
     --------
     >>> from sklearn.preprocessing import MinMaxScaler
@@ -183,10 +187,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 "transform, such as StandardScaler()."
             )
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
-        labels = _labels_of_instances(y, bags)
+        labels = None if bags.is_remote else _labels_of_instances(y, bags)
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
-        if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
+        if bags.is_remote:
+            _check_learns_in_blocks(inner, routed)
+            fitted = bags.source().fold(_partial_fit, fitted)
+        elif _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
             fitted = bags.source().fold(_partial_fit, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
@@ -249,6 +256,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             transformer=self._inner(), method_mapping=mapping
         )
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
 
@@ -273,10 +283,12 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         with config_context(transform_output="default"):
             return self.transformer_.transform(matrix)
 
-    def _transform_bags(self, bags: Bags) -> Bags:
+    def _transform_bags(self, bags: Any) -> Any:
         bags = validate_bags(
             self, bags, reset=False, dtype=STORED_FLOATS, ensure_all_finite=self._finite()
         )
+        if bags.is_remote:
+            return bags.transformed(_transformed, self)
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
         return bags.with_instances(
             self._in_blocks(bags) if _reads_blocks(bags) else self._apply(bags.instances),
@@ -297,6 +309,26 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         for block in blocks:
             out[block.rows] = self._apply(block.instances)
         return out
+
+
+def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
+    return transformer.transform(bags)
+
+
+def _check_learns_in_blocks(inner: Any, routed: dict[str, Any]) -> None:
+    """Refuse what cannot be fitted on distributed bags."""
+    name = type(inner).__name__
+    if not hasattr(inner, "partial_fit"):
+        raise TypeError(
+            f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: fit it "
+            "on some of them, as in fit(bags[:1000].compute()), or take one that has, such as "
+            "StandardScaler or IncrementalPCA."
+        )
+    if routed:
+        raise ValueError(
+            f"{name} on distributed bags takes no {next(iter(routed))}: leave it out, or fit on "
+            "bags.compute()."
+        )
 
 
 def _partial_fit(transformer: Any, block: Block) -> Any:

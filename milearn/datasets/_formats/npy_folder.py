@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._bags.blocks import row_blocks
 from .._errors import BagFileError
 from .arrays import arrays_of, record_of
 from .record import BagRecord
@@ -259,8 +260,7 @@ def _write_all(
     for key, values in arrays.items():
         blocks: Iterator[np.ndarray] = _chunks(values)
         if key == "instances":
-            source = bags.source(dtype=bags.dtype)
-            blocks = (block.instances for block in source.blocks(in_parts=True))
+            blocks = (block for _, _, block in row_blocks(bags))
         file = f"{key}-{token}.npy"
         entries[key] = {
             "file": file,
