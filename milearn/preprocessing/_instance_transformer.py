@@ -187,13 +187,14 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 "transform, such as StandardScaler()."
             )
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
-        labels = None if bags.is_remote else _labels_of_instances(y, bags)
+        if bags.is_remote:
+            _check_learns_in_blocks(inner, params)
+            self.transformer_ = bags.source().fold(_partial_fit, clone(inner))
+            return self
+        labels = _labels_of_instances(y, bags)
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
-        if bags.is_remote:
-            _check_learns_in_blocks(inner, routed)
-            fitted = bags.source().fold(_partial_fit, fitted)
-        elif _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
+        if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
             fitted = bags.source().fold(_partial_fit, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
@@ -315,7 +316,7 @@ def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
     return transformer.transform(bags)
 
 
-def _check_learns_in_blocks(inner: Any, routed: dict[str, Any]) -> None:
+def _check_learns_in_blocks(inner: Any, params: dict[str, Any]) -> None:
     """Refuse what cannot be fitted on distributed bags."""
     name = type(inner).__name__
     if not hasattr(inner, "partial_fit"):
@@ -324,9 +325,10 @@ def _check_learns_in_blocks(inner: Any, routed: dict[str, Any]) -> None:
             "on some of them, as in fit(bags[:1000].compute()), or take one that has, such as "
             "StandardScaler or IncrementalPCA."
         )
-    if routed:
+    given = [key for key, value in params.items() if value is not None]
+    if given:
         raise ValueError(
-            f"{name} on distributed bags takes no {next(iter(routed))}: leave it out, or fit on "
+            f"{name} on distributed bags takes no {given[0]}: leave it out, or fit on "
             "bags.compute()."
         )
 
