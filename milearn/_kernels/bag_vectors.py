@@ -83,7 +83,9 @@ def unit_rows(matrix: Any) -> Any:
 def cosines(left: Any, right: Any) -> np.ndarray:
     """Cosines of the angles between rows, zero for a row of zeros."""
     product = unit_rows(left) @ unit_rows(right).T
-    return product.toarray() if sparse.issparse(product) else np.asarray(product)
+    values = product.toarray() if sparse.issparse(product) else np.asarray(product)
+    # Rounding depends on the side.
+    return 0.5 * (values + values.T) if left is right else values
 
 
 def squared_distances(left: Any, right: Any) -> np.ndarray:
