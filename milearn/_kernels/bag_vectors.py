@@ -27,8 +27,10 @@ __all__ = [
     "unit_rows",
 ]
 
-# Above this number of bags or instances the median is that of the pairs of a sample of them.
+# Above these numbers of bags and of instances the median is that of the pairs of a sample of them.
+# The distances of bags are known when their median is asked for; those of instances are not.
 _SAMPLE = 1000
+_SAMPLE_ROWS = 500
 # Share of the largest distance up to which one is rounding: that of bags in another order.
 _NEGLIGIBLE = 1e-14
 # Offsets of rows that are no bags.
@@ -126,8 +128,8 @@ def median_of_rows(rows: Any, laplacian: bool, random_state: Any) -> float:
     Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
     """
     n = rows.shape[0]
-    if n > _SAMPLE:
-        rows = rows[np.sort(random_state.choice(n, _SAMPLE, replace=False))]
+    if n > _SAMPLE_ROWS:
+        rows = rows[np.sort(random_state.choice(n, _SAMPLE_ROWS, replace=False))]
     distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
     return median_of_pairs(distances, random_state)
 

@@ -350,7 +350,8 @@ def learn_bag_kernels(
     n_jobs : int, default=None
         Number of threads, also in prediction.
     random_state : int, RandomState instance or None, default=None
-        Draws the bags or instances whose pairs make the median, where there are more than 1000.
+        Draws the bags or instances whose pairs make the median, where there are more than 1000
+        bags or 500 instances.
 
     Returns
     -------

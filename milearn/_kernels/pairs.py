@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -110,19 +111,21 @@ def _block(
     sums = np.zeros((n_left, n_right)) if wanted.scale is not None else None
     for a, b in _tiles(row_offsets, limits[0]):
         for c, d in _tiles(column_offsets, limits[1]):
-            values = squares(rows, columns, slice(top + a, top + b), slice(left + c, left + d))
+            of, to = slice(top + a, top + b), slice(left + c, left + d)
+            # An exponential has no use for the digits of small squares.
+            values = squares(rows, columns, of, to, exact=wanted.to_columns or wanted.to_rows)
             if to_columns is not None:
                 nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)
                 np.minimum(to_columns[a:b], nearest, out=to_columns[a:b])
             if to_rows is not None:
-                nearest = _minima_of_rows(values, _starts(row_offsets))
+                nearest = _over_rows(np.minimum, values, _starts(row_offsets), values.dtype)
                 np.minimum(to_rows[:, c:d], nearest, out=to_rows[:, c:d])
             if sums is not None:
                 assert wanted.scale is not None
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = np.add.reduceat(values, _starts(column_offsets), axis=1, dtype=np.float64)
-                sums += np.add.reduceat(by_bag, _starts(row_offsets), axis=0)
+                by_bag = _over_rows(np.add, values, _starts(row_offsets), np.float64)
+                sums += np.add.reduceat(by_bag, _starts(column_offsets), axis=1)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 
 
@@ -139,11 +142,11 @@ def _starts(offsets: np.ndarray) -> np.ndarray:
     return offsets[:-1] if len(offsets) > 2 else np.zeros(1, dtype=np.intp)
 
 
-def _minima_of_rows(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -> np.ndarray:
     # reduceat takes six times as long as reduce along the rows of a wide matrix.
-    out = np.empty((len(starts), values.shape[1]), dtype=values.dtype)
+    out = np.empty((len(starts), values.shape[1]), dtype=dtype)
     for bag, (first, last) in enumerate(zip(starts, [*starts[1:], len(values)], strict=True)):
-        np.minimum.reduce(values[first:last], axis=0, out=out[bag])
+        ufunc.reduce(values[first:last], axis=0, out=out[bag])
     return out
 
 

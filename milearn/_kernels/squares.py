@@ -105,14 +105,20 @@ def block_shape() -> tuple[int, int]:
     return height, _COLUMNS_PER_ROW * height
 
 
-def squares(rows: Side, columns: Side, of: slice, to: slice) -> np.ndarray:
-    """Squared distances between two ranges of instances, those of equal ones exactly zero."""
+def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = True) -> np.ndarray:
+    """Squared distances between two ranges of instances.
+
+    Those of equal instances are exactly zero, and small ones have all digits; with
+    ``exact=False`` they have the errors of |a|^2 + |b|^2 - 2ab and may be negative.
+    """
     if rows.is_sparse:
         values = -2.0 * (rows.factor[of] @ columns.factor[to].T).toarray()
         values += rows.norms[of, None]
         values += columns.norms[to]
     else:
         values = rows.factor[of] @ columns.factor[to].T
+    if not exact:
+        return values
     # First by one number for the block: the norms of pairs are looked at for those alone.
     lost_below = _CANCELLED[values.dtype]
     most = lost_below * (rows.norms[of].max() + columns.norms[to].max())

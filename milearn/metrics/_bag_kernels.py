@@ -116,7 +116,7 @@ def bag_kernel(
         :func:`joblib.parallel_config` context, -1 means using all processors.
     random_state : int, RandomState instance or None, default=None
         Draws the training bags or instances whose pairs make the medians, where there are more
-        than 1000.
+        than 1000 bags or 500 instances.
 
     Returns
     -------

@@ -274,6 +274,7 @@ def test_medians_of_many_are_of_a_sample(monkeypatch):
     X = random_bags(9, n_bags=60)
     exact = learn_bag_kernels(["mean", "set"], X.instances, X.offsets)[1]
     monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE", 40)
+    monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE_ROWS", 40)
     sampled = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
     again = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
     for one, other, repeated in zip(exact, sampled, again, strict=True):
