@@ -171,9 +171,7 @@ class BagSVM:
         rows = BagRows(average, None, nystroem_projection(matrix), cached)
         return rows, rows(part), attributes
 
-    def _given(
-        self, bags: Bags, used: np.ndarray
-    ) -> tuple[BagRows, np.ndarray, dict[str, Any]]:
+    def _given(self, bags: Bags, used: np.ndarray) -> tuple[BagRows, np.ndarray, dict[str, Any]]:
         if bags.n_instances != len(bags) or bags.shape[0] != bags.shape[1]:
             raise ValueError(
                 "bag_kernel='precomputed' needs the square matrix of the kernel between the "
@@ -203,6 +201,4 @@ class BagSVM:
 
 def _told(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
     """Kernel, scaling and weight of each term of the average."""
-    return [
-        (kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms
-    ]
+    return [(kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms]

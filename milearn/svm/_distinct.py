@@ -6,8 +6,6 @@ a bag of weight two and a bag that is there twice give one and the same kernel.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import sparse
 

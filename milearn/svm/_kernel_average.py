@@ -24,6 +24,7 @@ from sklearn.preprocessing import (
 
 from .._bags import Bags
 from .._bags.segments import bag_ranges
+from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory
 
@@ -32,8 +33,8 @@ __all__ = [
     "TEXT_KERNELS",
     "KernelAverage",
     "KernelPlan",
-    "ScaledKernels",
     "as_kind",
+    "combined",
     "default_scalings",
     "kernel_terms",
     "learn_average",
@@ -154,82 +155,18 @@ def as_kind(bags: Bags, text: bool) -> Bags:
 
 
 @dataclass(frozen=True)
-class _Centre:
-    """Means and scale of a training matrix, by which rows of new bags are treated like it."""
-
-    weight: float
-    means: np.ndarray | None
-    mean: float
-    factor: float
-
-    @classmethod
-    def of(cls, matrix: np.ndarray, weight: float, normalised: bool) -> _Centre:
-        if not normalised:
-            return cls(weight, None, 0.0, 1.0)
-        means = matrix.mean(axis=0)
-        mean = float(means.mean())
-        trace = float(np.trace(matrix) - len(matrix) * mean)
-        # What is the same for all bags has nothing to say.
-        small = trace <= 1e-12 * max(1.0, float(np.abs(np.diagonal(matrix)).sum()))
-        return cls(weight, means, mean, 0.0 if small else len(matrix) / trace)
-
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        if self.means is None:
-            return rows if self.weight == 1.0 else self.weight * rows
-        centred = rows - rows.mean(axis=1, keepdims=True)
-        centred += self.mean - self.means
-        centred *= self.weight * self.factor
-        return centred
-
-
-@dataclass(frozen=True)
-class _CallableKernels:
-    """A user's kernel between bags, with the training bags that it is asked about."""
-
-    functions: tuple[Callable[[Any, Any], Any], ...]
-    training: Bags
-
-    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
-        new = Bags(instances, offsets)
-        return [_values_of(each, new, self.training) for each in self.functions]
-
-
-@dataclass(frozen=True)
-class ScaledKernels:
-    """Kernels over one scaling of the instances.
+class KernelAverage:
+    """A kernel or an average of several, learnt on ``n_train`` distinct training bags.
 
     Attributes
     ----------
-    scaler : fitted transformer or None
-    learned : fitted kernels by name, or None
-    called : kernels that are functions of the user's, or None
-    centres : tuple of _Centre, in the order of ``learned`` and ``called``
+    fitted : FittedKernels
+        Gives one matrix.
+    text : bool
+        Whether instances are wanted as CSR, or dense.
     """
 
-    scaler: Any
-    learned: Any
-    called: _CallableKernels | None
-    centres: tuple[_Centre, ...]
-
-    def rows(self, instances: Any, offsets: np.ndarray) -> np.ndarray:
-        """Weighted sum of the kernels of new bags with the training bags."""
-        scaled = instances if self.scaler is None else self.scaler.transform(instances)
-        matrices: list[np.ndarray] = []
-        for kernels in (self.learned, self.called):
-            if kernels is not None:
-                matrices += kernels.matrices(scaled, offsets)
-        return sum(
-            (centre(matrix) for centre, matrix in zip(self.centres, matrices, strict=True)),
-            np.zeros((len(offsets) - 1, matrices[0].shape[1])),
-        )
-
-
-@dataclass(frozen=True)
-class KernelAverage:
-    """An average of kernels, learnt on ``n_train`` distinct training bags."""
-
-    parts: tuple[ScaledKernels, ...]
-    total: float
+    fitted: FittedKernels
     text: bool
 
     def rows(self, bags: Bags) -> np.ndarray:
@@ -239,9 +176,26 @@ class KernelAverage:
         for first, last in bag_ranges(bags.offsets, _ROWS):
             start, stop = int(bags.offsets[first]), int(bags.offsets[last])
             inner = bags.offsets[first : last + 1] - start
-            rows = sum(part.rows(bags.instances[start:stop], inner) for part in self.parts)
-            blocks.append(np.asarray(rows) / self.total)
+            blocks += self.fitted.matrices(bags.instances[start:stop], inner)
         return np.concatenate(blocks)
+
+
+@dataclass(frozen=True)
+class _CalledKernel:
+    """A user's kernel between bags, with the training bags that it is asked about."""
+
+    function: Callable[[Any, Any], Any]
+    training: Bags
+
+    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """See :class:`milearn._kernels.average.FittedKernels`."""
+        return [_values_of(self.function, Bags(instances, offsets), self.training)]
+
+    def diagonals(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """See :class:`milearn._kernels.average.FittedKernels`."""
+        bags = Bags(instances, offsets)
+        values = [_values_of(self.function, bag, bag)[0, 0] for bag in _alone(bags)]
+        return [np.array(values)]
 
 
 # -- learning --------------------------------------------------------------------------------------
@@ -249,34 +203,35 @@ class KernelAverage:
 
 def learn_scaled(
     plan: KernelPlan, scaling: Any, bags: Bags, n_jobs: int | None = None, seed: int = 0
-) -> tuple[ScaledKernels, np.ndarray]:
-    """Fit one scaling, the kernels over it, and return the weighted sum of their matrices.
+) -> tuple[FittedKernels, np.ndarray]:
+    """Fit one scaling and the average of the kernels over it.
 
     Parameters
     ----------
     plan : KernelPlan
     scaling : transformer or None
     bags : Bags
-        Distinct training bags.
+        Distinct training bags, in the storage that :func:`as_kind` gives.
     n_jobs : int, default=None
         Threads for the pairs of instances.
     seed : int, default=0
 
     Returns
     -------
-    kernels : ScaledKernels
+    kernels : FittedKernels
     matrix : ndarray of shape (n_bags, n_bags)
     """
-    scaler, scaled = None, bags
+    transform, scaled = None, bags
     if scaling is not None:
-        scaler = _sized(clone(scaling), bags.n_instances).fit(bags.instances)
-        scaled = bags.with_instances(scaler.transform(bags.instances))
-    named = [term for term in plan.terms if not callable(term[0])]
-    functions = [term for term in plan.terms if callable(term[0])]
-    learned, called, matrices = None, None, []
-    if named:
+        transform = _sized(clone(scaling), bags.n_instances).fit(bags.instances).transform
+        scaled = bags.with_instances(transform(bags.instances))
+    names = [kernel for kernel, _ in plan.terms if not callable(kernel)]
+    called = [kernel for kernel, _ in plan.terms if callable(kernel)]
+    fitted: list[FittedKernels] = []
+    matrices: list[np.ndarray] = []
+    if names:
         learned, matrices = learn_bag_kernels(
-            [name for name, _ in named],
+            names,
             scaled.instances,
             scaled.offsets,
             width=plan.width,
@@ -284,18 +239,22 @@ def learn_scaled(
             n_jobs=n_jobs,
             random_state=seed,
         )
-    if functions:
-        called = _CallableKernels(tuple(function for function, _ in functions), scaled)
-        matrices = [*matrices, *called.matrices(scaled.instances, scaled.offsets)]
-    weights = [weight for _, weight in (*named, *functions)]
-    centres = tuple(
-        _Centre.of(matrix, weight, plan.normalised)
-        for matrix, weight in zip(matrices, weights, strict=True)
-    )
-    total = np.zeros((len(bags), len(bags)))
-    for centre, matrix in zip(centres, matrices, strict=True):
-        total += centre(matrix)
-    return ScaledKernels(scaler, learned, called, centres), total
+        fitted.append(learned)
+    for function in called:
+        kernel = _CalledKernel(function, scaled)
+        fitted.append(kernel)
+        matrices += kernel.matrices(scaled.instances, scaled.offsets)
+    if transform is not None:
+        fitted = [ScaledKernels(transform, kernels) for kernels in fitted]
+    if not plan.normalised:
+        return fitted[0], matrices[0]
+    weights = [
+        weight
+        for named in (True, False)
+        for kernel, weight in plan.terms
+        if callable(kernel) != named
+    ]
+    return average_kernel(fitted, matrices, weights)
 
 
 def learn_average(
@@ -327,13 +286,16 @@ def learn_average(
 
 
 def combined(
-    plan: KernelPlan, found: Sequence[tuple[ScaledKernels, np.ndarray]]
+    plan: KernelPlan, found: Sequence[tuple[FittedKernels, np.ndarray]]
 ) -> tuple[KernelAverage, np.ndarray]:
     """The average over those scalings of a plan that were learnt."""
-    share = sum(weight for _, weight in plan.terms) * len(found) if plan.normalised else 1.0
-    matrix = sum((matrix for _, matrix in found[1:]), found[0][1].copy())
-    parts = tuple(kernels for kernels, _ in found)
-    return KernelAverage(parts, share, plan.cosine), matrix / share
+    if len(found) == 1:
+        fitted, matrix = found[0]
+    else:
+        fitted, matrix = average_kernel(
+            [kernels for kernels, _ in found], (matrix for _, matrix in found)
+        )
+    return KernelAverage(fitted, plan.cosine), matrix
 
 
 def _sized(scaling: Any, n_instances: int) -> Any:
@@ -355,3 +317,7 @@ def _values_of(function: Callable[[Any, Any], Any], left: Bags, right: Bags) -> 
             f"bags: bag_kernel(A, B) must return a matrix of shape {expected}."
         )
     return values
+
+
+def _alone(bags: Bags) -> list[Bags]:
+    return [bags[[position]] for position in range(len(bags))]

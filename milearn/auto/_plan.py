@@ -1,0 +1,94 @@
+"""What is tried at which size: kernels, landmarks, folds, and how the instances are treated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .._bags import Bags
+from ..svm._distinct import is_text
+from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS
+
+__all__ = ["SizePlan", "size_plan"]
+
+# Kernels that compare all pairs of instances take n_instances^2 distances per scaling.
+_MANY_INSTANCES = 12_000
+_PAIR_KERNELS = ("set", "mind", "mind_rows", "miles_rows", "emd")
+# The solver of the exact kernel takes n_bags^2 kernel values and more than n_bags^2 steps.
+_MANY_BAGS = 3_000
+_LANDMARKS = 500
+# A kernel between instances for MISVC takes n_instances^2 values.
+_MANY_FOR_RBF = 12_000
+# From so many bags on one fold of five holds enough of them to choose and to calibrate.
+_BAGS_FOR_ONE_FOLD = 5_000
+
+
+@dataclass(frozen=True)
+class SizePlan:
+    """What is tried, by kind and size of the training bags.
+
+    Attributes
+    ----------
+    text : bool
+        Whether instances are compared by angles.
+    kernels : tuple of str
+    n_components : int or None
+        Landmarks of the average kernel.
+    instance_kernel : {"rbf", "linear"}
+        Kernel of the candidate that looks for one instance.
+    n_scored_folds : int or None
+        Number of inner folds on which candidates are scored; all when None.
+    notes : tuple of str
+        What was left out because of the size.
+    """
+
+    text: bool
+    kernels: tuple[str, ...]
+    n_components: int | None
+    instance_kernel: str
+    n_scored_folds: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def cost(self) -> float:
+        """C of the support vector machines."""
+        return 1.0 if self.text else 10.0
+
+
+def size_plan(bags: Bags) -> SizePlan:
+    """The plan for training bags.
+
+    Parameters
+    ----------
+    bags : Bags
+
+    Returns
+    -------
+    SizePlan
+    """
+    text = is_text(bags)
+    kernels = TEXT_KERNELS if text else DENSE_KERNELS
+    notes = []
+    if bags.n_instances > _MANY_INSTANCES:
+        dropped = [name for name in kernels if name in _PAIR_KERNELS]
+        kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
+        notes.append(
+            f"kernels {', '.join(dropped)}: they compare all pairs of {bags.n_instances} instances"
+        )
+    n_components = None
+    if len(bags) > _MANY_BAGS:
+        n_components = _LANDMARKS
+        notes.append(f"kernel values with more than {_LANDMARKS} of {len(bags)} bags")
+    linear = text or bags.n_instances > _MANY_FOR_RBF
+    if linear and not text:
+        notes.append(f"MISVC with the RBF kernel: {bags.n_instances} instances, linear instead")
+    one = len(bags) >= _BAGS_FOR_ONE_FOLD
+    if one:
+        notes.append("all inner folds but one")
+    return SizePlan(
+        text=text,
+        kernels=kernels,
+        n_components=n_components,
+        instance_kernel="linear" if linear else "rbf",
+        n_scored_folds=1 if one else None,
+        notes=tuple(notes),
+    )

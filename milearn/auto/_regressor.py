@@ -1,0 +1,1 @@
+from ._classifier import MIClassifier as MIRegressor
