@@ -18,8 +18,8 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
-from ..svm._bag_svm import BagRows, kernel_rows, nystroem_projection
-from ..svm._kernel_average import KernelAverage, as_kind
+from ..svm._bag_svm import BagRows
+from ..svm._kernel_average import as_kind
 
 __all__ = [
     "BagCandidate",
@@ -28,7 +28,6 @@ __all__ = [
     "Scaling",
     "ScoreFunction",
     "Training",
-    "bag_rows",
     "fold_scores",
 ]
 
@@ -61,6 +60,12 @@ class Training:
         """Whether bags are of the class of a column."""
         return self.targets[rows] == (1 if self.n_columns == 1 else column)
 
+    def mean_squared_error(self, values: list[np.ndarray], rows: list[np.ndarray]) -> float:
+        """Of predicted values of bags, fold by fold."""
+        places = np.concatenate(rows)
+        errors = np.concatenate(values)[:, 0] - self.targets[places]
+        return float(np.average(errors**2, weights=self.weights[places]))
+
 
 class ScoreFunction(Protocol):
     """A fitted candidate."""
@@ -87,31 +92,6 @@ class Candidate(Protocol):
 
 
 # -- bag kernels -----------------------------------------------------------------------------------
-
-
-def bag_rows(
-    average: KernelAverage, matrix: np.ndarray, inverse: np.ndarray, approximated: bool, bags: Bags
-) -> tuple[BagRows, np.ndarray]:
-    """Rows of an average, and those of the training bags.
-
-    Parameters
-    ----------
-    average : KernelAverage
-    matrix : ndarray
-        The average between the bags that it was learnt on.
-    inverse : ndarray of shape (n_bags,)
-        The distinct bag of each training bag.
-    approximated : bool
-        Whether the average was learnt on landmarks.
-    bags : Bags
-        The training bags.
-    """
-    if approximated:
-        rows = BagRows(average, None, nystroem_projection(matrix), kernel_rows)
-        return rows, rows(bags)
-    if len(matrix) == len(inverse):
-        return BagRows(average, None, None, kernel_rows), matrix
-    return BagRows(average, inverse, None, kernel_rows), matrix[np.ix_(inverse, inverse)]
 
 
 @dataclass(frozen=True)

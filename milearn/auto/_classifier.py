@@ -11,11 +11,12 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from ..base import BagClassifier
 from ..svm import MISVC
+from ..svm._distinct import merge_bags
 from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
 from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 from ._calibration import Calibration, calibrate, class_measures, probabilities
 from ._candidates import ScoreFunction, Training
-from ._folds import class_folds, merge_bags
+from ._folds import class_folds
 from ._plan import size_plan
 from ._run import AVERAGE, INSTANCE, Progress, Scored, bag_candidate, instance_candidate, score
 
@@ -65,12 +66,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
         all_codes = np.zeros(len(bags), dtype=np.intp)
         all_codes[weights > 0] = codes if positive != 0 else 1 - codes
         merged = merge_bags(bags, all_codes, weights, groups)
-        part = bags if len(merged.positions) == len(bags) else bags[merged.positions]
         codes = all_codes[merged.positions]
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = class_folds(merged, codes, part.sizes, rng)
-        size = size_plan(part)
+        folds = class_folds(merged, codes, merged.bags.sizes, rng)
+        size = size_plan(merged.bags)
         scored_folds = folds[: size.n_scored_folds]
         training = Training(
             codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.cost
@@ -78,11 +78,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
         progress.skipped += size.notes
-        average = bag_candidate(part, training, size, progress, self.n_jobs, seed)
+        average = bag_candidate(merged, training, size, progress, self.n_jobs, seed)
         scored = {AVERAGE: score(AVERAGE, average, scored_folds, progress, self.n_jobs, True)}
         if folds:
             model = MISVC(C=size.cost, kernel=size.instance_kernel, random_state=seed)
-            single = instance_candidate(part, training, size, model)
+            single = instance_candidate(merged, training, size, model)
             scored[INSTANCE] = score(INSTANCE, single, scored_folds, progress, self.n_jobs, False)
         judged = self._judged(scored, scored_folds, training)
         paradigm = max(judged, key=lambda name: judged[name][0]) if judged else AVERAGE
@@ -96,7 +96,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
                 "paradigm_": paradigm,
                 "scores_": {name: measures for name, (_, measures, _) in judged.items()},
                 "skipped_": progress.skipped,
-                "n_bags_": len(part),
+                "n_bags_": len(merged.bags),
                 "_function": function,
                 "_calibration": calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
@@ -128,7 +128,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each bag."""
-        scores = self._function.bag_scores(self._checked(X))
+        bags = self._checked(X)
+        scores = self._function.bag_scores(bags)
         found = probabilities(self._calibration.log_odds(scores))
         return found[:, ::-1] if self._positive_sign < 0 else found
 

@@ -1,8 +1,7 @@
-"""Inner folds that depend on the bags and not on their order, and the merging of equal bags."""
+"""Inner folds that depend on the bags and not on their order."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,60 +9,14 @@ from sklearn.model_selection import GroupKFold, KFold
 
 from .._bags import Bags
 from ..model_selection import StratifiedBagKFold
-from ..svm._distinct import bag_fingerprints
+from ..svm._distinct import MergedBags
 from ..utils._warn import warn_user
 
-__all__ = ["MergedBags", "class_folds", "merge_bags", "value_folds"]
+__all__ = ["class_folds", "value_folds"]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 _FOLDS, _FEW_BAGS, _FOLDS_OF_FEW = 5, 40, 3
-
-
-@dataclass(frozen=True)
-class MergedBags:
-    """Training bags of which none is there twice with the same target.
-
-    Attributes
-    ----------
-    positions : ndarray of shape (n_merged,)
-        The first training bag of each kind.
-    weights : ndarray of shape (n_merged,)
-        Sums of sample weights.
-    order : ndarray of shape (n_merged,)
-        Positions among the merged bags, in an order that depends on their contents alone.
-    groups : ndarray of shape (n_merged,) or None
-    """
-
-    positions: np.ndarray
-    weights: np.ndarray
-    order: np.ndarray
-    groups: np.ndarray | None
-
-
-def merge_bags(bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: Any) -> MergedBags:
-    """Merge bags with equal contents, target and group; leave out those of weight zero.
-
-    A bag that is there twice would otherwise stand on both sides of an inner fold, and weigh other
-    than one of weight two.
-    """
-    used = np.flatnonzero(weights > 0)
-    group_codes = np.zeros(len(used), dtype=np.intp)
-    if groups is not None:
-        group_codes = np.unique(np.asarray(groups)[used], return_inverse=True)[1]
-    _, target_codes = np.unique(targets[used], return_inverse=True)
-    marks = bag_fingerprints(bags)[used]
-    keys = np.rec.fromarrays([marks, target_codes, group_codes])
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    summed = np.bincount(inverse.ravel(), weights=weights[used])
-    kept = np.argsort(first)
-    first, summed = first[kept], summed[kept]
-    return MergedBags(
-        positions=used[first],
-        weights=summed,
-        order=np.lexsort((target_codes[first], marks[first])),
-        groups=None if groups is None else group_codes[first],
-    )
 
 
 def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: Any) -> Folds:

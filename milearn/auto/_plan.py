@@ -49,6 +49,11 @@ class SizePlan:
     notes: tuple[str, ...]
 
     @property
+    def small(self) -> bool:
+        """Whether a kernel between instances is affordable."""
+        return self.text or self.instance_kernel == "rbf"
+
+    @property
     def cost(self) -> float:
         """C of the support vector machines."""
         return 1.0 if self.text else 10.0

@@ -11,8 +11,8 @@ from joblib import effective_n_jobs
 from sklearn.base import clone
 
 from .._bags import Bags
-from ..svm._bag_svm import plan_of
-from ..svm._distinct import bag_fingerprints, distinct_rows
+from ..svm._bag_svm import bag_rows, drawn, plan_of
+from ..svm._distinct import MergedBags
 from ..svm._kernel_average import (
     KernelAverage,
     as_kind,
@@ -27,7 +27,6 @@ from ._candidates import (
     InstanceCandidate,
     Scaling,
     Training,
-    bag_rows,
     fold_scores,
 )
 from ._plan import SizePlan
@@ -99,7 +98,7 @@ class Progress:
 
 
 def bag_candidate(
-    bags: Bags,
+    merged: MergedBags,
     training: Training,
     size: SizePlan,
     progress: Progress,
@@ -108,19 +107,16 @@ def bag_candidate(
 ) -> BagCandidate:
     """The average of kernels, learnt on the distinct bags or on landmarks among them."""
     plan = plan_of(list(size.kernels), "auto", 1.0, size.text)
-    first, inverse = distinct_rows(bag_fingerprints(bags))
-    approximated = size.n_components is not None and size.n_components < len(first)
-    if approximated:
-        chosen = np.random.RandomState(seed).permutation(len(first))[: size.n_components]
-        first = first[np.sort(chosen)]
-    distinct = as_kind(bags if len(first) == len(bags) else bags[first], size.text)
+    distinct = merged.distinct
+    if size.n_components is not None and size.n_components < len(merged.first):
+        distinct = merged.bags[drawn(merged, size.n_components, seed)]
+    distinct = as_kind(distinct, size.text)
     if progress.limited or effective_n_jobs(n_jobs) == 1:
         average, matrix = _one_by_one(plan, distinct, progress, n_jobs, seed)
     else:
         average, matrix = learn_average(plan, distinct, n_jobs, seed)
         progress.step("bag kernels learnt")
-    rows, whole = bag_rows(average, matrix, inverse, approximated, bags)
-    return BagCandidate(rows, whole, training)
+    return BagCandidate(*bag_rows(average, matrix, merged), training)
 
 
 def _one_by_one(
@@ -141,13 +137,12 @@ def _one_by_one(
 
 
 def instance_candidate(
-    bags: Bags, training: Training, size: SizePlan, model: Any
+    merged: MergedBags, training: Training, size: SizePlan, model: Any
 ) -> InstanceCandidate:
     """An estimator of bags by their highest instance, on scaled instances."""
-    first, _ = distinct_rows(bag_fingerprints(bags))
-    distinct = as_kind(bags if len(first) == len(bags) else bags[first], size.text)
+    distinct = as_kind(merged.distinct, size.text)
     scale = Scaling.of(distinct, size.text, clone(default_scalings()[0]))
-    return InstanceCandidate(model, scale, scale(bags), training)
+    return InstanceCandidate(model, scale, scale(merged.bags), training)
 
 
 # -- scores ----------------------------------------------------------------------------------------

@@ -203,20 +203,21 @@ class BagSVC(BagSVM, BagClassifier):
         weighted = sample_weights > 0
         classes, codes, positive = encode_classes(labels[weighted], self.pos_label)
         weights = bag_weights(self.class_weight, classes, codes, sample_weights[weighted])
-        used = np.flatnonzero(weighted)[weights > 0]
-        codes, weights = codes[weights > 0], weights[weights > 0]
-        if len(np.unique(codes)) < len(classes):
+        if len(np.unique(codes[weights > 0])) < len(classes):
             raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
-        rows, matrix, attributes = self._learn(bags, used)
-        if rows.projection is None:
+        bag_codes, costs = np.zeros(len(bags), dtype=np.intp), np.zeros(len(bags))
+        bag_codes[weighted], costs[weighted] = codes, weights
+        learned, attributes = self._learn(bags, bag_codes, costs)
+        codes = bag_codes[learned.positions]
+        if learned.rows.projection is None:
             model = SVC(
                 C=self.C, kernel="precomputed", tol=self.tol, cache_size=self.cache_size
-            ).fit(matrix, codes, sample_weight=weights)
-            attributes["support_"] = used[model.support_]
+            ).fit(learned.values, codes, sample_weight=learned.weights)
+            attributes["support_"] = learned.positions[model.support_]
             attributes["dual_coef_"] = model.dual_coef_
         else:
             model = LinearSVC(C=self.C, dual=False, tol=min(self.tol, 1e-4), max_iter=10_000)
-            model.fit(matrix, codes, sample_weight=weights)
+            model.fit(learned.values, codes, sample_weight=learned.weights)
             attributes["coef_"] = model.coef_
         self._replace_fitted(
             {
@@ -224,7 +225,7 @@ class BagSVC(BagSVM, BagClassifier):
                 **attributes,
                 "classes_": classes,
                 "intercept_": model.intercept_,
-                "_rows": rows,
+                "_rows": learned.rows,
                 "_model": model,
                 "_positive_sign": -1 if positive == 0 else 1,
             }
@@ -232,7 +233,7 @@ class BagSVC(BagSVM, BagClassifier):
         return self
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.decision_function(self._rows_of(bags))
+        return self._model.decision_function(self._rows(bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self._model.decision_function(self._rows_of_instances(bags))

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_memory
 from .._bags import Bags
 from .._kernels.memory import require_memory
 from ..utils._sklearn import Interval, StrOptions
-from ._distinct import bag_fingerprints, distinct_rows, is_text
+from ._distinct import MergedBags, is_text, merge_bags
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
@@ -23,7 +23,15 @@ from ._kernel_average import (
     learn_average,
 )
 
-__all__ = ["BAG_SVM_CONSTRAINTS", "BagRows", "BagSVM", "nystroem_projection", "plan_of"]
+__all__ = [
+    "BAG_SVM_CONSTRAINTS",
+    "BagRows",
+    "BagSVM",
+    "LearnedRows",
+    "bag_rows",
+    "drawn",
+    "plan_of",
+]
 
 BAG_SVM_CONSTRAINTS: dict[str, Any] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
@@ -62,7 +70,7 @@ class BagRows:
     average : KernelAverage or None
         None for rows that are given.
     columns : ndarray of shape (n_train,) or None
-        The distinct bag of each training bag.
+        The column of each training bag, where they are not in order.
     projection : ndarray of shape (n_landmarks, n_features) or None
         What makes features of kernel values with the landmarks.
     cached : callable
@@ -77,8 +85,9 @@ class BagRows:
     def __call__(self, bags: Bags, keep: bool = True) -> np.ndarray:
         """Rows of shape (n_bags, n_columns); ``keep`` says whether the memory is worth it."""
         if self.average is None:
-            return np.asarray(bags.instances)
-        values = (self.cached if keep else kernel_rows)(self.average, bags)
+            values = np.asarray(as_kind(bags, text=False).instances)
+        else:
+            values = (self.cached if keep else kernel_rows)(self.average, bags)
         if self.projection is not None:
             return values @ self.projection
         return values if self.columns is None else values[:, self.columns]
@@ -96,6 +105,54 @@ def nystroem_projection(matrix: np.ndarray) -> np.ndarray:
     if not kept.any():
         return np.zeros((len(matrix), 1))
     return vectors[:, kept] / np.sqrt(values[kept])
+
+
+@dataclass(frozen=True)
+class LearnedRows:
+    """Rows of the training bags that take part.
+
+    Attributes
+    ----------
+    rows : BagRows
+    values : ndarray of shape (n_used, n_used) or (n_used, n_features)
+    positions : ndarray of shape (n_used,)
+        Positions among the training bags.
+    weights : ndarray of shape (n_used,)
+    """
+
+    rows: BagRows
+    values: np.ndarray
+    positions: np.ndarray
+    weights: np.ndarray
+
+
+def drawn(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
+    """Positions of landmarks among the merged bags, drawn from the distinct ones."""
+    chosen = np.random.RandomState(seed).permutation(len(merged.first))[:n_components]
+    return merged.first[np.sort(chosen)]
+
+
+def bag_rows(
+    average: KernelAverage, matrix: np.ndarray, merged: MergedBags, cached: Any = kernel_rows
+) -> tuple[BagRows, np.ndarray]:
+    """Rows of bags under an average, and those of the merged training bags.
+
+    Parameters
+    ----------
+    average : KernelAverage
+    matrix : ndarray
+        The average between the bags that it was learnt on: the distinct ones, or landmarks.
+    merged : MergedBags
+    cached : callable, default=kernel_rows
+        Stands in for :func:`kernel_rows`.
+    """
+    if len(matrix) < len(merged.first):
+        rows = BagRows(average, None, nystroem_projection(matrix), cached)
+        return rows, rows(merged.bags)
+    if len(matrix) == len(merged.bags):
+        return BagRows(average, None, None, cached), matrix
+    inverse = merged.inverse
+    return BagRows(average, inverse, None, cached), matrix[np.ix_(inverse, inverse)]
 
 
 class BagSVM:
@@ -122,56 +179,51 @@ class BagSVM:
         tags.input_tags.pairwise = self._precomputed
         return tags
 
-    def _learn(self, bags: Bags, used: np.ndarray) -> tuple[BagRows, np.ndarray, dict[str, Any]]:
-        """Rows of bags, those of the used training bags, and what is told of the kernel.
+    def _learn(
+        self, bags: Bags, targets: np.ndarray, weights: np.ndarray
+    ) -> tuple[LearnedRows, dict[str, Any]]:
+        """Rows of bags, and those of the training bags that take part.
 
         Parameters
         ----------
         bags : Bags
-        used : ndarray
-            Positions of the bags that take part.
+        targets : ndarray of shape (n_bags,)
+            Bags that are equal in their instances and targets are merged.
+        weights : ndarray of shape (n_bags,)
+            Bags of weight zero take no part.
 
         Returns
         -------
-        rows : BagRows
-        matrix : ndarray of shape (n_used, n_used) or (n_used, n_components)
+        learned : LearnedRows
         attributes : dict of fitted attributes
         """
         if self._precomputed:
-            return self._given(bags, used)
-        part = bags if len(used) == len(bags) else bags[used]
-        text = is_text(part)
+            return self._given(bags, weights)
+        merged = merge_bags(bags, targets, weights)
+        text = is_text(merged.bags)
         plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
-        first, inverse = distinct_rows(bag_fingerprints(part))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        approximate = self.n_components is not None and self.n_components < len(first)
-        n_columns = self.n_components if approximate else len(part)
+        n_merged, n_distinct = len(merged.bags), len(merged.first)
+        approximated = self.n_components is not None and self.n_components < n_distinct
+        n_columns = int(self.n_components or 0) if approximated else n_merged
         require_memory(
-            24.0 * len(part) * int(n_columns or 0),
-            f"The kernel matrix of {len(part)} x {n_columns} bags",
+            24.0 * n_merged * n_columns,
+            f"The kernel matrix of {n_merged} x {n_columns} bags",
             "give n_components= a number of landmarks",
         )
-        landmarks = first
-        if approximate:
-            chosen = np.random.RandomState(seed).permutation(len(first))[: self.n_components]
-            landmarks = first[np.sort(chosen)]
-        distinct = part if len(landmarks) == len(part) else part[landmarks]
+        landmarks = drawn(merged, self.n_components, seed) if approximated else merged.first
+        distinct = merged.bags[landmarks] if approximated else merged.distinct
         memory = check_memory(self.memory)
-        cached = memory.cache(kernel_rows)
         average, matrix = memory.cache(learn_average, ignore=["n_jobs"])(
             plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
         )
-        columns = None if len(first) == len(part) else inverse
-        attributes = {"kernels_": _told(plan), "landmarks_": used[landmarks]}
-        if not approximate:
-            del attributes["landmarks_"]
-            if columns is not None:
-                matrix = matrix[np.ix_(columns, columns)]
-            return BagRows(average, columns, None, cached), matrix, attributes
-        rows = BagRows(average, None, nystroem_projection(matrix), cached)
-        return rows, rows(part), attributes
+        attributes: dict[str, Any] = {"kernels_": _told(plan)}
+        if approximated:
+            attributes["landmarks_"] = merged.positions[landmarks]
+        rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
+        return LearnedRows(rows, values, merged.positions, merged.weights), attributes
 
-    def _given(self, bags: Bags, used: np.ndarray) -> tuple[BagRows, np.ndarray, dict[str, Any]]:
+    def _given(self, bags: Bags, weights: np.ndarray) -> tuple[LearnedRows, dict[str, Any]]:
         if bags.n_instances != len(bags) or bags.shape[0] != bags.shape[1]:
             raise ValueError(
                 "bag_kernel='precomputed' needs the square matrix of the kernel between the "
@@ -179,15 +231,9 @@ class BagSVM:
                 f"{bags.shape[1]} column(s): pass milearn.metrics.bag_kernel(bags), or name a "
                 "kernel."
             )
-        matrix = as_kind(bags, text=False).instances
-        rows = BagRows(None, None, None, None)
-        return rows, np.asarray(matrix)[np.ix_(used, used)], {"_columns": used}
-
-    def _rows_of(self, bags: Bags) -> np.ndarray:
-        rows = self._rows(as_kind(bags, text=False) if self._rows.average is None else bags)
-        return rows if self._rows.average is not None else rows[:, self._columns]
-
-    _columns: np.ndarray
+        used = np.flatnonzero(weights > 0)
+        rows = BagRows(None, None if len(used) == len(bags) else used, None, None)
+        return LearnedRows(rows, rows(bags[used]), used, weights[used]), {}
 
     def _rows_of_instances(self, bags: Bags) -> np.ndarray:
         if self._rows.average is None:

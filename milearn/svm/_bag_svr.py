@@ -163,9 +163,8 @@ class BagSVR(BagSVM, BagRegressor):
         bags, noted = self._validate_fit(X)
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
-        used = np.flatnonzero(weights > 0)
-        rows, matrix, attributes = self._learn(bags, used)
-        if rows.projection is None:
+        learned, attributes = self._learn(bags, targets, weights)
+        if learned.rows.projection is None:
             model = NuSVR(
                 nu=self.nu,
                 C=self.C,
@@ -175,9 +174,9 @@ class BagSVR(BagSVM, BagRegressor):
             )
         else:
             model = Ridge(alpha=0.5 / self.C)
-        model.fit(matrix, targets[used], sample_weight=weights[used])
-        if rows.projection is None:
-            attributes["support_"] = used[model.support_]
+        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
+        if learned.rows.projection is None:
+            attributes["support_"] = learned.positions[model.support_]
             attributes["dual_coef_"] = model.dual_coef_
         else:
             attributes["coef_"] = model.coef_
@@ -186,14 +185,14 @@ class BagSVR(BagSVM, BagRegressor):
                 **noted,
                 **attributes,
                 "intercept_": model.intercept_,
-                "_rows": rows,
+                "_rows": learned.rows,
                 "_model": model,
             }
         )
         return self
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._model.predict(self._rows_of(bags))
+        return self._model.predict(self._rows(bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self._model.predict(self._rows_of_instances(bags))
