@@ -9,7 +9,7 @@ from joblib import Parallel, delayed
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import normalize
 
 from .._bags.coerce import canonical_csr
 from .._bags.segments import pooling_matrix, segment_index, segment_mean
@@ -22,13 +22,13 @@ __all__ = [
     "cosines",
     "l1_distances",
     "median_of_pairs",
+    "median_of_rows",
     "squared_distances",
-    "standard_scales",
     "unit_rows",
 ]
 
-# Above this number of bags the median is that of the pairs of a sample of them.
-_SAMPLE = 2000
+# Above this number of bags or instances the median is that of the pairs of a sample of them.
+_SAMPLE = 1000
 # Share of the largest distance up to which one is rounding: that of bags in another order.
 _NEGLIGIBLE = 1e-14
 
@@ -78,15 +78,6 @@ def unit_rows(matrix: Any) -> Any:
     return normalize(matrix.astype(np.float64), copy=False)
 
 
-def standard_scales(vectors: Any) -> np.ndarray:
-    """Standard deviation of each column, one for a constant column.
-
-    Distances do not change with the origin, so that this is all that standardising takes, and
-    CSR vectors stay CSR.
-    """
-    return StandardScaler(with_mean=False).fit(vectors).scale_
-
-
 def cosines(left: Any, right: Any) -> np.ndarray:
     """Cosines of the angles between rows, zero for a row of zeros."""
     product = unit_rows(left) @ unit_rows(right).T
@@ -102,12 +93,12 @@ def squared_distances(left: Any, right: Any) -> np.ndarray:
     height, width = block_shape()
     for top in range(0, out.shape[0], height):
         of = slice(top, min(top + height, out.shape[0]))
-        for start in range(0, out.shape[1], width):
+        for start in range(top if left is right else 0, out.shape[1], width):
             to = slice(start, min(start + width, out.shape[1]))
             out[of, to] = squares(rows, columns, of, to)
-    if left is right:
-        lower = np.tril_indices(len(out), -1)
-        out[lower] = out.T[lower]
+        if left is right:
+            out[of, of] = 0.5 * (out[of, of] + out[of, of].T)
+            out[of.stop :, of] = out[of, of.stop :].T
     return out
 
 
@@ -122,6 +113,18 @@ def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray
         for first in range(0, len(left), step)
     )
     return np.concatenate(parts)
+
+
+def median_of_rows(rows: Any, laplacian: bool, random_state: Any) -> float:
+    """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
+
+    Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
+    """
+    n = rows.shape[0]
+    if n > _SAMPLE:
+        rows = rows[np.sort(random_state.choice(n, _SAMPLE, replace=False))]
+    distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
+    return median_of_pairs(distances, random_state)
 
 
 def median_of_pairs(distances: np.ndarray, random_state: Any) -> float:

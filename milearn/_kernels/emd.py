@@ -9,6 +9,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 
 from .._bags.segments import bag_ranges
+from .memory import require_memory
 from .squares import Side, block_shape, squares
 
 __all__ = ["earth_movers", "require_pot"]
@@ -58,8 +59,18 @@ def earth_movers(
     ndarray of shape (n_left_bags, n_right_bags)
     """
     ot = require_pot()
-    out = np.zeros((len(rows.offsets) - 1, len(columns.offsets) - 1))
     limits = block_shape()
+    largest = [
+        max(limit, int(np.diff(side.offsets).max()))
+        for side, limit in zip((rows, columns), limits, strict=True)
+    ]
+    # Costs as squares and as roots; the solver's own copy, and its flow.
+    require_memory(
+        32.0 * largest[0] * largest[1],
+        f"The earth mover's distance between bags of up to {largest[0]} and {largest[1]} instances",
+        "draw some instances of large bags, as max_instances= of bag_distances does",
+    )
+    out = np.zeros((len(rows.offsets) - 1, len(columns.offsets) - 1))
     others = list(bag_ranges(columns.offsets, limits[1]))
 
     def strip(group: tuple[int, int]) -> None:
@@ -97,7 +108,7 @@ def _transport(ot: Any, costs: np.ndarray) -> float:
         ot.emd2(
             np.full(n_left, 1.0 / n_left),
             np.full(n_right, 1.0 / n_right),
-            np.ascontiguousarray(costs),
+            np.ascontiguousarray(costs, dtype=np.float64),
             numItermax=_MAX_PIVOTS,
             center_dual=False,
             check_marginals=False,

@@ -121,7 +121,9 @@ def _block(
                 assert wanted.scale is not None
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = np.add.reduceat(values, _starts(column_offsets), axis=1)
+                by_bag = np.add.reduceat(
+                    values, _starts(column_offsets), axis=1, dtype=np.float64
+                )
                 sums += np.add.reduceat(by_bag, _starts(row_offsets), axis=0)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 
@@ -141,7 +143,7 @@ def _starts(offsets: np.ndarray) -> np.ndarray:
 
 def _minima_of_rows(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     # reduceat takes six times as long as reduce along the rows of a wide matrix.
-    out = np.empty((len(starts), values.shape[1]))
+    out = np.empty((len(starts), values.shape[1]), dtype=values.dtype)
     for bag, (first, last) in enumerate(zip(starts, [*starts[1:], len(values)], strict=True)):
         np.minimum.reduce(values[first:last], axis=0, out=out[bag])
     return out
@@ -177,6 +179,7 @@ def pair_reductions(
     means: bool = False,
     nearest: bool = False,
     scale: float | None = None,
+    root: bool = False,
     n_jobs: int | None = None,
 ) -> PairSums:
     """One pass over the pairs of instances.
@@ -190,6 +193,8 @@ def pair_reductions(
         Whether ``there`` and ``back``, and ``nearest``, are wanted.
     scale : float, default=None
         Scale s of the RBF; no ``sums`` when None.
+    root : bool, default=False
+        Whether ``there`` and ``back`` are means of distances instead of squared ones.
     n_jobs : int, default=None
 
     Returns
@@ -213,9 +218,12 @@ def pair_reductions(
         if found.there is not None and found.back is not None:
             assert block.to_columns is not None
             assert block.to_rows is not None
-            back = np.add.reduceat(block.to_rows, block.column_offsets[:-1], axis=1)
+            to_columns, to_rows = block.to_columns, block.to_rows
+            if root:
+                to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
+            back = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
             back /= np.diff(block.column_offsets)
-            found.there[left, right] = segment_mean(block.to_columns, block.row_offsets)
+            found.there[left, right] = segment_mean(to_columns, block.row_offsets)
             found.back[left, right] = back
         if found.nearest is not None:
             own = slice(instances_left[group[0]], instances_left[group[1]])

@@ -19,7 +19,7 @@ BLOCKS_HELD = 4
 
 # A squared distance below this share of the squared norms has lost digits in |a|^2 + |b|^2 - 2ab
 # and is computed again from a - b.
-_CANCELLED = 1e-5
+_CANCELLED = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 1e-3}
 _PAIRS_AT_ONCE = 4096
 
 
@@ -48,7 +48,9 @@ class Side:
         return self.scaling * self.factor[rows, :-2]
 
 
-def rows_of(instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None) -> Side:
+def rows_of(
+    instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None, dtype: Any = np.float64
+) -> Side:
     """Instances as the rows of blocks.
 
     Parameters
@@ -58,22 +60,33 @@ def rows_of(instances: Any, offsets: np.ndarray, centre: np.ndarray | None = Non
     centre : ndarray of shape (n_features,), default=None
         What both sides subtract from dense instances: distances do not change with the origin,
         but digits are lost with the distance from it.
+    dtype : dtype, default=float64
+        In which the squared distances of dense instances are computed, the same on both sides.
     """
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
-    lines = instances.astype(np.float64) if centre is None else instances - centre
-    norms = np.einsum("ij,ij->i", lines, lines)
-    return Side(np.column_stack([lines, norms, np.ones(len(norms))]), norms, offsets)
+    lines, norms = _lines(instances, centre, dtype)
+    return Side(np.column_stack([lines, norms, np.ones_like(norms)]), norms, offsets)
 
 
-def columns_of(instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None) -> Side:
+def columns_of(
+    instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None, dtype: Any = np.float64
+) -> Side:
     """Instances as the columns of blocks, see :func:`rows_of`."""
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
-    lines = instances.astype(np.float64) if centre is None else instances - centre
-    norms = np.einsum("ij,ij->i", lines, lines)
-    factor = np.column_stack([-2.0 * lines, np.ones(len(norms)), norms])
+    lines, norms = _lines(instances, centre, dtype)
+    lines *= -2.0
+    factor = np.column_stack([lines, np.ones_like(norms), norms])
     return Side(factor, norms, offsets, scaling=-0.5)
+
+
+def _lines(
+    instances: np.ndarray, centre: np.ndarray | None, dtype: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    lines = instances.astype(dtype) if centre is None else instances - centre
+    lines = lines.astype(dtype, copy=False)
+    return lines, np.einsum("ij,ij->i", lines, lines)
 
 
 def _sparse_side(instances: Any, offsets: np.ndarray) -> Side:
@@ -97,12 +110,13 @@ def squares(rows: Side, columns: Side, of: slice, to: slice) -> np.ndarray:
     else:
         values = rows.factor[of] @ columns.factor[to].T
     # First by one number for the block: the norms of pairs are looked at for those alone.
-    most = _CANCELLED * (rows.norms[of].max() + columns.norms[to].max())
+    lost_below = _CANCELLED[values.dtype]
+    most = lost_below * (rows.norms[of].max() + columns.norms[to].max())
     near = np.flatnonzero(values <= most)
     if len(near):
         i, j = np.divmod(near, values.shape[1])
         norms = rows.norms[of][i] + columns.norms[to][j]
-        lost = values.ravel()[near] <= _CANCELLED * norms
+        lost = values.ravel()[near] <= lost_below * norms
         i, j = i[lost], j[lost]
         for first in range(0, len(i), _PAIRS_AT_ONCE):
             part = slice(first, first + _PAIRS_AT_ONCE)

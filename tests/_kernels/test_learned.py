@@ -115,7 +115,9 @@ def naive(name, train, new, cosine, width):
         return [max(np.exp(-((a - b) ** 2).sum() / inner) for a in A) for b in instances]
 
     left, right = np.array([row(A) for A in new]), np.array([row(A) for A in train])
-    left, right = left / right.std(axis=0), right / right.std(axis=0)
+    mean, deviation = right.mean(axis=0), right.std(axis=0)
+    bound = 3.0 if name == "mind_rows" else np.inf
+    left, right = (np.clip((rows - mean) / deviation, -bound, bound) for rows in (left, right))
     scale = middle([((a - b) ** 2).sum() for a, b in combinations(right, 2)])
     return np.exp(-cdist(left, right, "sqeuclidean") / (width * scale))
 
@@ -246,13 +248,34 @@ def test_bags_that_are_all_equal(name, n_bags, cosine):
 def test_medians_of_many_are_of_a_sample(monkeypatch):
     X = random_bags(9, n_bags=60)
     exact = learn_bag_kernels(["mean", "set"], X.instances, X.offsets)[1]
-    monkeypatch.setattr(learned, "_SAMPLE", 40)
     monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE", 40)
     sampled = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
     again = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
     for one, other, repeated in zip(exact, sampled, again, strict=True):
         np.testing.assert_array_equal(other, repeated)
         assert 0 < abs(one - other).max() < 0.1
+
+
+# -- types -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", LEARNED_KERNELS)
+def test_float32_is_computed_in_float32(name):
+    rng = np.random.default_rng(0)
+    X = Bags((5.0 + rng.normal(size=(300, 20))).astype(np.float32), np.arange(0, 301, 5))
+    double = X.instances.astype(np.float64)
+    fitted, train = learn_bag_kernel(name, X.instances, X.offsets)
+    expected, expected_train = learn_bag_kernel(name, double, X.offsets)
+    np.testing.assert_allclose(train, expected_train, rtol=2e-5, atol=2e-6)
+    new = X.instances[:35][::-1].copy(), X.offsets[:8]
+    wanted = expected.matrix(new[0].astype(np.float64), new[1])
+    np.testing.assert_allclose(fitted.matrix(*new), wanted, rtol=2e-5, atol=2e-6)
+    # New bags are compared in the type of the training bags.
+    np.testing.assert_array_equal(
+        fitted.matrix(new[0].astype(np.float64), new[1]), fitted.matrix(*new)
+    )
+    if fitted.kernels.columns is not None:
+        assert fitted.kernels.columns.factor.dtype == np.float32
 
 
 # -- errors ----------------------------------------------------------------------------------------
