@@ -121,9 +121,7 @@ def _block(
                 assert wanted.scale is not None
                 values *= -1.0 / wanted.scale
                 np.exp(values, out=values)
-                by_bag = np.add.reduceat(
-                    values, _starts(column_offsets), axis=1, dtype=np.float64
-                )
+                by_bag = np.add.reduceat(values, _starts(column_offsets), axis=1, dtype=np.float64)
                 sums += np.add.reduceat(by_bag, _starts(row_offsets), axis=0)
     return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
 

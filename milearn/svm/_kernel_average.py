@@ -14,19 +14,13 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    MinMaxScaler,
-    QuantileTransformer,
-    StandardScaler,
-)
 
 from .._bags import Bags
 from .._bags.segments import bag_ranges
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory
+from ..preprocessing import ClippedScaler
 
 __all__ = [
     "DENSE_KERNELS",
@@ -123,17 +117,12 @@ def default_scalings() -> tuple[Any, ...]:
     Features that are nearly always zero give a new bag z-scores of twenty, and without a limit its
     kernels with all training bags vanish.
     """
-    quantiles = QuantileTransformer(output_distribution="normal", n_quantiles=200, random_state=0)
     return (
-        make_pipeline(StandardScaler(), _clip(3.0)),
-        make_pipeline(StandardScaler(), _clip(10.0)),
-        MinMaxScaler(clip=True),
-        make_pipeline(quantiles, _clip(3.0)),
+        ClippedScaler("standard", clip=3.0),
+        ClippedScaler("standard", clip=10.0),
+        ClippedScaler("minmax"),
+        ClippedScaler("quantile", clip=3.0, n_quantiles=200, random_state=0),
     )
-
-
-def _clip(limit: float) -> FunctionTransformer:
-    return FunctionTransformer(np.clip, kw_args={"a_min": -limit, "a_max": limit})
 
 
 def as_kind(bags: Bags, text: bool) -> Bags:
@@ -223,7 +212,7 @@ def learn_scaled(
     """
     transform, scaled = None, bags
     if scaling is not None:
-        transform = _sized(clone(scaling), bags.n_instances).fit(bags.instances).transform
+        transform = clone(scaling).fit(bags.instances).transform
         scaled = bags.with_instances(transform(bags.instances))
     names = [kernel for kernel, _ in plan.terms if not callable(kernel)]
     called = [kernel for kernel, _ in plan.terms if callable(kernel)]
@@ -296,16 +285,6 @@ def combined(
             [kernels for kernels, _ in found], (matrix for _, matrix in found)
         )
     return KernelAverage(fitted, plan.cosine), matrix
-
-
-def _sized(scaling: Any, n_instances: int) -> Any:
-    """A scaling by quantiles takes no more of them than there are instances."""
-    many = {
-        name: n_instances
-        for name, value in scaling.get_params().items()
-        if name.rpartition("__")[2] == "n_quantiles" and value > n_instances
-    }
-    return scaling.set_params(**many)
 
 
 def _values_of(function: Callable[[Any, Any], Any], left: Bags, right: Bags) -> np.ndarray:
