@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scipy import sparse
+
 from .._bags import Bags
 from ..svm._distinct import is_text
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS
 
 __all__ = ["SizePlan", "size_plan"]
 
-# Kernels that compare all pairs of instances take n_instances^2 distances per scaling.
-_MANY_INSTANCES = 12_000
+# Kernels that compare all pairs of instances, or rows of one entry per instance. So many
+# multiplications take about ten seconds per scaling.
 _PAIR_KERNELS = ("set", "mind", "mind_rows", "miles_rows", "emd")
+_PAIR_COST = 5e10
+# What is done with each distance, in multiplications.
+_PER_PAIR = 50
 # The solver of the exact kernel takes n_bags^2 kernel values and more than n_bags^2 steps.
 _MANY_BAGS = 3_000
 _LANDMARKS = 500
 # A kernel between instances for MISVC takes n_instances^2 values.
-_MANY_FOR_RBF = 12_000
+_MANY_FOR_RBF = 8_000
 # From so many bags on one fold of five holds enough of them to choose and to calibrate.
-_BAGS_FOR_ONE_FOLD = 5_000
+_BAGS_FOR_ONE_FOLD = 2_000
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ def size_plan(bags: Bags) -> SizePlan:
     text = is_text(bags)
     kernels = TEXT_KERNELS if text else DENSE_KERNELS
     notes = []
-    if bags.n_instances > _MANY_INSTANCES:
+    if _pair_cost(bags) > _PAIR_COST:
         dropped = [name for name in kernels if name in _PAIR_KERNELS]
         kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
         notes.append(
@@ -96,4 +101,13 @@ def size_plan(bags: Bags) -> SizePlan:
         instance_kernel="linear" if linear else "rbf",
         n_scored_folds=1 if one else None,
         notes=tuple(notes),
+    )
+
+
+def _pair_cost(bags: Bags) -> float:
+    """Multiplications for distances between all instances, and between rows of one entry each."""
+    rows = bags.instance_rows
+    width = rows.nnz / max(1, rows.shape[0]) if sparse.issparse(rows) else bags.shape[1]
+    return float(bags.n_instances) * (
+        bags.n_instances * (width + _PER_PAIR) + float(len(bags)) ** 2
     )
