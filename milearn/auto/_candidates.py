@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import Normalizer
@@ -28,7 +27,6 @@ __all__ = [
     "Scaling",
     "ScoreFunction",
     "Training",
-    "fold_scores",
 ]
 
 # The solvers' own 1e-3 leaves scores that depend on the order of the bags in the third digit.
@@ -243,10 +241,3 @@ def _bag_scores(model: Any, bags: Bags) -> np.ndarray:
 
 def _columns(values: np.ndarray) -> np.ndarray:
     return values[:, None] if values.ndim == 1 else values
-
-
-def fold_scores(
-    candidate: Candidate, folds: list[tuple[np.ndarray, np.ndarray]], n_jobs: int | None
-) -> list[np.ndarray]:
-    """Scores of the test bags of each fold."""
-    return Parallel(n_jobs=n_jobs)(delayed(candidate.fold)(train, test) for train, test in folds)

@@ -12,7 +12,7 @@ from ..model_selection import StratifiedBagKFold
 from ..svm._distinct import MergedBags
 from ..utils._warn import warn_user
 
-__all__ = ["class_folds", "value_folds"]
+__all__ = ["Folds", "class_folds", "value_folds"]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 

@@ -76,7 +76,7 @@ def size_plan(bags: Bags) -> SizePlan:
     SizePlan
     """
     text = is_text(bags)
-    kernels = TEXT_KERNELS if text else DENSE_KERNELS
+    kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
     notes = []
     if _pair_cost(bags) > _PAIR_COST:
         dropped = [name for name in kernels if name in _PAIR_KERNELS]

@@ -15,16 +15,83 @@ from ..svm import MISVR
 from ..svm._distinct import merge_bags
 from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callbacks
 from ..utils.validation import validate_labels, validate_sample_weight
-from ._candidates import ScoreFunction, Training
+from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import value_folds
 from ._plan import size_plan
-from ._run import AVERAGE, INSTANCE, Progress, bag_candidate, instance_candidate, score
+from ._run import AVERAGE, INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
 
 __all__ = ["MIRegressor"]
 
 
 class MIRegressor(CallbackSupport, BagRegressor):
-    """Placeholder."""
+    """Regressor of bags that needs no settings.
+
+    Two ways to learn are fitted and compared by the mean squared error on inner folds, and the
+    better one is fitted on all training bags:
+
+    * "average": nu-support vector regression on an average of kernels between whole bags
+      (:class:`~milearn.svm.BagSVR`);
+    * "instance": :class:`~milearn.svm.MISVR`, which ties the value of a bag to that of its highest
+      instance.
+
+    Instances and values are scaled inside, by what the training bags alone say.
+
+    Parameters
+    ----------
+    time_budget : float, default=None
+        Seconds of wall time that the fit should take, see :class:`MIClassifier`.
+    random_state : int, RandomState instance or None, default=None
+        Draws the inner folds, and the landmarks where bags are many. Pass an int for reproducible
+        results.
+    n_jobs : int, default=None
+        Number of jobs over scalings and inner folds. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means using all processors.
+    verbose : bool or int, default=False
+        Whether to print a line after each step.
+
+    Attributes
+    ----------
+    paradigm_ : {"average", "instance"}
+        The way that was chosen.
+    scores_ : dict of dict
+        Out-of-fold "mean_squared_error" of each way, in squared units of y.
+    skipped_ : list of str
+        What was left out because of the size of the data, of ``time_budget`` or of a callback.
+    n_bags_ : int
+        Number of bags that were learnt from; equal bags with equal values count once.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    MemoryError
+        Before the fit, where kernel matrices do not fit into the available memory.
+    ValueError
+        For bad bags, values or parameters.
+
+    See Also
+    --------
+    MIClassifier : The same for classification.
+    milearn.svm.BagSVR : The way "average", with settings.
+    milearn.svm.MISVR : The way "instance", with settings.
+
+    Notes
+    -----
+    Values are fitted in units of their standard deviation, with C = 10 (1 for texts) and nu = 1/2.
+    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 8,000
+    instances, texts aside, the way "instance" is left out.
+
+    Examples
+    --------
+    >>> from milearn import MIRegressor
+    >>> from milearn.datasets import make_affinity
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = MIRegressor(random_state=0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -85,22 +152,24 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
         progress.skipped += size.notes
-        average = bag_candidate(merged, training, size, progress, self.n_jobs, seed)
-        scored = {AVERAGE: score(AVERAGE, average, scored_folds, progress, self.n_jobs, True)}
-        if folds and size.small:
+        candidates: dict[str, Candidate] = {
+            AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)
+        }
+        if not size.small:
+            progress.skipped.append(f"MISVR: {merged.bags.n_instances} instances")
+        elif folds:
             model = MISVR(C=size.cost, kernel=size.instance_kernel, random_state=seed)
-            single = instance_candidate(merged, training, size, model)
-            scored[INSTANCE] = score(INSTANCE, single, scored_folds, progress, self.n_jobs, False)
-        tried = {name: each for name, each in scored.items() if each is not None and each.scores}
-        n_common = min((len(each.scores) for each in tried.values()), default=0)
+            candidates[INSTANCE] = instance_candidate(merged, training, size, model)
+        scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
+        n_common = min(map(len, scored.values()), default=0)
         rows = [test for _, test in scored_folds[:n_common]]
         errors = {
-            name: training.mean_squared_error(each.scores[:n_common], rows) * unit.scale**2
-            for name, each in tried.items()
+            name: training.mean_squared_error(scores[:n_common], rows) * unit.scale**2
+            for name, scores in scored.items()
         }
         paradigm = min(errors, key=lambda name: errors[name]) if errors else AVERAGE
-        function = scored[paradigm].candidate.whole()
-        progress.step(f"candidate {paradigm!r} fitted")
+        function = candidates[paradigm].whole()
+        progress.step(f"{paradigm!r} fitted on all bags")
         self._replace_fitted(
             {
                 **noted,

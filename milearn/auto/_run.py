@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from .._bags import Bags
@@ -27,18 +26,17 @@ from ._candidates import (
     InstanceCandidate,
     Scaling,
     Training,
-    fold_scores,
 )
+from ._folds import Folds
 from ._plan import SizePlan
 
 __all__ = [
     "AVERAGE",
     "INSTANCE",
     "Progress",
-    "Scored",
     "bag_candidate",
+    "fold_scores",
     "instance_candidate",
-    "score",
 ]
 
 AVERAGE, INSTANCE = "average", "instance"
@@ -88,7 +86,7 @@ class Progress:
 
     def skip(self, what: str) -> None:
         """Note what was left out."""
-        reason = "a callback asked to stop" if self.stopped else f"time_budget={self.budget:g} s"
+        reason = "a callback asked to stop" if self.stopped else f"time_budget={self.budget} s"
         self.skipped.append(f"{what} ({reason})")
         if self.verbose:
             print(f"[{self.name}] left out: {self.skipped[-1]}", flush=True)
@@ -148,58 +146,53 @@ def instance_candidate(
 # -- scores ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Scored:
-    """A candidate with the scores of the folds on which it was tried.
+def fold_scores(
+    candidates: dict[str, Candidate], folds: Folds, progress: Progress, n_jobs: int | None
+) -> dict[str, list[np.ndarray]]:
+    """Scores of the test bags of each fold, by name.
 
-    Attributes
-    ----------
-    candidate : Candidate
-    scores : list of ndarray of shape (n_test, n_columns)
-    """
-
-    candidate: Candidate
-    scores: list[np.ndarray]
-
-
-def score(
-    name: str,
-    candidate: Candidate,
-    folds: list[tuple[np.ndarray, np.ndarray]],
-    progress: Progress,
-    n_jobs: int | None,
-    needed: bool,
-) -> Scored | None:
-    """Scores of a candidate on folds; None where the time does not suffice for it.
+    A candidate for which the time does not suffice is left out, or has fewer folds; the first one
+    has at least one fold, where there are folds.
 
     Parameters
     ----------
-    name : str
-    candidate : Candidate
+    candidates : dict of Candidate
     folds : list of (train, test)
     progress : Progress
     n_jobs : int or None
-    needed : bool
-        Whether the candidate is the only one so far, and kept in any case.
     """
-    if not progress.limited:
-        if not needed and progress.stopped:
-            progress.skip(f"candidate {name!r}")
-            return None
-        scores = fold_scores(candidate, folds, n_jobs)
-        progress.step(f"candidate {name!r} scored on {len(folds)} folds")
-        return Scored(candidate, scores)
-    scores = []
+    found: dict[str, list[np.ndarray]] = {}
+    for name, candidate in candidates.items():
+        if progress.limited:
+            scores = _within_budget(name, candidate, folds, progress, needed=not found)
+        elif progress.stopped and found:
+            progress.skip(f"{name!r}")
+            continue
+        else:
+            scores = Parallel(n_jobs=n_jobs)(
+                delayed(candidate.fold)(train, test) for train, test in folds
+            )
+            progress.step(f"{name!r} scored on {len(folds)} fold(s)")
+        if scores:
+            found[name] = scores
+    return found
+
+
+def _within_budget(
+    name: str, candidate: Candidate, folds: Folds, progress: Progress, *, needed: bool
+) -> list[np.ndarray]:
+    scores: list[np.ndarray] = []
     took = 0.0
     for number, fold in enumerate(folds):
         if not progress.allows(took * (1 + _WHOLE_FIT)) and (scores or not needed):
-            progress.skip(f"folds {number + 1} to {len(folds)} of candidate {name!r}")
             break
         begun = progress.elapsed
         scores.append(candidate.fold(*fold))
         took = progress.elapsed - begun
-        progress.step(f"candidate {name!r} scored on fold {number + 1} of {len(folds)}")
-    if not needed and (not scores or not progress.allows(took * _WHOLE_FIT)):
-        progress.skip(f"candidate {name!r}")
-        return None
-    return Scored(candidate, scores)
+        progress.step(f"{name!r} scored on fold {number + 1} of {len(folds)}")
+    if not needed and not (scores and progress.allows(took * _WHOLE_FIT)):
+        progress.skip(f"{name!r}")
+        return []
+    if len(scores) < len(folds):
+        progress.skip(f"inner folds {len(scores) + 1} to {len(folds)} of {name!r}")
+    return scores

@@ -155,9 +155,9 @@ def is_text(bags: Bags) -> bool:
     bool
     """
     if sparse.issparse(bags.instance_rows):
-        entries = np.count_nonzero(bags.instances.data)
+        entries = int(np.count_nonzero(bags.instances.data))
     else:
-        entries = sum(np.count_nonzero(block) for _, _, block in row_blocks(bags))
+        entries = sum(int(np.count_nonzero(block)) for _, _, block in row_blocks(bags))
     return bool(0 < entries <= _TEXT_DENSITY * bags.n_instances * bags.shape[1])
 
 
