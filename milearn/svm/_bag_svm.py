@@ -202,9 +202,11 @@ class BagSVM:
         merged = merge_bags(bags, targets, weights)
         text = is_text(merged.bags)
         plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         n_merged, n_distinct = len(merged.bags), len(merged.first)
         approximated = self.n_components is not None and self.n_components < n_distinct
+        # Without landmarks chance has next to no part: kernels stay the same, and are kept.
+        fixed = self.random_state is None and not approximated
+        seed = 0 if fixed else int(check_random_state(self.random_state).randint(2**31 - 1))
         n_columns = int(self.n_components or 0) if approximated else n_merged
         require_memory(
             24.0 * n_merged * n_columns,

@@ -55,7 +55,8 @@ class BagSVR(BagSVM, BagRegressor):
         Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
         They are not kept when None.
     random_state : int, RandomState instance or None, default=None
-        Draws the landmarks, and the pairs whose median is taken where there are many.
+        Draws the landmarks, and the pairs whose median is taken where there are many; None draws
+        the same pairs every time.
     n_jobs : int, default=None
         Number of jobs over the scalings. None means 1 unless in a :obj:`joblib.parallel_config`
         context; -1 means using all processors.
