@@ -45,7 +45,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         likeliest class is predicted. The probabilities are the same in all three cases.
     time_budget : float, default=None
         Seconds of wall time that the fit should take. Cheap steps come first, and what would
-        exceed the budget is left out and told in ``skipped_``: scalings, inner folds, the way
+        exceed the budget is left out and listed in ``skipped_``: scalings, inner folds, the way
         "instance". The smallest possible fit is made in any case. Without a budget nothing is left
         out but by size.
     pos_label : label, default=None
@@ -101,8 +101,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
     The average is that of seven kernels over four clipped scalings of the instances, see
     :class:`~milearn.svm.BagSVC`, with C = 10; MISVC has an RBF kernel over z-scores that are
     clipped at 3, and C = 10. Instances of which at most one entry in twenty is not zero count as
-    texts: rows of unit length, three kernels of cosines, a linear MISVC, C = 1. Kernels never see a
-    label, so that all inner folds are parts of one matrix.
+    texts: two kernels of cosines between bags with C = 0.1, and a linear MISVC over rows of unit
+    length with C = 1. Kernels never see a label, so that all inner folds are parts of one matrix.
 
     There are five inner folds, three below 40 bags, and fewer where a class has fewer bags. They
     depend on ``random_state`` and on the bags, not on their order, and equal bags with equal labels
@@ -112,7 +112,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Large data: where comparisons between all pairs of instances would take minutes, kernels of
     means and extremes are left; above 3,000 bags 500 of them are landmarks (Nystroem's
     approximation); above 8,000 instances MISVC is linear, and takes passes over the instances where
-    these are quicker; from 2,000 bags on one inner fold is scored. Each is told in ``skipped_``.
+    these are quicker; from 2,000 bags on one inner fold is scored. Each is listed in ``skipped_``.
 
     ``decision_function`` is the log odds of the calibrated probability less those of the threshold.
     Of bags with three or more classes each class is calibrated against the rest, and the
@@ -200,7 +200,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         size = size_plan(merged.bags)
         scored_folds = folds[: size.n_scored_folds]
         training = Training(
-            codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.cost
+            codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.bag_cost
         )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))

@@ -46,14 +46,14 @@ class BagSVC(BagSVM, BagClassifier):
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a bag's slack against the norm of w. Must be positive. Texts want less, about 1.
+        Cost of a bag's slack against the norm of w. Must be positive. Texts want less, 0.1 to 1.
     bag_kernel : str, callable or list, default="average"
         The kernel between bags: "mean", "unit_mean", "minmax", "statistics", "set", "mind",
         "mind_rows", "miles_rows" or "emd" (see :func:`milearn.metrics.bag_kernel`), a callable
         that takes two :class:`~milearn.Bags` and returns the matrix of shape (n_left, n_right), or
         a list of these, each with its weight where it is a pair (kernel, weight). "average" is
         ["mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows"], for texts
-        ["mean", "minmax", "miles_rows"]. With "precomputed" ``X`` is the matrix of the kernel: with
+        ["mean", "minmax"]. With "precomputed" ``X`` is the matrix of the kernel: with
         the training bags in ``fit``, (n_bags, n_training_bags) in prediction.
     scaling : "auto", list of transformers or None, default="auto"
         Scalings of the instances; every kernel is learnt over each of them. "auto" is z-scores

@@ -1,4 +1,4 @@
-"""What BagSVC and BagSVR share: parameters, and rows of kernel values or features of bags."""
+"""Common parts of BagSVC and BagSVR: parameters, and rows of kernel values or features of bags."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class BagSVM:
         average, matrix = memory.cache(learn_average, ignore=["n_jobs"])(
             plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
         )
-        attributes: dict[str, Any] = {"kernels_": _told(plan)}
+        attributes: dict[str, Any] = {"kernels_": _listed_terms(plan)}
         if approximated:
             attributes["landmarks_"] = merged.positions[landmarks]
         rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
@@ -247,6 +247,6 @@ class BagSVM:
         return self._rows(alone, keep=False)
 
 
-def _told(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
+def _listed_terms(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
     """Kernel, scaling and weight of each term of the average."""
     return [(kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms]

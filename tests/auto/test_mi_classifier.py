@@ -71,7 +71,7 @@ def test_the_paradigm_follows_the_data(average, instance):
         assert model.skipped_ == []
 
 
-def test_the_chosen_machine_is_the_one_that_is_documented(average, instance):
+def test_the_chosen_classifier_is_the_one_that_is_documented(average, instance):
     model, bags, y = average
     known = BagSVC(C=10.0, tol=1e-8).fit(bags, y).decision_function(bags)
     slope, constant = model._calibration.slope, model._calibration.constant
@@ -346,10 +346,10 @@ def test_pickles_refits_and_jobs(average):
 def test_the_positive_label_is_the_one_that_a_witness_makes():
     bags, y = witness_bags(40)
     names = np.array(["z none", "a hit"])[y]  # the witness's class sorts first
-    told = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
+    named = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
     plain = MIClassifier(random_state=0).fit(bags, y)
-    np.testing.assert_allclose(told.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1])
-    np.testing.assert_array_equal(told.witness(bags), plain.witness(bags))
+    np.testing.assert_allclose(named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1])
+    np.testing.assert_array_equal(named.witness(bags), plain.witness(bags))
 
 
 def test_no_warning_is_left_to_the_user(average):

@@ -1,4 +1,4 @@
-"""BagSVC and BagSVR against scikit-learn's machines on the same kernel, and averages by hand."""
+"""BagSVC and BagSVR against scikit-learn's SVMs on the same kernel, and averages by hand."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def test_texts_are_compared_by_cosines_in_either_storage():
     found = other.decision_function(X)
     np.testing.assert_allclose(model.decision_function(dense), found, rtol=1e-6, atol=1e-7)
     # Lengths of rows play no part but in the mean.
-    kernels = ["minmax", "miles_rows"]
+    kernels = ["minmax", "miles_rows", "set"]
     longer = X.with_instances(5.0 * X.instances)
     first, second = (BagSVC(bag_kernel=kernels, **TIGHT).fit(each, y) for each in (X, longer))
     np.testing.assert_allclose(
