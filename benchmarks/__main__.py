@@ -20,6 +20,7 @@ COMMANDS = (
     "speed",
     "nested",
     "classical",
+    "automatic",
     "selection",
     "defaults",
     "paper",
@@ -31,7 +32,16 @@ COMMANDS = (
 )
 
 # Those with a page of their own; each report of "paper" and "scale" has one too.
-KEPT = ("quick", "speed", "nested", "classical", "selection", "defaults", "backends")
+KEPT = (
+    "quick",
+    "speed",
+    "nested",
+    "classical",
+    "automatic",
+    "selection",
+    "defaults",
+    "backends",
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

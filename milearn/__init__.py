@@ -1,6 +1,7 @@
 """milearn: multiple-instance learning for scikit-learn."""
 
 from ._bags.container import Bags
+from .auto import MIClassifier, MIRegressor
 from .cluster import BAMIC, M3IC
 from .ensemble import DPBoost, LPBoost
 from .structured import MILSD
@@ -24,5 +25,7 @@ __all__ = [
     "DPBoost",
     "InstanceMISVC",
     "LPBoost",
+    "MIClassifier",
+    "MIRegressor",
     "__version__",
 ]

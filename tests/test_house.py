@@ -31,6 +31,7 @@ LAYERS = (
     ("base",),
     ("metrics", "model_selection", "preprocessing"),
     ("baselines", "cluster", "ensemble", "structured", "svm"),
+    ("auto",),
     ("datasets._atomic", "datasets._errors"),
     ("datasets._formats",),
     ("datasets._fetch", "datasets._generate"),

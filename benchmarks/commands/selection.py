@@ -15,7 +15,7 @@ from .nested import add_nested_options, run_nested
 HELP = "one GridSearchCV over several estimators, nested, beside the best of the plain baselines"
 
 DATASETS = ("musk1", "musk2", "elephant", "fox", "tiger")
-NAMES = ("baseline-minmax", "baseline-mean", "baseline-setkernel", "selected")
+NAMES = ("default", "baseline-minmax", "baseline-mean", "baseline-setkernel", "selected")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

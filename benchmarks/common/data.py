@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .further import FURTHER, file_of, load_further
+
 if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to import a package for it
     import numpy as np
 
@@ -50,7 +52,7 @@ def find_data_dir() -> Path | None:
 
 @dataclass(frozen=True)
 class DataSet:
-    """Bags with two classes; ``y`` is 1 for positive bags and 0 for the others."""
+    """Bags with classes; of two, ``y`` is 1 for positive bags and 0 for the others."""
 
     name: str
     bags: Bags
@@ -67,7 +69,9 @@ def available(name: str) -> bool:
     if name in EMBEDDED:
         return True
     folder = find_data_dir()
-    return name in FILES and folder is not None and (folder / FILES[name]).is_file()
+    if folder is None or name not in {*FILES, *FURTHER}:
+        return False
+    return (folder / FILES.get(name, file_of(name))).is_file()
 
 
 @lru_cache(maxsize=8)
@@ -81,8 +85,10 @@ def load(name: str) -> DataSet:
     """
     if name in EMBEDDED:
         return DataSet(name, *_embedded(name))
+    if name in FURTHER and available(name):
+        return DataSet(name, *load_further(name))
     if name not in FILES:
-        names = ", ".join([*EMBEDDED, *FILES])
+        names = ", ".join([*EMBEDDED, *FILES, *FURTHER])
         raise SystemExit(f"There is no data set {name!r}: choose from {names}.")
     folder = find_data_dir()
     if folder is None or not (folder / FILES[name]).is_file():
@@ -134,7 +140,9 @@ def _embedded(name: str) -> tuple[Bags, np.ndarray]:
 def describe(data: DataSet) -> str:
     """``digits: 100 bags (50 positive), 680 instances, 64 features``."""
     n_bags, n_features = data.bags.shape
+    n_classes = int(data.y.max()) + 1
+    classes = f"{int(data.y.sum())} positive" if n_classes == 2 else f"{n_classes} classes"
     return (
-        f"{data.name}: {n_bags} bags ({int(data.y.sum())} positive), "
+        f"{data.name}: {n_bags} bags ({classes}), "
         f"{data.bags.n_instances} instances, {n_features} features"
     )

@@ -14,14 +14,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import SVC, LinearSVC
 
 from milearn import Bags
+from milearn.auto import MIClassifier
 from milearn.baselines import SingleInstance
 from milearn.ensemble import DPBoost, LPBoost
+from milearn.metrics import bag_kernel
+from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
@@ -227,6 +232,81 @@ def _sdpmil(kernel: str, polish: bool) -> Method:
     )
 
 
+def _nothing_to_set(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]]]:
+    return [{}]
+
+
+def _plain_row(
+    name: str, title: str, make: Callable[[bool], BaseEstimator], baseline: bool = True
+) -> Method:
+    """A method that is fitted as it is: what it tunes, it tunes by itself."""
+    return Method(name, title, make, "", search=_nothing_to_set, baseline=baseline)
+
+
+def _tuned_svc(kernel: str = "rbf") -> GridSearchCV:
+    return GridSearchCV(SVC(kernel=kernel), {"C": [1.0, 10.0, 100.0]}, cv=5)
+
+
+def _plain_statistics(*names: str) -> Callable[[bool], BaseEstimator]:
+    def make(text: bool) -> BaseEstimator:
+        if text:
+            # Unit length for bags and not for instances: on the newsgroups of the guiding half that
+            # takes LinearSVC from chance to the best of all.
+            rows = BagStatistics(names, sparse_output=True)
+            return make_pipeline(rows, Normalizer(), _tuned_svc())
+        return make_pipeline(BagStatistics(names), StandardScaler(), _tuned_svc())
+
+    return make
+
+
+def _plain_linear(text: bool) -> BaseEstimator:
+    model = GridSearchCV(LinearSVC(dual=False), {"C": [0.01, 0.1, 1.0, 10.0]}, cv=5)
+    if text:
+        rows = BagStatistics(("mean",), sparse_output=True)
+        return make_pipeline(rows, Normalizer(), model)
+    return make_pipeline(BagStatistics(("mean",)), StandardScaler(), model)
+
+
+class _SetRows(TransformerMixin, BaseEstimator):
+    """Bags to rows of the normalised set kernel, in blocks, gamma at one over the features."""
+
+    def __init__(self, text: bool = False) -> None:
+        self.text = text
+
+    def fit(self, X: Bags, y: Any = None) -> _SetRows:
+        self.bags_ = X
+        return self
+
+    def transform(self, X: Bags) -> np.ndarray:
+        return bag_kernel(X, self.bags_, gamma=1.0 if self.text else 1.0 / X.shape[1])
+
+
+def _calibrated(text: bool) -> BaseEstimator:
+    model = CalibratedClassifierCV(MISVC(), cv=StratifiedBagKFold(5, shuffle=True, random_state=0))
+    return make_pipeline(_scaler(text), model)
+
+
+# The default of the package, and what a user of scikit-learn would set beside it: standard scaling
+# learnt on training bags, C by an inner cross-validation on rows or on one kernel matrix.
+AUTOMATIC = (
+    _plain_row("default", "MIClassifier()", lambda text: MIClassifier(random_state=0), False),
+    _plain_row("plain-mean", "mean, SVC", _plain_statistics("mean")),
+    _plain_row("plain-minmax", "min/max, SVC", _plain_statistics("min", "max")),
+    _plain_row(
+        "plain-set",
+        "set kernel, SVC",
+        lambda text: make_pipeline(_scaler(text), _SetRows(text), _tuned_svc("precomputed")),
+    ),
+    _plain_row("plain-linear", "mean, LinearSVC", _plain_linear),
+    _plain_row(
+        "plain-single",
+        "SingleInstance(SVC())",
+        lambda text: make_pipeline(_scaler(text), SingleInstance(SVC())),
+    ),
+    _plain_row("misvc-default", "MISVC()", lambda text: MISVC(), False),
+    _plain_row("misvc-calibrated", "CalibratedClassifierCV(MISVC())", _calibrated, False),
+)
+
 # SVMs whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
 FIXED: dict[str, Callable[..., BaseEstimator]] = {
     'MISVC(loss="l1", coupling=0)': partial(MISVC, loss="l1", coupling=0.0),
@@ -277,6 +357,7 @@ def _search(n_features: int, level: str, text: bool) -> list[dict[str, list[Any]
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
+        *AUTOMATIC,
         Method(
             "baseline-minmax",
             "baseline: min/max + SVC",

@@ -162,7 +162,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
     watch = Stopwatch()
     model.fit(data.bags[train], data.y[train])
     fit_seconds, watch = watch.seconds("fit_"), Stopwatch()
-    scores = model.decision_function(data.bags[test])
+    scores = _scores_of(model, data.bags[test])
     predict_seconds = watch.seconds("predict_")
     truth = data.y[test]
     two_classes = len(np.unique(truth)) == 2
@@ -175,7 +175,25 @@ def _result(task: FoldTask) -> dict[str, Any]:
         **predict_seconds,
         "chosen": _plain(chosen),
         "inner_score": inner_score,
+        **_told(model, data.bags[test], truth),
     }
+
+
+def _scores_of(model: Any, bags: Any) -> np.ndarray:
+    if hasattr(model, "decision_function"):
+        return model.decision_function(bags)
+    return model.predict_proba(bags)[:, 1]
+
+
+def _told(model: Any, bags: Any, truth: np.ndarray) -> dict[str, Any]:
+    """What an estimator of the package chose, and probabilities of two classes with the truth."""
+    found: dict[str, Any] = {}
+    if hasattr(model, "paradigm_"):
+        found["paradigm"] = model.paradigm_
+    if hasattr(model, "predict_proba") and len(model.classes_) == 2:
+        found["probabilities"] = [float(value) for value in model.predict_proba(bags)[:, 1]]
+        found["truth"] = [int(value) for value in truth]
+    return found
 
 
 def run(

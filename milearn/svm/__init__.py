@@ -1,8 +1,10 @@
 """Support vector machines for bags."""
 
+from ._bag_svc import BagSVC
+from ._bag_svr import BagSVR
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR
 from ._sdpmil import SDPMIL
 
-__all__ = ["MISVC", "MISVR", "SDPMIL", "InstanceMISVC"]
+__all__ = ["MISVC", "MISVR", "SDPMIL", "BagSVC", "BagSVR", "InstanceMISVC"]

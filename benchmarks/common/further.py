@@ -1,0 +1,66 @@
+"""Data sets beyond the classical ones: more texts, web pages, pictures of ten classes, proteins."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from milearn import Bags
+
+__all__ = ["FURTHER", "file_of", "load_further"]
+
+# Pages of a class and as many others that are drawn.
+PAGES = 150
+_WEBKB = ("course", "faculty", "student")
+
+FURTHER = (
+    "trec9/tst4",
+    "trec9/tst9",
+    "trx_protein",
+    "corel1000_10class",
+    *(f"webkb:{kind}" for kind in _WEBKB),
+)
+
+
+def file_of(name: str) -> str:
+    """File of a data set: ``"webkb:student"`` is made of ``webkb.npz``."""
+    return name.partition(":")[0] + ".npz"
+
+
+def load_further(name: str) -> tuple[Bags, np.ndarray]:
+    """Bags and classes of one of ``FURTHER``."""
+    from .data import load_file
+
+    file, _, kind = name.partition(":")
+    if kind:
+        return _pages(kind)
+    bunch = load_file(file)
+    return bunch.data, np.asarray(bunch.target).astype(int)
+
+
+@lru_cache(maxsize=1)
+def _web() -> tuple[Bags, np.ndarray, list[str]]:
+    from .data import load_file
+
+    bunch = load_file("webkb")
+    return bunch.data, np.asarray(bunch.target).astype(int), [str(n) for n in bunch.target_names]
+
+
+def _pages(kind: str) -> tuple[Bags, np.ndarray]:
+    """Pages of one class and as many of the others, drawn with seed 0.
+
+    Entries are log(1 + count), which nothing has to be learnt for.
+    """
+    pages, target, names = _web()
+    mine = target == names.index(kind)
+    rng = np.random.default_rng(0)
+    inside = rng.choice(np.flatnonzero(mine), PAGES, replace=False)
+    outside = rng.choice(np.flatnonzero(~mine), PAGES, replace=False)
+    chosen = rng.permutation(np.r_[inside, outside])
+    bags = pages[chosen]
+    counts = bags.instances.astype(np.float64)
+    counts.data = np.log1p(counts.data)
+    return bags.with_instances(counts), mine[chosen].astype(int)

@@ -1,0 +1,120 @@
+"""Platt's calibration of out-of-fold scores, and the measures by which candidates are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import balanced_accuracy_score, roc_auc_score
+
+__all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
+
+# A smaller slope says that scores of bags left out know nothing of their class.
+_SMALLEST_SLOPE = 1e-6
+_LARGEST_C = 1e6
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Log odds of each class, affine in its score.
+
+    Attributes
+    ----------
+    slope, constant : ndarray of shape (n_columns,)
+    shift : ndarray of shape (n_columns,)
+        What is taken off the log odds for the decision: zero where the likeliest class is
+        predicted, the log odds of the class in the training bags where classes count equally.
+    """
+
+    slope: np.ndarray
+    constant: np.ndarray
+    shift: np.ndarray
+
+    def log_odds(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds of scores of shape (n, n_columns)."""
+        return scores * self.slope + self.constant
+
+    def decisions(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds less the shift: above zero, or the highest, decides."""
+        return self.log_odds(scores) - self.shift
+
+
+def calibrate(
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, balanced: bool
+) -> Calibration:
+    """Fit a sigmoid to the scores of each class against the rest.
+
+    Targets are those of Platt, (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), so that scores that
+    separate the classes give finite slopes.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags, n_columns)
+        Scores of bags that were left out, of class 1 of two or of each of more.
+    codes : ndarray of shape (n_bags,)
+        Class numbers.
+    weights : ndarray of shape (n_bags,)
+    balanced : bool
+        Whether classes count equally in decisions.
+    """
+    n_columns = scores.shape[1]
+    slope, constant, shift = (np.zeros(n_columns) for _ in range(3))
+    for column in range(n_columns):
+        is_class = codes == (1 if n_columns == 1 else column)
+        slope[column], constant[column] = _platt(scores[:, column], is_class, weights)
+        if balanced:
+            shift[column] = np.log(weights[is_class].sum() / weights[~is_class].sum())
+    return Calibration(slope, constant, shift)
+
+
+def _platt(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
+    target = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
+    # A target between the classes is both of them, by its share.
+    model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
+    model.fit(
+        np.concatenate([scores, scores])[:, None] / unit,
+        np.repeat([1, 0], len(scores)),
+        sample_weight=np.concatenate([weights * target, weights * (1 - target)]),
+    )
+    slope = float(model.coef_[0, 0]) / unit
+    if slope < _SMALLEST_SLOPE / unit:
+        rate = float(np.average(target, weights=weights))
+        return _SMALLEST_SLOPE / unit, float(np.log(rate / (1 - rate)))
+    return slope, float(model.intercept_[0])
+
+
+def probabilities(log_odds: np.ndarray) -> np.ndarray:
+    """Probabilities of the classes; those of three or more are made to sum to 1."""
+    given = expit(log_odds)
+    if log_odds.shape[1] == 1:
+        return np.hstack([1 - given, given])
+    total = given.sum(axis=1, keepdims=True)
+    return np.divide(given, total, out=np.full_like(given, 1 / given.shape[1]), where=total > 0)
+
+
+def class_measures(
+    decisions: np.ndarray, codes: np.ndarray, weights: np.ndarray
+) -> dict[str, float]:
+    """Accuracy, balanced accuracy and AUC (mean over classes against the rest) of decisions."""
+    if decisions.shape[1] == 1:
+        predicted = (decisions[:, 0] > 0).astype(np.intp)
+        columns = [(codes == 1, decisions[:, 0])]
+    else:
+        predicted = decisions.argmax(axis=1)
+        columns = [(codes == code, decisions[:, code]) for code in range(decisions.shape[1])]
+    areas = [
+        roc_auc_score(truth, scores, sample_weight=weights)
+        for truth, scores in columns
+        if truth.any() and not truth.all()
+    ]
+    return {
+        "accuracy": float(np.average(predicted == codes, weights=weights)),
+        "balanced_accuracy": float(
+            balanced_accuracy_score(codes, predicted, sample_weight=weights)
+        ),
+        "roc_auc": float(np.mean(areas)) if areas else 0.5,
+    }

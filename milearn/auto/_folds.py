@@ -1,0 +1,78 @@
+"""Inner folds that depend on the bags and not on their order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import GroupKFold, KFold
+
+from .._bags import Bags
+from ..model_selection import StratifiedBagKFold
+from ..svm._distinct import MergedBags
+from ..utils._warn import warn_user
+
+__all__ = ["Folds", "class_folds", "value_folds"]
+
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+_FOLDS, _FEW_BAGS, _FOLDS_OF_FEW = 5, 40, 3
+
+
+def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: Any) -> Folds:
+    """Stratified folds of merged bags; none where a class has a single bag or group.
+
+    Parameters
+    ----------
+    merged : MergedBags
+    codes : ndarray of shape (n_merged,), class numbers
+    sizes : ndarray of shape (n_merged,), numbers of instances
+    rng : RandomState
+    """
+    order = merged.order
+    offsets = np.concatenate([[0], np.cumsum(sizes[order])])
+    shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
+    groups = None if merged.groups is None else merged.groups[order]
+    most = _most_folds(len(codes))
+    fewest = min(_spread(codes == code, merged.groups) for code in np.unique(codes))
+    seed = rng.randint(2**31 - 1)
+    for n_splits in range(min(most, fewest), 1, -1):
+        splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
+        try:
+            found = list(splitter.split(shapes, codes[order], groups))
+        except ValueError:
+            # Groups that cannot be spread over so many folds may do over fewer.
+            if groups is None:
+                raise
+            continue
+        return [(order[train], order[test]) for train, test in found]
+    if groups is not None:
+        warn_user(
+            "The groups leave no two inner folds with bags of every class: nothing was compared "
+            "or calibrated. Pass smaller groups, or none.",
+            UserWarning,
+        )
+    return []
+
+
+def value_folds(merged: MergedBags, rng: Any) -> Folds:
+    """Folds of merged bags for regression; none for fewer than two bags or groups."""
+    order, groups = merged.order, merged.groups
+    units = len(order) if groups is None else len(np.unique(groups))
+    n_splits = min(_most_folds(len(order)), units)
+    if n_splits < 2:
+        return []
+    shuffled = order[rng.permutation(len(order))]
+    if groups is None:
+        found = KFold(n_splits).split(shuffled)
+    else:
+        found = GroupKFold(n_splits).split(shuffled, groups=groups[shuffled])
+    return [(shuffled[train], shuffled[test]) for train, test in found]
+
+
+def _most_folds(n_bags: int) -> int:
+    return _FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
+
+
+def _spread(members: np.ndarray, groups: np.ndarray | None) -> int:
+    return int(members.sum()) if groups is None else len(np.unique(groups[members]))

@@ -1,0 +1,122 @@
+"""Kernels, landmarks, folds and costs by the kind and size of the training bags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scipy import sparse
+
+from .._bags import Bags
+from ..svm._distinct import is_text
+from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS
+
+__all__ = ["SizePlan", "size_plan"]
+
+# Kernels that compare all pairs of instances, or rows of one entry per instance. So many
+# multiplications take about ten seconds per scaling.
+_PAIR_KERNELS = ("set", "mind", "mind_rows", "miles_rows", "emd")
+_PAIR_COST = 5e10
+# What is done with each distance, in multiplications.
+_PER_PAIR = 50
+# The solver of the exact kernel takes n_bags^2 kernel values and more than n_bags^2 steps.
+_MANY_BAGS = 3_000
+_LANDMARKS = 500
+# A kernel between instances for MISVC takes n_instances^2 values.
+_MANY_FOR_RBF = 8_000
+# From so many bags on one fold of five holds enough of them to choose and to calibrate.
+_BAGS_FOR_ONE_FOLD = 2_000
+
+
+@dataclass(frozen=True)
+class SizePlan:
+    """What is tried, by kind and size of the training bags.
+
+    Attributes
+    ----------
+    text : bool
+        Whether instances are compared by angles.
+    kernels : tuple of str
+    n_components : int or None
+        Landmarks of the average kernel.
+    instance_kernel : {"rbf", "linear"}
+        Kernel of the candidate that looks for one instance.
+    n_scored_folds : int or None
+        Number of inner folds on which candidates are scored; all when None.
+    notes : tuple of str
+        What was left out because of the size.
+    """
+
+    text: bool
+    kernels: tuple[str, ...]
+    n_components: int | None
+    instance_kernel: str
+    n_scored_folds: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def small(self) -> bool:
+        """Whether a kernel between instances is affordable."""
+        return self.text or self.instance_kernel == "rbf"
+
+    @property
+    def cost(self) -> float:
+        """C of the SVMs but one."""
+        return 1.0 if self.text else 10.0
+
+    @property
+    def bag_cost(self) -> float:
+        """C of the classifier on the average kernel.
+
+        Where one instance decides the other candidate is taken; what is left to this one are texts
+        of which no single passage says much, and these want a small C.
+        """
+        return 0.1 if self.text else 10.0
+
+
+def size_plan(bags: Bags) -> SizePlan:
+    """The plan for training bags.
+
+    Parameters
+    ----------
+    bags : Bags
+
+    Returns
+    -------
+    SizePlan
+    """
+    text = is_text(bags)
+    kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
+    notes = []
+    if _pair_cost(bags) > _PAIR_COST:
+        dropped = [name for name in kernels if name in _PAIR_KERNELS]
+        kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
+        notes.append(
+            f"kernels {', '.join(dropped)}: they compare all pairs of {bags.n_instances} instances"
+        )
+    n_components = None
+    if len(bags) > _MANY_BAGS:
+        n_components = _LANDMARKS
+        notes.append(f"kernel values with more than {_LANDMARKS} of {len(bags)} bags")
+    linear = text or bags.n_instances > _MANY_FOR_RBF
+    if linear and not text:
+        notes.append(f"MISVC with the RBF kernel: {bags.n_instances} instances, linear instead")
+    one = len(bags) >= _BAGS_FOR_ONE_FOLD
+    if one:
+        notes.append("all inner folds but one")
+    return SizePlan(
+        text=text,
+        kernels=kernels,
+        n_components=n_components,
+        instance_kernel="linear" if linear else "rbf",
+        n_scored_folds=1 if one else None,
+        notes=tuple(notes),
+    )
+
+
+def _pair_cost(bags: Bags) -> float:
+    """Multiplications for distances between all instances, and between rows of one entry each."""
+    rows = bags.instance_rows
+    width = rows.nnz / max(1, rows.shape[0]) if sparse.issparse(rows) else bags.shape[1]
+    return float(bags.n_instances) * (
+        bags.n_instances * (width + _PER_PAIR) + float(len(bags)) ** 2
+    )

@@ -1,0 +1,212 @@
+"""MIRegressor: the regressor of bags that needs no settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from ..base import BagRegressor
+from ..svm import MISVR
+from ..svm._distinct import merge_bags
+from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callbacks
+from ..utils.validation import validate_labels, validate_sample_weight
+from ._candidates import Candidate, ScoreFunction, Training
+from ._folds import value_folds
+from ._plan import size_plan
+from ._run import AVERAGE, INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
+
+__all__ = ["MIRegressor"]
+
+
+class MIRegressor(CallbackSupport, BagRegressor):
+    """Regressor of bags that needs no settings.
+
+    Two ways to learn are fitted and compared by the mean squared error on inner folds, and the
+    better one is fitted on all training bags:
+
+    * "average": nu-support vector regression on an average of kernels between whole bags
+      (:class:`~milearn.svm.BagSVR`);
+    * "instance": :class:`~milearn.svm.MISVR`, which ties the value of a bag to that of its highest
+      instance.
+
+    Instances and values are scaled inside, by what the training bags alone say.
+
+    Parameters
+    ----------
+    time_budget : float, default=None
+        Seconds of wall time that the fit should take, see :class:`MIClassifier`.
+    random_state : int, RandomState instance or None, default=None
+        Draws the inner folds, and the landmarks where bags are many. Pass an int for reproducible
+        results.
+    n_jobs : int, default=None
+        Number of jobs over scalings and inner folds. None means 1 unless in a
+        :obj:`joblib.parallel_config` context; -1 means using all processors.
+    verbose : bool or int, default=False
+        Whether to print a line after each step.
+
+    Attributes
+    ----------
+    paradigm_ : {"average", "instance"}
+        The way that was chosen.
+    scores_ : dict of dict
+        Out-of-fold "mean_squared_error" of each way, in squared units of y.
+    skipped_ : list of str
+        What was left out because of the size of the data, of ``time_budget`` or of a callback.
+    n_bags_ : int
+        Number of bags that were learnt from; equal bags with equal values count once.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    MemoryError
+        Before the fit, where kernel matrices do not fit into the available memory.
+    ValueError
+        For bad bags, values or parameters.
+
+    See Also
+    --------
+    MIClassifier : The same for classification.
+    milearn.svm.BagSVR : The way "average", with settings.
+    milearn.svm.MISVR : The way "instance", with settings.
+
+    Notes
+    -----
+    Values are fitted in units of their standard deviation, with C = 10 (1 for texts) and nu = 1/2.
+    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 8,000
+    instances, texts aside, the way "instance" is left out.
+
+    Examples
+    --------
+    >>> from milearn import MIRegressor
+    >>> from milearn.datasets import make_affinity
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = MIRegressor(random_state=0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    _function: ScoreFunction
+    _unit: _Unit
+
+    def __init__(
+        self,
+        *,
+        time_budget: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.time_budget = time_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> MIRegressor:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Value of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+        groups : array-like of shape (n_bags,), default=None
+            Bags of one group, such as those of a patient, stay in one inner fold.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        targets = validate_labels(self, y, bags, numeric=True)
+        weights = validate_sample_weight(sample_weight, bags)
+        merged = merge_bags(bags, targets, weights, groups)
+        unit = _Unit.of(targets[merged.positions], merged.weights)
+        rng = check_random_state(self.random_state)
+        seed = int(rng.randint(2**31 - 1))
+        folds = value_folds(merged, rng)
+        size = size_plan(merged.bags)
+        scored_folds = folds[: size.n_scored_folds]
+        values = unit.to_unit(targets[merged.positions])
+        training = Training(values, 1, True, merged.weights, size.cost)
+        task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
+        progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
+        progress.skipped += size.notes
+        candidates: dict[str, Candidate] = {
+            AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)
+        }
+        if not size.small:
+            progress.skipped.append(f"MISVR: {merged.bags.n_instances} instances")
+        elif folds:
+            model = MISVR(C=size.cost, kernel=size.instance_kernel, random_state=seed)
+            candidates[INSTANCE] = instance_candidate(merged, training, size, model)
+        scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
+        n_common = min(map(len, scored.values()), default=0)
+        rows = [test for _, test in scored_folds[:n_common]]
+        errors = {
+            name: training.mean_squared_error(scores[:n_common], rows) * unit.scale**2
+            for name, scores in scored.items()
+        }
+        paradigm = min(errors, key=lambda name: errors[name]) if errors else AVERAGE
+        function = candidates[paradigm].whole()
+        progress.step(f"{paradigm!r} fitted on all bags")
+        self._replace_fitted(
+            {
+                **noted,
+                "paradigm_": paradigm,
+                "scores_": {name: {"mean_squared_error": error} for name, error in errors.items()},
+                "skipped_": progress.skipped,
+                "n_bags_": len(merged.bags),
+                "_function": function,
+                "_unit": unit,
+                "_bag_score_is_max": False,
+            }
+        )
+        task.end()
+        return self
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._unit.from_unit(self._function.bag_scores(bags)[:, 0])
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._unit.from_unit(self._function.instance_scores(bags)[:, 0])
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """Mean and standard deviation of the values, in which they are fitted."""
+
+    mean: float
+    scale: float
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray) -> _Unit:
+        mean = float(np.average(values, weights=weights))
+        scale = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
+        return cls(mean, scale if scale > 0 else 1.0)
+
+    def to_unit(self, values: np.ndarray) -> np.ndarray:
+        return (values - self.mean) / self.scale
+
+    def from_unit(self, values: np.ndarray) -> np.ndarray:
+        return values * self.scale + self.mean

@@ -1,0 +1,252 @@
+"""Common parts of BagSVC and BagSVR: parameters, and rows of kernel values or features of bags."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_memory
+
+from .._bags import Bags
+from .._kernels.memory import require_memory
+from ..utils._sklearn import Interval, StrOptions
+from ._distinct import MergedBags, is_text, merge_bags
+from ._kernel_average import (
+    KernelAverage,
+    KernelPlan,
+    as_kind,
+    default_scalings,
+    kernel_terms,
+    learn_average,
+)
+
+__all__ = [
+    "BAG_SVM_CONSTRAINTS",
+    "BagRows",
+    "BagSVM",
+    "LearnedRows",
+    "bag_rows",
+    "drawn",
+    "plan_of",
+]
+
+BAG_SVM_CONSTRAINTS: dict[str, Any] = {
+    "C": [Interval(Real, 0.0, None, closed="neither")],
+    "bag_kernel": [str, callable, list],
+    "scaling": [StrOptions({"auto"}), list, None],
+    "width": [Interval(Real, 0.0, None, closed="neither")],
+    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "tol": [Interval(Real, 0.0, None, closed="neither")],
+    "cache_size": [Interval(Real, 0.0, None, closed="neither")],
+    "memory": [str, object],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+
+# Eigenvalues below this share of the largest are rounding.
+_EIGEN_TOL = 1e-10
+
+
+def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPlan:
+    """The kernels and scalings that parameters name for texts or for other instances."""
+    if scaling == "auto":
+        scalings: tuple[Any, ...] = (None,) if text else default_scalings()
+    else:
+        scalings = (None,) if scaling is None else tuple(scaling)
+    if not scalings:
+        raise ValueError("scaling is an empty list: name a transformer, or pass None for none.")
+    return KernelPlan(kernel_terms(bag_kernel, text), scalings, width, cosine=text)
+
+
+@dataclass(frozen=True)
+class BagRows:
+    """Bags as rows: kernel values with the training bags, or features.
+
+    Attributes
+    ----------
+    average : KernelAverage or None
+        None for rows that are given.
+    columns : ndarray of shape (n_train,) or None
+        The column of each training bag, where they are not in order.
+    projection : ndarray of shape (n_landmarks, n_features) or None
+        What makes features of kernel values with the landmarks.
+    cached : callable
+        ``cached(average, bags)`` gives kernel values, from the memory where they are known.
+    """
+
+    average: KernelAverage | None
+    columns: np.ndarray | None
+    projection: np.ndarray | None
+    cached: Any
+
+    def __call__(self, bags: Bags, keep: bool = True) -> np.ndarray:
+        """Rows of shape (n_bags, n_columns); ``keep`` says whether the memory is worth it."""
+        if self.average is None:
+            values = np.asarray(as_kind(bags, text=False).instances)
+        else:
+            values = (self.cached if keep else kernel_rows)(self.average, bags)
+        if self.projection is not None:
+            return values @ self.projection
+        return values if self.columns is None else values[:, self.columns]
+
+
+def kernel_rows(average: KernelAverage, bags: Bags) -> np.ndarray:
+    """Kernel of bags with the training bags of an average, as a function that can be cached."""
+    return average.rows(bags)
+
+
+def nystroem_projection(matrix: np.ndarray) -> np.ndarray:
+    """The matrix P with K P P' K' near the kernel, for values K with the landmarks."""
+    values, vectors = np.linalg.eigh(matrix)
+    kept = values > _EIGEN_TOL * max(values[-1], 0.0)
+    if not kept.any():
+        return np.zeros((len(matrix), 1))
+    return vectors[:, kept] / np.sqrt(values[kept])
+
+
+@dataclass(frozen=True)
+class LearnedRows:
+    """Rows of the training bags that take part.
+
+    Attributes
+    ----------
+    rows : BagRows
+    values : ndarray of shape (n_used, n_used) or (n_used, n_features)
+    positions : ndarray of shape (n_used,)
+        Positions among the training bags.
+    weights : ndarray of shape (n_used,)
+    """
+
+    rows: BagRows
+    values: np.ndarray
+    positions: np.ndarray
+    weights: np.ndarray
+
+
+def drawn(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
+    """Positions of landmarks among the merged bags, drawn from the distinct ones."""
+    chosen = np.random.RandomState(seed).permutation(len(merged.first))[:n_components]
+    return merged.first[np.sort(chosen)]
+
+
+def bag_rows(
+    average: KernelAverage, matrix: np.ndarray, merged: MergedBags, cached: Any = kernel_rows
+) -> tuple[BagRows, np.ndarray]:
+    """Rows of bags under an average, and those of the merged training bags.
+
+    Parameters
+    ----------
+    average : KernelAverage
+    matrix : ndarray
+        The average between the bags that it was learnt on: the distinct ones, or landmarks.
+    merged : MergedBags
+    cached : callable, default=kernel_rows
+        Stands in for :func:`kernel_rows`.
+    """
+    if len(matrix) < len(merged.first):
+        rows = BagRows(average, None, nystroem_projection(matrix), cached)
+        return rows, rows(merged.bags)
+    if len(matrix) == len(merged.bags):
+        return BagRows(average, None, None, cached), matrix
+    inverse = merged.inverse
+    return BagRows(average, inverse, None, cached), matrix[np.ix_(inverse, inverse)]
+
+
+class BagSVM:
+    """Mixin: learns the kernel of an estimator's parameters on bags."""
+
+    bag_kernel: Any
+    scaling: Any
+    width: float
+    n_components: int | None
+    memory: Any
+    random_state: Any
+    n_jobs: int | None
+
+    _bag_score_is_max = False
+    _rows: BagRows
+    _parameter_constraints: ClassVar[dict[str, Any]] = BAG_SVM_CONSTRAINTS
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.bag_kernel, str) and self.bag_kernel == "precomputed"
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = self._precomputed
+        return tags
+
+    def _learn(
+        self, bags: Bags, targets: np.ndarray, weights: np.ndarray
+    ) -> tuple[LearnedRows, dict[str, Any]]:
+        """Rows of bags, and those of the training bags that take part.
+
+        Parameters
+        ----------
+        bags : Bags
+        targets : ndarray of shape (n_bags,)
+            Bags that are equal in their instances and targets are merged.
+        weights : ndarray of shape (n_bags,)
+            Bags of weight zero take no part.
+
+        Returns
+        -------
+        learned : LearnedRows
+        attributes : dict of fitted attributes
+        """
+        if self._precomputed:
+            return self._given(bags, weights)
+        merged = merge_bags(bags, targets, weights)
+        text = is_text(merged.bags)
+        plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
+        n_merged, n_distinct = len(merged.bags), len(merged.first)
+        approximated = self.n_components is not None and self.n_components < n_distinct
+        # Without landmarks chance has next to no part: kernels stay the same, and are kept.
+        fixed = self.random_state is None and not approximated
+        seed = 0 if fixed else int(check_random_state(self.random_state).randint(2**31 - 1))
+        n_columns = int(self.n_components or 0) if approximated else n_merged
+        require_memory(
+            24.0 * n_merged * n_columns,
+            f"The kernel matrix of {n_merged} x {n_columns} bags",
+            "give n_components= a number of landmarks",
+        )
+        landmarks = drawn(merged, self.n_components, seed) if approximated else merged.first
+        distinct = merged.bags[landmarks] if approximated else merged.distinct
+        memory = check_memory(self.memory)
+        average, matrix = memory.cache(learn_average, ignore=["n_jobs"])(
+            plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
+        )
+        attributes: dict[str, Any] = {"kernels_": _listed_terms(plan)}
+        if approximated:
+            attributes["landmarks_"] = merged.positions[landmarks]
+        rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
+        return LearnedRows(rows, values, merged.positions, merged.weights), attributes
+
+    def _given(self, bags: Bags, weights: np.ndarray) -> tuple[LearnedRows, dict[str, Any]]:
+        if bags.n_instances != len(bags) or bags.shape[0] != bags.shape[1]:
+            raise ValueError(
+                "bag_kernel='precomputed' needs the square matrix of the kernel between the "
+                f"training bags, and X has {bags.n_instances} row(s) in {len(bags)} bag(s) and "
+                f"{bags.shape[1]} column(s): pass milearn.metrics.bag_kernel(bags), or name a "
+                "kernel."
+            )
+        used = np.flatnonzero(weights > 0)
+        rows = BagRows(None, None if len(used) == len(bags) else used, None, None)
+        return LearnedRows(rows, rows(bags[used]), used, weights[used]), {}
+
+    def _rows_of_instances(self, bags: Bags) -> np.ndarray:
+        if self._rows.average is None:
+            raise ValueError(
+                "A precomputed kernel between bags says nothing of instances: fit with "
+                "bag_kernel= the name of a kernel."
+            )
+        alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+        return self._rows(alone, keep=False)
+
+
+def _listed_terms(plan: KernelPlan) -> list[tuple[Any, Any, float]]:
+    """Kernel, scaling and weight of each term of the average."""
+    return [(kernel, scaling, weight) for scaling in plan.scalings for kernel, weight in plan.terms]

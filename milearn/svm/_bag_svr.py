@@ -1,0 +1,201 @@
+"""BagSVR: support vector regression with kernels between bags."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.linear_model import Ridge
+from sklearn.svm import NuSVR
+
+from .._bags import Bags
+from ..base import BagRegressor
+from ..utils._sklearn import Interval, fit_context
+from ..utils.validation import validate_labels, validate_sample_weight
+from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
+
+__all__ = ["BagSVR"]
+
+
+class BagSVR(BagSVM, BagRegressor):
+    r"""Support vector regression of bags with a kernel between bags, or an average of several.
+
+    .. math::
+
+        \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr),
+        \qquad f(B) = \langle w, \phi(B) \rangle + b,
+
+    where :math:`c_i` is the weight of a bag. The kernel and its average are those of
+    :class:`BagSVC`, learnt on the training bags without their values.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Share of the bags outside of the tube, from above, and of the support vectors, from below.
+    C : float, default=10.0
+        Cost of deviations against the norm of w, in inverse units of y. Must be positive.
+    bag_kernel : str, callable or list, default="average"
+        The kernel between bags, see :class:`BagSVC`.
+    scaling : "auto", list of transformers or None, default="auto"
+        Scalings of the instances, see :class:`BagSVC`.
+    width : float, default=1.0
+        Factor of the median distance that is the width of each kernel.
+    n_components : int, default=None
+        Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
+        span of their images (Nystroem's approximation), with the squared loss, by
+        :class:`~sklearn.linear_model.Ridge` with the penalty 1 / (2 C). For more than a few
+        thousand bags.
+    tol : float, default=1e-3
+        Tolerance of the solver.
+    cache_size : float, default=200
+        Memory of the solver for kernel values in MiB.
+    memory : str or object with the interface of joblib.Memory, default=None
+        Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
+        They are not kept when None.
+    random_state : int, RandomState instance or None, default=None
+        Draws the landmarks, and the pairs whose median is taken where there are many; None draws
+        the same pairs every time.
+    n_jobs : int, default=None
+        Number of jobs over the scalings. None means 1 unless in a :obj:`joblib.parallel_config`
+        context; -1 means using all processors.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors among the training bags; absent with ``n_components``.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Their coefficients; absent with ``n_components``.
+    coef_ : ndarray of shape (n_components,)
+        Weights of the features, with ``n_components``.
+    intercept_ : ndarray of shape (1,) or float
+        The constant b.
+    kernels_ : list of (kernel, scaling, weight)
+        What the kernel is made of; absent where it was given.
+    landmarks_ : ndarray of shape (n_components,)
+        Positions of the landmarks among the training bags, with ``n_components``.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    ImportError
+        For "emd" without the library POT.
+    MemoryError
+        Before the fit, where kernel matrices do not fit into the available memory.
+    ValueError
+        For bad bags, values or parameters.
+
+    See Also
+    --------
+    BagSVC : The same for classification.
+    MISVR : Ties the value of a bag to that of its highest instance.
+    milearn.MIRegressor : Chooses between the two by inner folds.
+
+    References
+    ----------
+    B. Schoelkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett. New Support Vector Algorithms.
+    Neural Computation 12, 2000.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_affinity
+    >>> from milearn.svm import BagSVR
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = BagSVR().fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        **BAG_SVM_CONSTRAINTS,
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 10.0,
+        bag_kernel: Any = "average",
+        scaling: Any = "auto",
+        width: float = 1.0,
+        n_components: int | None = None,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        memory: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.bag_kernel = bag_kernel
+        self.scaling = scaling
+        self.width = width
+        self.n_components = n_components
+        self.tol = tol
+        self.cache_size = cache_size
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BagSVR:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance; with ``bag_kernel="precomputed"`` it
+            is the kernel matrix.
+        y : array-like of shape (n_bags,)
+            Value of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        targets = validate_labels(self, y, bags, numeric=True)
+        weights = validate_sample_weight(sample_weight, bags)
+        learned, attributes = self._learn(bags, targets, weights)
+        if learned.rows.projection is None:
+            model = NuSVR(
+                nu=self.nu,
+                C=self.C,
+                kernel="precomputed",
+                tol=self.tol,
+                cache_size=self.cache_size,
+            )
+        else:
+            model = Ridge(alpha=0.5 / self.C)
+        model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)
+        if learned.rows.projection is None:
+            attributes["support_"] = learned.positions[model.support_]
+            attributes["dual_coef_"] = model.dual_coef_
+        else:
+            attributes["coef_"] = model.coef_
+        self._replace_fitted(
+            {
+                **noted,
+                **attributes,
+                "intercept_": model.intercept_,
+                "_rows": learned.rows,
+                "_model": model,
+            }
+        )
+        return self
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._model.predict(self._rows(bags))
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._model.predict(self._rows_of_instances(bags))
+
+    _model: Any

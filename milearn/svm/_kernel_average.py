@@ -1,0 +1,302 @@
+"""Averages of bag kernels over scalings of the instances, learnt on training bags.
+
+Nothing here sees a label. A kernel matrix is centred and scaled to trace n before it enters the
+average, with the training bags' means and trace also for new bags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy import sparse
+from sklearn.base import clone
+
+from .._bags import Bags
+from .._bags.segments import bag_ranges
+from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
+from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
+from .._kernels.memory import require_memory
+from ..preprocessing import ClippedScaler
+
+__all__ = [
+    "DENSE_KERNELS",
+    "TEXT_KERNELS",
+    "KernelAverage",
+    "KernelPlan",
+    "as_kind",
+    "combined",
+    "default_scalings",
+    "kernel_terms",
+    "learn_average",
+    "learn_scaled",
+]
+
+# What the averages are made of by default; benchmarks/common/halves.py says on what it was chosen.
+DENSE_KERNELS = ("mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows")
+TEXT_KERNELS = ("mean", "minmax")
+
+# Instances of new bags that are scaled and compared at a time.
+_ROWS = 8192
+
+Term = tuple[Any, float]
+
+
+# -- what is to be learnt --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelPlan:
+    """Kernels and scalings of an average, before anything is learnt.
+
+    Attributes
+    ----------
+    terms : tuple of (name or callable, weight)
+    scalings : tuple of transformers; None is "as they are"
+    width : float
+        Factor of the median distances.
+    cosine : bool
+        Whether instances are compared by angles.
+    """
+
+    terms: tuple[Term, ...]
+    scalings: tuple[Any, ...]
+    width: float
+    cosine: bool
+
+    @property
+    def normalised(self) -> bool:
+        """Whether matrices are centred and scaled: one kernel alone is taken as it is."""
+        return len(self.terms) * len(self.scalings) > 1
+
+
+def kernel_terms(bag_kernel: Any, text: bool) -> tuple[Term, ...]:
+    """Kernels and weights that the parameter ``bag_kernel`` names.
+
+    Parameters
+    ----------
+    bag_kernel : str, callable, or list of these and of (kernel, weight)
+    text : bool
+        Which kernels "average" stands for.
+
+    Returns
+    -------
+    tuple of (name or callable, weight)
+
+    Raises
+    ------
+    ValueError
+        For unknown names, weights that are not positive, and an empty list.
+    """
+    if isinstance(bag_kernel, str) and bag_kernel == "average":
+        return tuple((name, 1.0) for name in (TEXT_KERNELS if text else DENSE_KERNELS))
+    listed = bag_kernel if isinstance(bag_kernel, list) else [bag_kernel]
+    if not listed:
+        raise ValueError("bag_kernel is an empty list: name at least one kernel.")
+    terms = [entry if isinstance(entry, tuple) else (entry, 1.0) for entry in listed]
+    for term in terms:
+        if len(term) != 2 or not (callable(term[0]) or term[0] in LEARNED_KERNELS):
+            raise ValueError(
+                f"bag_kernel={term[0] if len(term) == 2 else term!r} is unknown: choose from "
+                f"'average', 'precomputed', {', '.join(map(repr, LEARNED_KERNELS))}, a callable, "
+                "or a list of these and of (kernel, weight)."
+            )
+        if not (np.isfinite(term[1]) and term[1] > 0):
+            raise ValueError(
+                f"bag_kernel gives {term[0]!r} the weight {term[1]!r}: weights must be positive."
+            )
+    return tuple((kernel, float(weight)) for kernel, weight in terms)
+
+
+def default_scalings() -> tuple[Any, ...]:
+    """The four clipped scalings of dense instances.
+
+    Features that are nearly always zero give a new bag z-scores of twenty, and without a limit its
+    kernels with all training bags vanish.
+    """
+    return (
+        ClippedScaler("standard", clip=3.0),
+        ClippedScaler("standard", clip=10.0),
+        ClippedScaler("minmax"),
+        ClippedScaler("quantile", clip=3.0, n_quantiles=200, random_state=0),
+    )
+
+
+def as_kind(bags: Bags, text: bool) -> Bags:
+    """Texts as CSR and everything else as a dense matrix, whatever the storage."""
+    is_sparse = sparse.issparse(bags.instance_rows)
+    if is_sparse == text:
+        return bags
+    if text:
+        return bags.with_instances(sparse.csr_array(bags.instances))
+    require_memory(
+        8 * bags.n_instances * bags.shape[1],
+        f"The dense matrix of {bags.n_instances} x {bags.shape[1]} instances",
+        "reduce their features, for instance by TruncatedSVD in an InstanceTransformer",
+    )
+    return bags.with_instances(bags.instances.toarray())
+
+
+# -- what was learnt -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class KernelAverage:
+    """A kernel or an average of several, learnt on ``n_train`` distinct training bags.
+
+    Attributes
+    ----------
+    fitted : FittedKernels
+        Gives one matrix.
+    text : bool
+        Whether instances are wanted as CSR, or dense.
+    """
+
+    fitted: FittedKernels
+    text: bool
+
+    def rows(self, bags: Bags) -> np.ndarray:
+        """Kernel of new bags with the training bags, shape (n_new, n_train)."""
+        bags = as_kind(bags, self.text)
+        blocks = []
+        for first, last in bag_ranges(bags.offsets, _ROWS):
+            start, stop = int(bags.offsets[first]), int(bags.offsets[last])
+            inner = bags.offsets[first : last + 1] - start
+            blocks += self.fitted.matrices(bags.instances[start:stop], inner)
+        return np.concatenate(blocks)
+
+
+@dataclass(frozen=True)
+class _CalledKernel:
+    """A user's kernel between bags, with the training bags that it is asked about."""
+
+    function: Callable[[Any, Any], Any]
+    training: Bags
+
+    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """See :class:`milearn._kernels.average.FittedKernels`."""
+        return [_values_of(self.function, Bags(instances, offsets), self.training)]
+
+    def diagonals(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
+        """See :class:`milearn._kernels.average.FittedKernels`."""
+        bags = Bags(instances, offsets)
+        values = [_values_of(self.function, bag, bag)[0, 0] for bag in _alone(bags)]
+        return [np.array(values)]
+
+
+# -- learning --------------------------------------------------------------------------------------
+
+
+def learn_scaled(
+    plan: KernelPlan, scaling: Any, bags: Bags, n_jobs: int | None = None, seed: int = 0
+) -> tuple[FittedKernels, np.ndarray]:
+    """Fit one scaling and the average of the kernels over it.
+
+    Parameters
+    ----------
+    plan : KernelPlan
+    scaling : transformer or None
+    bags : Bags
+        Distinct training bags, in the storage that :func:`as_kind` gives.
+    n_jobs : int, default=None
+        Threads for the pairs of instances.
+    seed : int, default=0
+
+    Returns
+    -------
+    kernels : FittedKernels
+    matrix : ndarray of shape (n_bags, n_bags)
+    """
+    transform, scaled = None, bags
+    if scaling is not None:
+        transform = clone(scaling).fit(bags.instances).transform
+        scaled = bags.with_instances(transform(bags.instances))
+    names = [kernel for kernel, _ in plan.terms if not callable(kernel)]
+    called = [kernel for kernel, _ in plan.terms if callable(kernel)]
+    fitted: list[FittedKernels] = []
+    matrices: list[np.ndarray] = []
+    if names:
+        learned, matrices = learn_bag_kernels(
+            names,
+            scaled.instances,
+            scaled.offsets,
+            width=plan.width,
+            cosine=plan.cosine,
+            n_jobs=n_jobs,
+            random_state=seed,
+        )
+        fitted.append(learned)
+    for function in called:
+        kernel = _CalledKernel(function, scaled)
+        fitted.append(kernel)
+        matrices += kernel.matrices(scaled.instances, scaled.offsets)
+    if transform is not None:
+        fitted = [ScaledKernels(transform, kernels) for kernels in fitted]
+    if not plan.normalised:
+        return fitted[0], matrices[0]
+    weights = [
+        weight
+        for named in (True, False)
+        for kernel, weight in plan.terms
+        if callable(kernel) != named
+    ]
+    return average_kernel(fitted, matrices, weights)
+
+
+def learn_average(
+    plan: KernelPlan, bags: Bags, n_jobs: int | None = None, seed: int = 0
+) -> tuple[KernelAverage, np.ndarray]:
+    """Fit all scalings and kernels of a plan.
+
+    Parameters
+    ----------
+    plan : KernelPlan
+    bags : Bags
+        Distinct training bags, in the storage that :func:`as_kind` gives.
+    n_jobs : int, default=None
+        Jobs over the scalings; threads over the pairs of instances where there is one scaling.
+    seed : int, default=0
+
+    Returns
+    -------
+    average : KernelAverage
+    matrix : ndarray of shape (n_bags, n_bags)
+        The average between the training bags.
+    """
+    single = len(plan.scalings) == 1 or effective_n_jobs(n_jobs) == 1
+    inner = n_jobs if single else 1
+    found = Parallel(n_jobs=1 if single else n_jobs)(
+        delayed(learn_scaled)(plan, scaling, bags, inner, seed) for scaling in plan.scalings
+    )
+    return combined(plan, found)
+
+
+def combined(
+    plan: KernelPlan, found: Sequence[tuple[FittedKernels, np.ndarray]]
+) -> tuple[KernelAverage, np.ndarray]:
+    """The average over those scalings of a plan that were learnt."""
+    if len(found) == 1:
+        fitted, matrix = found[0]
+    else:
+        fitted, matrix = average_kernel(
+            [kernels for kernels, _ in found], (matrix for _, matrix in found)
+        )
+    return KernelAverage(fitted, plan.cosine), matrix
+
+
+def _values_of(function: Callable[[Any, Any], Any], left: Bags, right: Bags) -> np.ndarray:
+    values = np.asarray(function(left, right), dtype=np.float64)
+    expected = (len(left), len(right))
+    if values.shape != expected:
+        raise ValueError(
+            f"The bag kernel returned shape {values.shape} for {expected[0]} and {expected[1]} "
+            f"bags: bag_kernel(A, B) must return a matrix of shape {expected}."
+        )
+    return values
+
+
+def _alone(bags: Bags) -> list[Bags]:
+    return [bags[[position]] for position in range(len(bags))]

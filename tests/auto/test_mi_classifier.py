@@ -1,0 +1,360 @@
+"""MIClassifier: what it chooses, calibrates, leaves out and says; folds that know no order."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.special import expit
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from milearn import MISVC, Bags, MIClassifier
+from milearn.auto import _classifier, _plan, _run
+from milearn.auto._calibration import calibrate, class_measures, probabilities
+from milearn.auto._folds import class_folds, value_folds
+from milearn.auto._plan import size_plan
+from milearn.preprocessing import ClippedScaler, InstanceTransformer
+from milearn.svm import BagSVC
+from milearn.svm._distinct import merge_bags
+
+
+def shifted_bags(n_bags=40, seed=0, size=6):
+    """All instances of a positive bag lie a little higher: no single one tells."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 2
+    instances = rng.normal(size=(n_bags * size, 3)) + 0.8 * np.repeat(y, size)[:, None]
+    return Bags(instances, np.arange(n_bags + 1) * size), y
+
+
+def witness_bags(n_bags=40, seed=0):
+    """One instance of a positive bag lies at (3, 3); extremes and means are those of all bags."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 2
+    corners = np.array([[3.0, -3.0], [-3.0, 3.0], [-3.0, -3.0]])
+    blocks = []
+    for label in y:
+        block = rng.normal(size=(12, 8))
+        block[:, :2] = corners[rng.integers(0, 3, 12)] + 0.7 * rng.normal(size=(12, 2))
+        if label:
+            block[rng.integers(0, 12), :2] = 3.0
+        blocks.append(block)
+    return Bags.from_list(blocks), y
+
+
+@pytest.fixture(scope="module")
+def average():
+    bags, y = shifted_bags()
+    return MIClassifier(random_state=0).fit(bags, y), bags, y
+
+
+@pytest.fixture(scope="module")
+def instance():
+    bags, y = witness_bags()
+    return MIClassifier(random_state=0).fit(bags, y), bags, y
+
+
+# -- the choice ------------------------------------------------------------------------------------
+
+
+def test_the_paradigm_follows_the_data(average, instance):
+    for (model, _, _), name in ((average, "average"), (instance, "instance")):
+        assert model.paradigm_ == name
+        totals = {way: each["accuracy"] + each["roc_auc"] for way, each in model.scores_.items()}
+        assert set(totals) == {"average", "instance"}
+        assert max(totals, key=totals.get) == name
+        assert model.skipped_ == []
+
+
+def test_the_chosen_classifier_is_the_one_that_is_documented(average, instance):
+    model, bags, y = average
+    known = BagSVC(C=10.0, tol=1e-8).fit(bags, y).decision_function(bags)
+    slope, constant = model._calibration.slope, model._calibration.constant
+    np.testing.assert_allclose(
+        model.decision_function(bags), slope * known + constant, rtol=1e-3, atol=1e-3
+    )
+    model, bags, y = instance
+    pipeline = make_pipeline(ClippedScaler("standard", clip=3.0), MISVC(C=10.0)).fit(bags, y)
+    known = pipeline.decision_function(bags)
+    slope, constant = model._calibration.slope, model._calibration.constant
+    np.testing.assert_allclose(
+        model.decision_function(bags), slope * known + constant, rtol=1e-3, atol=1e-3
+    )
+    scaled = pipeline[0].transform(bags)
+    # Negative bags hold several instances on the margin, and the highest is one of them by chance.
+    found, known = model.witness(bags), pipeline[-1].witness(scaled)
+    np.testing.assert_array_equal(found[y == 1], known[y == 1])
+
+
+def test_inner_folds_take_parts_of_one_kernel_matrix(monkeypatch):
+    bags, y = shifted_bags(20)
+    calls = []
+    learn = _run.learn_scaled
+    monkeypatch.setattr(_run, "learn_scaled", lambda *args: calls.append(1) or learn(*args))
+    MIClassifier(random_state=0).fit(bags, y)
+    assert len(calls) == 4  # scalings
+
+
+def test_the_scores_are_those_of_bags_left_out():
+    # Labels at random: scores of bags that were learnt from would be perfect.
+    bags, _ = shifted_bags(60)
+    y = np.random.default_rng(0).permutation(np.arange(60) % 2)
+    model = MIClassifier(random_state=0).fit(bags, y)
+    assert all(each["roc_auc"] < 0.75 for each in model.scores_.values())
+    inside = model.predict_proba(bags)[:, 1]
+    assert np.abs(inside - 0.5).max() < 0.45
+
+
+# -- probabilities and thresholds ------------------------------------------------------------------
+
+
+def test_decisions_are_log_odds(average):
+    model, bags, _ = average
+    stated = model.predict_proba(bags)
+    np.testing.assert_allclose(stated[:, 1], expit(model.decision_function(bags)))
+    np.testing.assert_array_equal(model.predict(bags), model.classes_[stated.argmax(axis=1)])
+
+
+def test_probabilities_of_new_bags_are_calibrated():
+    # Overlapping classes, so that certain statements would be wrong ones.
+    bags, y = shifted_bags(240, seed=3, size=2)
+    model = MIClassifier(random_state=0).fit(bags[:160], y[:160])
+    stated = model.predict_proba(bags[160:])[:, 1]
+    assert brier_score_loss(y[160:], stated) < 0.2  # 0.25 says nothing
+    assert abs(stated.mean() - y[160:].mean()) < 0.1
+    sure = np.abs(stated - 0.5) > 0.3
+    right = (stated[sure] > 0.5) == (y[160:][sure] == 1)
+    assert right.mean() > 0.8
+
+
+def test_platt_by_weights_equals_its_own_likelihood():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, 80)
+    scores = codes + rng.normal(size=80)
+    weights = rng.integers(1, 4, 80).astype(float)
+    found = calibrate(scores[:, None], codes, weights, balanced=False)
+    positive = weights[codes == 1].sum()
+    negative = weights[codes == 0].sum()
+    target = np.where(codes == 1, (positive + 1) / (positive + 2), 1 / (negative + 2))
+    p = expit(found.log_odds(scores[:, None])[:, 0])
+    # At the maximum of the likelihood both derivatives are zero.
+    assert abs(weights @ (p - target)) < 1e-3
+    assert abs((weights * scores) @ (p - target)) < 1e-3
+    balanced = calibrate(scores[:, None], codes, weights, balanced=True)
+    np.testing.assert_allclose(balanced.shift, np.log(positive / negative))
+
+
+def test_scores_that_know_nothing_state_the_rate():
+    codes = np.array([0, 0, 0, 1] * 10)
+    found = calibrate(-codes[:, None].astype(float), codes, np.ones(40), balanced=False)
+    assert found.slope[0] > 0
+    stated = probabilities(found.log_odds(np.array([[-1.0], [0.0], [1.0]])))[:, 1]
+    np.testing.assert_allclose(stated, 0.25, atol=0.03)
+
+
+def test_measures_of_three_classes():
+    decisions = np.array([[2.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 3.0], [3.0, 0.0, 1.0]])
+    found = class_measures(decisions, np.array([0, 1, 2, 2]), np.array([1.0, 1.0, 1.0, 2.0]))
+    assert found["accuracy"] == pytest.approx(3 / 5)
+    assert found["balanced_accuracy"] == pytest.approx((1 + 1 + 1 / 3) / 3)
+    assert found["roc_auc"] == pytest.approx((0.5 + 7 / 8 + 1.0) / 3, abs=0.2)
+
+
+def test_balanced_accuracy_moves_the_threshold_and_not_the_probabilities():
+    bags, y = shifted_bags(200, seed=1, size=2)
+    keep = np.flatnonzero((y == 0) | (np.arange(200) % 10 == 1))
+    models = {
+        scoring: MIClassifier(scoring=scoring, random_state=0).fit(bags[keep], y[keep])
+        for scoring in ("accuracy", "balanced_accuracy", "roc_auc")
+    }
+    new, truth = shifted_bags(200, seed=2, size=2)
+    reached = {
+        scoring: balanced_accuracy_score(truth, model.predict(new))
+        for scoring, model in models.items()
+    }
+    assert reached["balanced_accuracy"] > reached["accuracy"] + 0.05
+    stated = [model.predict_proba(new) for model in models.values()]
+    np.testing.assert_allclose(stated[0], stated[1])
+    np.testing.assert_allclose(stated[0], stated[2])
+
+
+def test_three_classes():
+    rng = np.random.default_rng(0)
+    y = np.arange(45) % 3
+    instances = rng.normal(size=(135, 3))
+    instances[np.arange(45) * 3, y] += 4.0
+    bags = Bags(instances, np.arange(46) * 3)
+    model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
+    assert model.score(bags, model.classes_[y]) > 0.9
+    stated = model.predict_proba(bags)
+    np.testing.assert_allclose(stated.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
+    assert set(model.scores_) == {"average", "instance"}
+
+
+# -- few bags, equal bags, groups ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_positive", [1, 2, 3])
+def test_few_bags_of_a_class(n_positive):
+    bags, y = shifted_bags(24)
+    keep = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:n_positive]]
+    model = MIClassifier(random_state=0).fit(bags[keep], y[keep])
+    assert np.isfinite(model.predict_proba(bags)).all()
+    assert bool(model.scores_) == (n_positive > 1)
+
+
+def test_two_bags_are_enough():
+    bags, y = shifted_bags(2)
+    model = MIClassifier().fit(bags, y)
+    np.testing.assert_array_equal(model.predict(bags), y)
+    assert model.scores_ == {}
+
+
+def test_repeated_bags_do_not_stand_on_both_sides_of_a_fold():
+    bags, _ = shifted_bags(30)
+    y = np.random.default_rng(1).permutation(np.arange(30) % 2)
+    once = MIClassifier(random_state=0).fit(bags, y)
+    thrice = MIClassifier(random_state=0).fit(bags[np.tile(np.arange(30), 3)], np.tile(y, 3))
+    assert thrice.n_bags_ == 30
+    for name, measures in once.scores_.items():
+        # A copy in the training part would be found by heart.
+        assert thrice.scores_[name]["roc_auc"] < measures["roc_auc"] + 0.15
+
+
+def test_folds_are_those_of_the_bags_and_not_of_their_order():
+    bags, y = witness_bags(30)
+    order = np.random.default_rng(0).permutation(30)
+    sides = []
+    for rows in (np.arange(30), order):
+        merged = merge_bags(bags[rows], y[rows], np.ones(30))
+        folds = class_folds(
+            merged, y[rows][merged.positions], merged.bags.sizes, np.random.RandomState(0)
+        )
+        sides.append([sorted(rows[merged.positions[test]].tolist()) for _, test in folds])
+    assert sides[0] == sides[1]
+    assert sorted(bag for side in sides[0] for bag in side) == list(range(30))
+
+
+def test_groups_stay_together_in_inner_folds():
+    bags, y = witness_bags(40)
+    groups = np.arange(40) // 4
+    merged = merge_bags(bags, y, np.ones(40), groups)
+    codes = y[merged.positions]
+    rng = np.random.RandomState(0)
+    for folds in (class_folds(merged, codes, merged.bags.sizes, rng), value_folds(merged, rng)):
+        assert len(folds) == 5
+        for train, test in folds:
+            assert not set(merged.groups[train]) & set(merged.groups[test])
+
+
+def test_groups_reach_the_folds_through_a_search():
+    bags, y = witness_bags(40)
+    groups = np.arange(40) // 4
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = MIClassifier(random_state=0).set_fit_request(groups=True)
+        pipeline = make_pipeline(InstanceTransformer(FunctionTransformer()), model)
+        found = cross_validate(
+            pipeline, bags, y, cv=2, params={"groups": groups}, return_estimator=True
+        )
+    assert all(each[-1].n_bags_ == 20 for each in found["estimator"])
+    with pytest.warns(UserWarning, match="nothing was compared or calibrated"):
+        alone = MIClassifier(random_state=0).fit(bags, y, groups=np.zeros(40))
+    assert alone.scores_ == {}
+
+
+# -- size, time, progress --------------------------------------------------------------------------
+
+
+def test_large_data_change_the_plan_and_say_so(monkeypatch):
+    bags, y = witness_bags(60)
+    for name, value in {
+        "_PAIR_COST": 1e3,
+        "_MANY_BAGS": 50,
+        "_LANDMARKS": 20,
+        "_MANY_FOR_RBF": 100,
+        "_BAGS_FOR_ONE_FOLD": 60,
+    }.items():
+        monkeypatch.setattr(_plan, name, value)
+    plan = size_plan(bags)
+    assert plan.kernels == ("mean", "minmax", "statistics")
+    assert (plan.n_components, plan.instance_kernel, plan.n_scored_folds) == (20, "linear", 1)
+    model = MIClassifier(random_state=0).fit(bags, y)
+    assert len(model.skipped_) == 4
+    assert model.skipped_[0].startswith("kernels set, mind, mind_rows, miles_rows")
+    assert np.isfinite(model.predict_proba(bags)).all()
+    assert model.scores_["average"]["roc_auc"] > 0.4
+
+
+def test_a_budget_leaves_out_what_it_tells():
+    bags, y = witness_bags(40)
+    model = MIClassifier(time_budget=1e-9, random_state=0).fit(bags, y)
+    assert model.paradigm_ == "average"
+    assert list(model.scores_) == ["average"]
+    said = " ".join(model.skipped_)
+    assert "scaling 2 of 4" in said
+    assert "inner folds 2 to 5 of 'average'" in said
+    assert "'instance'" in said
+    assert "time_budget=1e-09 s" in said
+    enough = MIClassifier(time_budget=1e9, random_state=0).fit(bags, y)
+    without = MIClassifier(random_state=0).fit(bags, y)
+    assert enough.skipped_ == []
+    np.testing.assert_allclose(enough.predict_proba(bags), without.predict_proba(bags))
+
+
+def test_verbose_tells_each_step(capsys):
+    bags, y = shifted_bags(20)
+    MIClassifier(verbose=True, random_state=0).fit(bags, y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 7  # four scalings, two candidates, the last fit
+    assert all(line.startswith("[MIClassifier] ") for line in lines)
+    assert lines[-1].endswith("fitted on all bags")
+
+
+def test_a_callback_may_stop_the_search():
+    pytest.importorskip("sklearn.callback")
+
+    class Stop:
+        def setup(self, estimator, context): ...
+
+        def on_fit_task_begin(self, estimator, context): ...
+
+        def on_fit_task_end(self, estimator, context):
+            return context.parent is not None
+
+        def teardown(self, estimator, context): ...
+
+    bags, y = shifted_bags(20)
+    model = MIClassifier(random_state=0).set_callbacks(Stop()).fit(bags, y)
+    assert list(model.scores_) == ["average"]
+    assert any("a callback asked to stop" in each for each in model.skipped_)
+
+
+def test_pickles_refits_and_jobs(average):
+    model, bags, y = average
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict_proba(bags), model.predict_proba(bags))
+    again = restored.fit(bags, y)
+    np.testing.assert_array_equal(again.predict_proba(bags), model.predict_proba(bags))
+
+
+def test_the_positive_label_is_the_one_that_a_witness_makes():
+    bags, y = witness_bags(40)
+    names = np.array(["z none", "a hit"])[y]  # the witness's class sorts first
+    named = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
+    plain = MIClassifier(random_state=0).fit(bags, y)
+    np.testing.assert_allclose(named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1])
+    np.testing.assert_array_equal(named.witness(bags), plain.witness(bags))
+
+
+def test_no_warning_is_left_to_the_user(average):
+    _, bags, y = average
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MIClassifier().fit(bags.with_instances(bags.instances.astype(np.float32)), y)
+    assert _classifier.MIClassifier is MIClassifier
