@@ -33,7 +33,7 @@ from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # n
 @pytest.fixture(scope="module")
 def client():
     """Two worker processes, which a nanny starts again when they die."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         yield client
 
