@@ -10,12 +10,12 @@ import json
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 import numpy as np
 from distributed import Client, Future, LocalCluster
 from distributed.protocol.pickle import dumps
@@ -36,6 +36,8 @@ __all__ = ["measure"]
 
 N_FEATURES = 100
 N_WORKERS = 2
+# The pass in which a worker is killed.
+_KILLED_IN_ROUND = 3
 # Bags have 20 instances on average.
 BAG_SIZE = (10, 30)
 
@@ -55,7 +57,9 @@ def model(**parameters: Any) -> MISVC:
 @contextmanager
 def cluster() -> Iterator[Client]:
     with (
-        LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=None) as made,
+        # A busy machine may need longer to start a worker again than a LocalCluster waits for it.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
+        LocalCluster(n_workers=N_WORKERS, threads_per_worker=1, dashboard_address=":0") as made,
         Client(made) as client,
     ):
         yield client
@@ -104,20 +108,16 @@ def killed(bags: Bags, y: np.ndarray) -> dict[str, Any]:
     with cluster() as client:
         there = DistributedBags.from_bags(bags, partition_bytes=2**22)
         undisturbed = fit(model(), there, y)
-        before = client.run(os.getpid)
-        victim = next(iter(before.values()))
-        delay = 0.5 * undisturbed["wall_seconds"]
-        timer = threading.Timer(delay, os.kill, (victim, signal.SIGKILL))
-        timer.start()
-        disturbed = fit(model(), there, y)
-        timer.join()
-        client.wait_for_workers(N_WORKERS)
+        victim = next(iter(client.run(os.getpid).values()))
+        with killing(client, victim, _KILLED_IN_ROUND):
+            disturbed = fit(model(), there, y)
+        client.wait_for_workers(N_WORKERS, timeout=120)
         after = client.run(os.getpid)
     return {
         "n_instances": bags.n_instances,
         "undisturbed": undisturbed,
         "disturbed": disturbed,
-        "killed_after": delay,
+        "round": _KILLED_IN_ROUND,
         "replaced": victim not in after.values(),
     }
 
@@ -175,6 +175,25 @@ KINDS: dict[str, Callable[[Bags, np.ndarray], dict[str, Any]]] = {
 
 
 # -- bytes -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def killing(client: Client, pid: int, in_round: int) -> Iterator[None]:
+    """Kill a process while the results of a round of tasks are waited for."""
+    gather, rounds = client.gather, 0
+
+    def killing_gather(futures: Any, **options: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds == in_round:
+            os.kill(pid, signal.SIGKILL)
+        return gather(futures, **options)
+
+    client.gather = killing_gather
+    try:
+        yield
+    finally:
+        client.gather = gather
 
 
 @contextmanager

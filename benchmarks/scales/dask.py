@@ -20,7 +20,7 @@ __all__ = ["REPORTS"]
 SIZES = {
     "local": (50_000, 2_000),
     "workers": (50_000, 2_000),
-    "killed": (2_000, 200),
+    "killed": (2_000, 300),
     "search": (1_000, 200),
     "clusters": (10_000, 1_000),
     "refused": (100, 100),
@@ -120,7 +120,7 @@ def _say_killed(result: dict[str, Any]) -> None:
     apart = abs(disturbed["objective"] / calm["objective"] - 1.0)
     fate = "was replaced" if result["replaced"] else "WAS NOT REPLACED"
     say(
-        f"A worker killed (SIGKILL) after {duration(result['killed_after'])} of a fit of "
+        f"A worker killed (SIGKILL) in round {result['round']} of a fit of "
         f"{duration(calm['wall_seconds'])} ({result['n_instances']:,} instances): the fit took "
         f"{duration(disturbed['wall_seconds'])}, objectives differ by {apart:.0e}, the worker "
         f"{fate}."
