@@ -200,7 +200,7 @@ def killing(client: Client, pid: int, in_round: int) -> Iterator[None]:
 def counted(client: Client) -> Iterator[list[dict[str, int]]]:
     """Bytes of the pickled arguments and results of each round of tasks, between two gathers.
 
-    ``rows`` are the instances that came up, the working set, which ``up`` leaves out.
+    ``rows`` is the working set that came up, instances with their numbers; ``up`` leaves it out.
     """
     counts: list[dict[str, int]] = []
     down = 0
@@ -228,13 +228,17 @@ def counted(client: Client) -> Iterator[list[dict[str, int]]]:
 
 
 def row_bytes(value: Any) -> int:
-    """Bytes of the matrices in a result."""
+    """Bytes of the matrices in a result, and of what tells where their rows come from."""
     if sparse.issparse(value):
         return int(value.data.nbytes + value.indices.nbytes + value.indptr.nbytes)
     if isinstance(value, np.ndarray):
         return value.nbytes if value.ndim == 2 else 0
     if dataclasses.is_dataclass(value):
-        return sum(row_bytes(getattr(value, each.name)) for each in dataclasses.fields(value))
+        parts = [getattr(value, each.name) for each in dataclasses.fields(value)]
+        lengths = {part.shape[0] for part in parts if getattr(part, "ndim", 0) == 2}
+        numbers = [part for part in parts if getattr(part, "ndim", 0) == 1]
+        told = [part.nbytes for part in numbers if part.dtype.kind == "i" and len(part) in lengths]
+        return sum(told) + sum(map(row_bytes, parts))
     if isinstance(value, (list, tuple)):
         return sum(map(row_bytes, value))
     return 0
