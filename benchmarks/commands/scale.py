@@ -15,6 +15,7 @@ MODULES: tuple[str, ...] = (
     "m3ic",
     "misvc",
     "sdpmil",
+    "dask",
 )
 
 

@@ -25,6 +25,7 @@ from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
+dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
 
 from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # noqa: E402
@@ -34,7 +35,12 @@ from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # n
 def client():
     """Two worker processes, which a nanny starts again when they die."""
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    with (
+        # A busy machine may need longer to start a worker again than a LocalCluster waits for it.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "120s"}),
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -364,7 +370,7 @@ def test_a_fit_outlives_a_worker(client, data):
     assert killed
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
     np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
-    client.wait_for_workers(2, timeout=30)
+    client.wait_for_workers(2, timeout=120)
     assert killed[0] not in client.run(os.getpid).values()
 
 
