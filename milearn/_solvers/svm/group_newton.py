@@ -1,9 +1,9 @@
 """Newton's method for half a squared norm and a sum of group maxima, over rows held in memory.
 
-    min_{w,v}  1/2 |w|^2 + sum_g C_g max(0, max_{r in g} u_r),   u_r = c_r + z_r.w + e_r v
+    min_{w,v}  1/2 |w|^2 + sum_g C_g max(0, max_{r in g} u_r),   u_r = c_r + z_r.w + e_r.v
 
-Row r belongs to one group; v is a variable without a norm, the intercept. A hinge is a group of
-one row. The maximum is smoothed by h > 0,
+Row r belongs to one group; v are variables without a norm: the intercept, the width of a tube. A
+hinge is a group of one row. The maximum is smoothed by h > 0,
 
     phi_h(u) = max_{a >= 0, sum a <= 1}  a.u - h/2 |a|^2,
 
@@ -12,9 +12,15 @@ the identity on the rows with a > 0, less their mean where a sums to one. Newton
 minimum of the smoothed problem in some steps, and h is lowered from solution to solution. With
 alpha = C a, which is feasible in the dual of the problem without smoothing,
 
-    max_alpha  c.alpha - 1/2 |Z'alpha|^2,   alpha >= 0,  sum_{r in g} alpha_r <= C_g,  e.alpha = 0,
+    max_alpha  c.alpha - 1/2 |Z'alpha|^2,   alpha >= 0,  sum_{r in g} alpha_r <= C_g,  E'alpha = 0,
 
 the distance of the two values is known at every h and says when it is small enough.
+
+The last groups may cost the square of their maximum instead,
+
+    C_g max(0, max_r u_r)^2 = max_{alpha >= 0}  alpha.u - (sum alpha)^2 / (4 C_g),
+
+where the sum of a is not bounded but loses its square over four in phi_h and in the dual.
 """
 
 from __future__ import annotations
@@ -50,54 +56,98 @@ class GroupProblem:
     ----------
     Z : ndarray or CSR of shape (n_rows, n_columns)
         Rows of a group follow each other.
-    e : ndarray of shape (n_rows,)
+    e : ndarray of shape (n_rows,) or (n_rows, n_free)
+        Coefficients of the variables without a norm. The dual point of a certificate is scaled to
+        fulfil one equation after the other: those of a later column may not be undone by that.
     offsets : ndarray of shape (n_groups + 1,)
     costs : ndarray of shape (n_groups,), the C_g, above zero
-    c : float, the same for all rows
+    c : float or ndarray of shape (n_rows,)
+    n_squared : int
+        How many of the last groups cost the square of their maximum.
     """
 
     Z: Matrix
     e: np.ndarray
     offsets: np.ndarray
     costs: np.ndarray
-    c: float = 1.0
+    c: float | np.ndarray = 1.0
+    n_squared: int = 0
 
     @property
     def singles(self) -> bool:
-        """Whether every group has one row."""
-        return len(self.e) == len(self.costs)
+        """Whether every group has one row and none is squared."""
+        return len(self.e) == len(self.costs) and self.n_squared == 0
+
+    @property
+    def free(self) -> np.ndarray:
+        """The coefficients ``e`` with two dimensions."""
+        return self.e.reshape(len(self.e), -1)
+
+    @property
+    def n_plain(self) -> int:
+        """Number of groups without a square."""
+        return len(self.costs) - self.n_squared
 
     @property
     def row_costs(self) -> np.ndarray:
         """The cost of each row's group."""
         return np.repeat(self.costs, np.diff(self.offsets))
 
-    def values(self, w: np.ndarray, v: float) -> np.ndarray:
+    def values(self, w: np.ndarray, v: float | np.ndarray) -> np.ndarray:
         """u of every row."""
-        return np.asarray(self.c + self.Z @ w + self.e * v)
+        return np.asarray(self.c + self.Z @ w + self.free @ np.atleast_1d(v))
 
     def objective(self, w: np.ndarray, u: np.ndarray) -> float:
         """The objective without smoothing."""
-        top = u if self.singles else np.maximum.reduceat(u, self.offsets[:-1])
-        return 0.5 * float(w @ w) + float(self.costs @ np.maximum(top, 0.0))
+        top = u if len(u) == len(self.costs) else np.maximum.reduceat(u, self.offsets[:-1])
+        losses = np.maximum(top, 0.0)
+        if self.n_squared:
+            losses[self.n_plain :] **= 2
+        return 0.5 * float(w @ w) + float(self.costs @ losses)
 
     def smoothed(self, w: np.ndarray, a: np.ndarray, u: np.ndarray, h: float) -> float:
         """The smoothed objective, given the maximiser."""
-        return 0.5 * float(w @ w) + float(self.row_costs @ (a * (u - 0.5 * h * a)))
+        value = 0.5 * float(w @ w) + float(self.row_costs @ (a * (u - 0.5 * h * a)))
+        if self.n_squared:
+            value -= 0.25 * float(self.costs[self.n_plain :] @ self._squared_sums(a) ** 2)
+        return value
 
     def dual_value(self, alpha: np.ndarray) -> float:
         """The dual objective."""
         normal = np.asarray(self.Z.T @ alpha)
-        return float(self.c * alpha.sum()) - 0.5 * float(normal @ normal)
+        value = float(np.sum(self.c * alpha)) - 0.5 * float(normal @ normal)
+        if self.n_squared:
+            value -= 0.25 * float(
+                (1.0 / self.costs[self.n_plain :]) @ self._squared_sums(alpha) ** 2
+            )
+        return value
 
     def balanced(self, alpha: np.ndarray) -> np.ndarray:
-        """alpha with e.alpha = 0: the heavier side is scaled down, which keeps the bounds."""
-        parts = self.e * alpha
-        up, down = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
-        heavy = parts > 0 if up > down else parts < 0
+        """alpha with E'alpha = 0: the heavier side is scaled down, which keeps the bounds."""
         alpha = alpha.copy()
-        alpha[heavy] *= min(up, down) / max(up, down, 1e-300)
+        for e in self.free.T:
+            parts = e * alpha
+            up, down = float(parts[parts > 0].sum()), float(-parts[parts < 0].sum())
+            heavy = parts > 0 if up > down else parts < 0
+            alpha[heavy] *= min(up, down) / max(up, down, 1e-300)
         return alpha
+
+    def maximiser(self, u: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
+        """The a of phi_h of every group, and whether its sum is at its bound."""
+        if not self.n_squared:
+            return project_groups(u, self.offsets, h)
+        n, first = self.n_plain, self.offsets[self.n_plain]
+        squared = _squared_maximiser(u[first:], self.offsets[n:] - first, h)
+        if n == 0:
+            return squared, np.zeros(self.n_squared, dtype=bool)
+        a, full = project_groups(u[:first], self.offsets[: n + 1], h)
+        return np.r_[a, squared], np.r_[full, np.zeros(self.n_squared, dtype=bool)]
+
+    def _squared_sums(self, a: np.ndarray) -> np.ndarray:
+        """Sums of a over the groups that are squared."""
+        first = self.offsets[self.n_plain]
+        sums = np.add.reduceat(a[first:], self.offsets[self.n_plain : -1] - first)
+        return np.asarray(sums)
 
 
 @dataclass(frozen=True)
@@ -107,7 +157,7 @@ class GroupSolution:
     Attributes
     ----------
     w : ndarray of shape (n_columns,)
-    v : float
+    v : float, or ndarray of shape (n_free,) where ``e`` has two dimensions
     objective, lower_bound : float
     smoothing : float
         The last h, from which a neighbouring problem may start.
@@ -116,7 +166,7 @@ class GroupSolution:
     """
 
     w: np.ndarray
-    v: float
+    v: Any
     objective: float
     lower_bound: float
     smoothing: float
@@ -160,10 +210,29 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     return a, full
 
 
+def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarray:
+    """Maximiser of a.u - h/2 |a|^2 - (sum a)^2 / 4 over a >= 0, of every group.
+
+    a = max(0, u - s / 2) / h with s its sum: of the k highest rows, s = sum u / (h + k / 2).
+    """
+    sizes = np.diff(offsets)
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((-u, owner))
+    ordered = u[order]
+    rank = np.arange(len(u)) - np.repeat(offsets[:-1], sizes) + 1
+    total = np.cumsum(ordered)
+    before = np.repeat(total[offsets[:-1]] - ordered[offsets[:-1]], sizes)
+    threshold = 0.5 * (total - before) / (h + 0.5 * rank)
+    # The last row above its threshold gives that of its group; a threshold is never negative.
+    counts = np.add.reduceat(ordered > threshold, offsets[:-1], dtype=np.intp)
+    chosen = np.maximum(threshold[offsets[:-1] + np.maximum(counts, 1) - 1], 0.0)
+    return np.asarray(np.maximum(0.0, u - chosen[owner]) / h)
+
+
 def solve_groups(
     problem: GroupProblem,
     w: np.ndarray,
-    v: float,
+    v: float | np.ndarray,
     *,
     gap_tol: float,
     smoothing: float = _FIRST_SMOOTHING,
@@ -173,7 +242,7 @@ def solve_groups(
     Parameters
     ----------
     problem : GroupProblem
-    w, v : ndarray and float, where to start
+    w, v : where to start
     gap_tol : float
     smoothing : float
         First h.
@@ -184,6 +253,7 @@ def solve_groups(
         Its gap is above ``gap_tol`` only where the smallest h did not suffice.
     """
     h, n_steps = smoothing, 0
+    v, single = np.atleast_1d(np.asarray(v, dtype=np.float64)), problem.e.ndim == 1
     u = problem.values(w, v)
     bound = -np.inf
     best: GroupSolution | None = None
@@ -193,7 +263,7 @@ def solve_groups(
         objective = problem.objective(w, u)
         bound = max(bound, problem.dual_value(problem.balanced(problem.row_costs * a)))
         if best is None or objective <= best.objective:
-            best = GroupSolution(w, v, objective, bound, h, n_steps)
+            best = GroupSolution(w, float(v[0]) if single else v, objective, bound, h, n_steps)
         else:
             best = GroupSolution(best.w, best.v, best.objective, bound, h, n_steps)
         gap, aim = best.objective - bound, gap_tol * abs(best.objective)
@@ -204,24 +274,25 @@ def solve_groups(
 
 def _newton(
     problem: GroupProblem,
-    start: tuple[np.ndarray, float, np.ndarray],
+    start: tuple[np.ndarray, np.ndarray, np.ndarray],
     h: float,
     precision: float,
-) -> tuple[np.ndarray, float, np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
     """Minimise the smoothed problem; returns w, v, u, a, and the number of steps."""
     w, v, u = start
-    costs = problem.row_costs
-    shift = _best_shift(problem, u, costs, h)
-    v, u = v + shift, u + shift * problem.e
-    a, full = project_groups(u, problem.offsets, h)
+    costs, free, dim = problem.row_costs, problem.free, len(w)
+    for column, e in enumerate(free.T):
+        shift = _best_shift(problem, (u, e), costs, h)
+        v, u = v + shift * (np.arange(len(v)) == column), u + shift * e
+    a, full = problem.maximiser(u, h)
     value = problem.smoothed(w, a, u, h)
     steps = 0
     while steps < _MAX_STEPS:
         steps += 1
         alpha = costs * a
-        gradient = np.append(w + np.asarray(problem.Z.T @ alpha), problem.e @ alpha)
+        gradient = np.append(w + np.asarray(problem.Z.T @ alpha), free.T @ alpha)
         # What the residuals of stationarity take from the dual value.
-        missing = 0.5 * float(gradient[:-1] @ gradient[:-1]) + abs(float(gradient[-1]))
+        missing = 0.5 * float(gradient[:dim] @ gradient[:dim]) + float(np.abs(gradient[dim:]).sum())
         smoothed_away = problem.objective(w, u) - value
         if missing <= max(precision * abs(value), 0.1 * smoothed_away):
             break
@@ -229,22 +300,28 @@ def _newton(
         slope = float(direction @ gradient)
         if slope >= 0:
             break
-        du = np.asarray(problem.Z @ direction[:-1]) + problem.e * direction[-1]
-        t = _step_length(problem, (w, u), (direction[:-1], du), h, slope)
-        w, v, u = w + t * direction[:-1], v + t * float(direction[-1]), u + t * du
-        a, full = project_groups(u, problem.offsets, h)
+        du = np.asarray(problem.Z @ direction[:dim]) + free @ direction[dim:]
+        t = _step_length(problem, (w, u), (direction[:dim], du), h, slope)
+        w, v, u = w + t * direction[:dim], v + t * direction[dim:], u + t * du
+        a, full = problem.maximiser(u, h)
         before, value = value, problem.smoothed(w, a, u, h)
         if before - value <= 1e-13 * abs(value):
             break
     return w, v, u, a, steps
 
 
-def _best_shift(problem: GroupProblem, u: np.ndarray, costs: np.ndarray, h: float) -> float:
-    """Change of v that minimises the smoothed problem with w held, by bisection."""
+def _best_shift(
+    problem: GroupProblem, line: tuple[np.ndarray, np.ndarray], costs: np.ndarray, h: float
+) -> float:
+    """Change of a free variable that minimises the smoothed problem, by bisection.
+
+    ``line`` are the values of all rows and the coefficients of the variable.
+    """
+    u, e = line
 
     def slope_at(t: float) -> float:
-        a, _ = project_groups(u + t * problem.e, problem.offsets, h)
-        return float((costs * a) @ problem.e)
+        a, _ = problem.maximiser(u + t * e, h)
+        return float((costs * a) @ e)
 
     small = 1e-3 * float(problem.costs.max())
     slope = slope_at(0.0)
@@ -281,7 +358,7 @@ def _step_length(
     curvature, level = float(dw @ dw), float(w @ dw)
 
     def slope_at(t: float) -> float:
-        a, _ = project_groups(u + t * du, problem.offsets, h)
+        a, _ = problem.maximiser(u + t * du, h)
         return level + t * curvature + float((costs * a) @ du)
 
     # A point whose slope has not turned positive is below the beginning by convexity.
@@ -316,27 +393,27 @@ def _direction(
     gradient: np.ndarray,
 ) -> np.ndarray:
     """Newton's direction of the smoothed problem, for w and v."""
-    rows, starts, centred = _curved_rows(problem, *projection)
-    dim = len(gradient)
+    rows, starts, centred, shares = _curved_rows(problem, *projection, h)
+    dim, n_columns = len(gradient), problem.Z.shape[1]
     ridge = np.ones(dim)
-    ridge[-1] = _INTERCEPT_RIDGE * float(problem.costs.sum())
+    ridge[n_columns:] = _INTERCEPT_RIDGE * float(problem.costs.sum())
     if len(rows) == 0:
         return -gradient / ridge
     curvature = costs[rows] / h
-    Z, e = problem.Z[rows], problem.e[rows]
+    Z, e = problem.Z[rows], problem.free[rows]
     if sparse.issparse(Z) and dim > _DENSE_COLUMNS:
         if len(centred):
-            centre = _centring(len(rows), starts, centred)
+            centre = _centring(len(rows), starts, centred, shares)
             Z, e = centre @ Z, centre @ e
         return _by_conjugate_gradients((Z, e), curvature, ridge, gradient)
     A = np.empty((len(rows), dim))
-    A[:, :-1] = Z.toarray() if sparse.issparse(Z) else Z
-    A[:, -1] = e
+    A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
+    A[:, n_columns:] = e
     if len(centred):
         lengths = np.diff(np.r_[starts, len(rows)])
         means = np.zeros((len(starts), dim))
         sums = np.add.reduceat(A, starts, axis=0)
-        means[centred] = sums[centred] / lengths[centred, None]
+        means[centred] = sums[centred] * (shares / lengths[centred])[:, None]
         A -= np.repeat(means, lengths, axis=0)
     A *= np.sqrt(curvature)[:, None]
     if len(A) < dim:
@@ -352,29 +429,37 @@ def _direction(
 
 
 def _curved_rows(
-    problem: GroupProblem, a: np.ndarray, full: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows with curvature, where each group begins among them, and groups that lose their mean."""
+    problem: GroupProblem, a: np.ndarray, full: np.ndarray, h: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Rows with curvature, where each group begins among them, and groups that lose their mean.
+
+    The last array is the share of the mean that each of these loses: all of it where the sum of
+    the group is at its bound, and for the square of k rows g with (1 - g)^2 = 2 h / (k + 2 h).
+    """
     nothing = np.zeros(0, dtype=np.intp)
     if problem.singles:
-        return np.flatnonzero((a > 0) & ~full), nothing, nothing
+        return np.flatnonzero((a > 0) & ~full), nothing, nothing, np.zeros(0)
     owner = np.repeat(np.arange(len(full)), np.diff(problem.offsets))
     active = a > 0
     counts = np.add.reduceat(active, problem.offsets[:-1], dtype=np.intp)
     # The one active row of a full group stays at its bound.
     rows = np.flatnonzero(active & ~(full & (counts == 1))[owner])
     if len(rows) == 0:
-        return rows, nothing, nothing
+        return rows, nothing, nothing, np.zeros(0)
     group = owner[rows]
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    return rows, starts, np.flatnonzero(full[group[starts]])
+    group = group[starts]
+    squared = group >= problem.n_plain
+    shares = np.where(squared, 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h)), 1.0)
+    centred = np.flatnonzero(full[group] | squared)
+    return rows, starts, centred, shares[centred]
 
 
-def _centring(n: int, starts: np.ndarray, centred: np.ndarray) -> Matrix:
-    """The matrix that takes the mean of each centred group from its rows."""
+def _centring(n: int, starts: np.ndarray, centred: np.ndarray, shares: np.ndarray) -> Matrix:
+    """The matrix that takes the mean, or a share of it, of each centred group from its rows."""
     lengths = np.diff(np.r_[starts, n])
     inverse = np.zeros(len(starts))
-    inverse[centred] = 1.0 / lengths[centred]
+    inverse[centred] = shares / lengths[centred]
     owner = np.repeat(np.arange(len(starts)), lengths)
     members = sparse.csr_array((np.ones(n), np.arange(n), np.r_[starts, n]), shape=(len(starts), n))
     spread = sparse.csr_array((inverse[owner], owner, np.arange(n + 1)), shape=(n, len(starts)))
@@ -385,14 +470,14 @@ def _centring(n: int, starts: np.ndarray, centred: np.ndarray) -> Matrix:
 def _by_conjugate_gradients(
     rows: tuple[Matrix, np.ndarray], curvature: np.ndarray, ridge: np.ndarray, gradient: np.ndarray
 ) -> np.ndarray:
-    Z, e = rows
+    (Z, e), n = rows, rows[0].shape[1]
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        inner = curvature * (np.asarray(Z @ x[:-1]) + e * x[-1])
-        return np.asarray(ridge * x + np.append(np.asarray(Z.T @ inner), e @ inner))
+        inner = curvature * (np.asarray(Z @ x[:n]) + e @ x[n:])
+        return np.asarray(ridge * x + np.append(np.asarray(Z.T @ inner), e.T @ inner))
 
-    diagonal = ridge + np.append(np.asarray(Z.multiply(Z).T @ curvature), (e * e) @ curvature)
+    diagonal = ridge + np.append(np.asarray(Z.multiply(Z).T @ curvature), (e * e).T @ curvature)
     shape = (len(ridge), len(ridge))
     system = LinearOperator(shape, matvec=product, dtype=np.float64)
     scaling = LinearOperator(shape, matvec=lambda x: x.ravel() / diagonal, dtype=np.float64)
