@@ -45,18 +45,20 @@ Matrix = Any  # an ndarray or a CSR matrix
 _FIRST_SMOOTHING = 0.5
 _MIN_SMOOTHING = 1e-7
 # Of the smoothing of a round, that of the next.
-_LOWERED = 0.3
+_LOWERED = 0.5
 _MAX_STEPS = 100
 _MAX_ROUNDS = 10
+# A round ends when what its residuals cost is this share of what smoothing costs.
+_INNER = 0.3
 # Given shares are a start where the relative gap there is at most this.
-_NEAR = 0.3
+_NEAR = 10.0
 _NEAR_SMOOTHING = 0.05
 # Curvature of the intercept where no row has any, as a share of all costs.
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
 _DENSE_COLUMNS = 2500
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
-_LINE_SEARCH = 0.1
+_LINE_SEARCH = 0.4
 # Slope of a free variable at which it is left to Newton's method, as a share of all costs.
 _SHIFTED = 1e-3
 
@@ -102,9 +104,14 @@ class GroupProblem:
         return len(self.costs) - self.n_squared
 
     @cached_property
+    def owner(self) -> np.ndarray:
+        """The group of each row."""
+        return np.repeat(np.arange(len(self.costs)), np.diff(self.offsets))
+
+    @cached_property
     def row_costs(self) -> np.ndarray:
         """The cost of each row's group."""
-        return np.repeat(self.costs, np.diff(self.offsets))
+        return np.asarray(self.costs[self.owner])
 
     def values(self, w: np.ndarray, v: float | np.ndarray) -> np.ndarray:
         """u of every row."""
@@ -160,23 +167,23 @@ class GroupProblem:
         n, first = self.n_plain, self.offsets[self.n_plain]
         a, full = np.empty(len(u)), np.zeros(len(self.costs), dtype=bool)
         # Most groups have one row: they need no sorting.
-        groups, rows, offsets = self._several
+        groups, rows, owner, offsets = self._several
         a[:first] = u[:first] / h
         full[:n] = a[self.offsets[:n]] >= 1.0
         np.clip(a[:first], 0.0, 1.0, out=a[:first])
         if len(groups):
-            a[rows], full[groups] = project_groups(u[rows], offsets, h)
+            a[rows], full[groups] = _projected(u[rows], owner, offsets, h)
         if self.n_squared:
             a[first:] = _squared_maximiser(u[first:], self.offsets[n:] - first, h)
         return a, full
 
     @cached_property
-    def _several(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Groups of several rows and without a square, their rows, and the offsets among these."""
+    def _several(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Groups of several rows and without a square, their rows, and whose each of these is."""
         sizes = np.diff(self.offsets[: self.n_plain + 1])
         groups = np.flatnonzero(sizes > 1)
         rows, offsets = gather_rows(self.offsets, groups)
-        return groups, rows, offsets
+        return groups, rows, np.repeat(np.arange(len(groups)), sizes[groups]), offsets
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
         """Sums of a over the groups that are squared."""
@@ -220,17 +227,19 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     full : ndarray of shape (n_groups,) of bool
         Whether the sum of the group is one.
     """
+    return _projected(u, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), offsets, h)
+
+
+def _projected(
+    u: np.ndarray, owner: np.ndarray, offsets: np.ndarray, h: float
+) -> tuple[np.ndarray, np.ndarray]:
     a = np.maximum(u, 0.0) / h
-    n_groups = len(offsets) - 1
-    if len(a) == n_groups:
-        return np.minimum(a, 1.0), a >= 1.0
     full = np.add.reduceat(a, offsets[:-1]) >= 1.0
     if not full.any():
         return a, full
-    owner = np.repeat(np.arange(n_groups), np.diff(offsets))
-    top = np.maximum.reduceat(u, offsets[:-1])
-    # Rows further than h below the top of their group get nothing.
-    rows = np.flatnonzero(full[owner] & (u > top[owner] - h))
+    # Rows below zero get nothing, for no threshold is negative.
+    rows = np.flatnonzero(a)
+    rows = rows[full[owner[rows]]]
     order = rows[np.lexsort((-u[rows], owner[rows]))]
     group = owner[order]
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
@@ -243,7 +252,6 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     # The last row above its threshold gives that of its group.
     counts = np.add.reduceat(ordered > threshold, starts, dtype=np.intp)
     chosen = threshold[starts + np.maximum(counts, 1) - 1]
-    a[full[owner]] = 0.0
     a[order] = np.maximum(0.0, ordered - np.repeat(chosen, lengths)) / h
     return a, full
 
@@ -342,7 +350,7 @@ def _newton(
         # What the residuals of stationarity take from the dual value.
         missing = 0.5 * float(gradient[:dim] @ gradient[:dim]) + float(np.abs(gradient[dim:]).sum())
         smoothed_away = problem.objective(w, u) - value
-        if missing <= max(precision * abs(value), 0.1 * smoothed_away):
+        if missing <= max(precision * abs(value), _INNER * smoothed_away):
             break
         steps += 1
         direction = _direction(problem, (a, full), costs, smoothing[0], gradient)
@@ -502,14 +510,14 @@ def _curved_rows(
     nothing = np.zeros(0, dtype=np.intp)
     if problem.singles:
         return np.flatnonzero((a > 0) & ~full), nothing, nothing, np.zeros(0)
-    owner = np.repeat(np.arange(len(full)), np.diff(problem.offsets))
-    active = a > 0
-    counts = np.add.reduceat(active, problem.offsets[:-1], dtype=np.intp)
+    rows = np.flatnonzero(a > 0)
+    group = problem.owner[rows]
+    counts = np.bincount(group, minlength=len(full))
     # The one active row of a full group stays at its bound.
-    rows = np.flatnonzero(active & ~(full & (counts == 1))[owner])
+    rows = rows[~(full & (counts == 1))[group]]
     if len(rows) == 0:
         return rows, nothing, nothing, np.zeros(0)
-    group = owner[rows]
+    group = problem.owner[rows]
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
     group = group[starts]
     squared = group >= problem.n_plain

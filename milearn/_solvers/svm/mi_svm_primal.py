@@ -29,7 +29,7 @@ from ..common.rounding import rounding_scale
 from .group_newton import GroupProblem, solve_groups
 from .losses import Hinge
 
-__all__ = ["PrimalMISVMResult", "solve_mi_svm_primal"]
+__all__ = ["PrimalMISVMResult", "precision", "solve_mi_svm_primal"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
@@ -43,12 +43,14 @@ _FEWEST_BAGS = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
 # Numbers in all instances up to which they are the working set.
-_EVERYTHING = 2**20
+_EVERYTHING = 2**21
 # Numbers in rows of earlier passes that stay in it at any size.
 _KEPT_NUMBERS = 2**21
 _SAMPLE_TOL = 2e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
+# Relative gap of a convex step, where all rows are in the working set and else.
+_FINE, _COARSE = 1e-6, 5e-4
 # Precision of the working set's problem against that of a step, exactly and roughly.
 _EXACT, _ROUGH = 0.3, 5.0
 _FIRST_SMOOTHING = 0.5
@@ -120,6 +122,11 @@ class _Pass:
     loss: float
 
 
+def precision(instances: Matrix) -> float:
+    """Relative gap of a convex step that suits a number of instances."""
+    return _FINE if instances.shape[0] * _width(instances) <= _EVERYTHING else _COARSE
+
+
 def solve_mi_svm_primal(
     source: PassSource,
     loss: Hinge,
@@ -149,33 +156,56 @@ def solve_mi_svm_primal(
         Maximum number of passes.
     """
     prices = _Prices(loss.signs, loss.weights, slack == "instance")
+    shares = _Shares.none(len(prices.positive))
     if isinstance(start, str) and start == "auto":
-        w, b, n_passes, rough = _start_of_sample(source, prices, options, gap_tol)
-        found = _pass(source, (w, b), prices)
-        held = _Held(found.witnesses, found.vectors)
-        n_passes += 1
+        begin = _start_of_sample(source, prices, options, gap_tol)
     else:
-        held, rough = _given(source, prices, start), False
+        held = _given(source, prices, start)
         w, b = _against_sample(source, held.vectors, prices)
         found = _pass(source, (w, b), prices)
-        n_passes = 2
-    # A start may have taken what is allowed: the step that begins is finished all the same.
-    limit = max(max_passes, n_passes + 1)
-    return _descend(source, prices, (w, b, held, found, n_passes), options, gap_tol, rough, limit)
+        begin = _Begin(w, b, held, found, shares, n_passes=2, rough=False)
+    # A start may have taken what is allowed: the step that it begins is finished all the same.
+    limit = max(max_passes, begin.n_passes + 1)
+    return _descend(source, prices, begin, options, gap_tol, limit)[0]
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Where the procedure begins: a point with the pass there, and witnesses.
+
+    Attributes
+    ----------
+    w, b : ndarray of shape (n_features,) and float
+    held : _Held
+    found : _Pass
+    shares : _Shares
+    n_passes : int
+        Passes until here.
+    rough : bool
+        Whether witnesses are likely to move far.
+    """
+
+    w: np.ndarray
+    b: float
+    held: _Held
+    found: _Pass
+    shares: _Shares
+    n_passes: int
+    rough: bool
 
 
 def _descend(
     source: PassSource,
     prices: _Prices,
-    start: tuple[np.ndarray, float, _Held, _Pass, int],
+    begin: _Begin,
     options: SolverOptions,
     gap_tol: float,
-    rough: bool,
     max_passes: int,
-) -> PrimalMISVMResult:
-    """The concave-convex procedure from witnesses and a pass at a point."""
-    w, b, held, found, n_passes = start
-    costs, tol = prices.weights[prices.positive], max(options.tol, 0.1 * gap_tol)
+) -> tuple[PrimalMISVMResult, _Begin]:
+    """A local minimum, and its last step to begin again from."""
+    w, b, held, found, shares = begin.w, begin.b, begin.held, begin.found, begin.shares
+    n_passes, rough = begin.n_passes, begin.rough
+    costs, tol = prices.weights[prices.positive], max(options.tol, _EXACT * gap_tol)
     best = PrimalMISVMResult(
         w=w,
         intercept=b,
@@ -187,7 +217,7 @@ def _descend(
         objective_scale=rounding_scale(prices.weights),
         n_passes=0,
     )
-    best_pass, shares = found, _Shares.none(len(costs))
+    best_pass = found
     held_value = last_objective = np.inf
     bound = -np.inf
     while n_passes < max_passes and best.n_iter < options.max_iter:
@@ -231,7 +261,7 @@ def _descend(
         held_value = last_objective = best.objective
         bound = -np.inf
     best.n_passes = n_passes
-    return best
+    return best, _Begin(w, b, held, found, shares, n_passes, rough=False)
 
 
 @dataclass(frozen=True)
@@ -329,16 +359,17 @@ def _look(
     n_instances: int,
 ) -> _Pass:
     w, b = point
-    scores = block.scores(w) + b
+    numbers = n_instances * _width(block.instances)
+    whole = numbers <= _EVERYTHING
+    # Few instances all belong to the working set, and are worth all digits.
+    scores = (block.take(slice(None)) @ w if whole else block.scores(w)) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
     top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
     positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     rows, offsets = gather_rows(block.offsets, negative)
     owner = np.repeat(negative, np.diff(offsets))
     u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
-    numbers = n_instances * _width(block.instances)
-    # Few instances all belong to the working set.
-    band = np.inf if numbers <= _EVERYTHING else _BAND
+    band = np.inf if whole else _BAND
     limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
     if prices.by_instance:
         beyond = u > 1.0 + band
@@ -528,30 +559,30 @@ def _svm(rows: Matrix, signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray
 
 def _start_of_sample(
     source: PassSource, prices: _Prices, options: SolverOptions, gap_tol: float
-) -> tuple[np.ndarray, float, int, bool]:
-    """The better of two local minima for a sample of the bags.
+) -> _Begin:
+    """The better of two local minima for a sample of the bags; where that is all of them, for all.
 
-    Returns
-    -------
-    w, intercept : ndarray of shape (n_features,) and float
-    n_passes : int
-        Passes over all instances.
-    rough : bool
-        Whether these are local minima of some bags only.
+    One begins with the mean of each positive bag, the other with its highest instance under the SVM
+    on instances that inherit labels.
     """
     sample, used = _sample(source, prices)
-    loss = Hinge(prices.signs[used], prices.weights[used])
-    owner = np.repeat(np.arange(len(used)), sample.sizes)
-    w, _ = _svm(sample.instances, loss.signs[owner], loss.weights[owner])
-    first = segment_argmax(np.asarray(sample.instances @ w), sample.offsets)
-    slack = "instance" if prices.by_instance else "bag"
-    rough = sample.n_instances < source.n_instances
-    tol, most = (_SAMPLE_TOL, _SAMPLE_PASSES) if rough else (gap_tol, _MAX_PASSES)
+    part = _Prices(prices.signs[used], prices.weights[used], prices.by_instance)
+    whole = sample.n_instances == source.n_instances
+    tol, most = (gap_tol, _MAX_PASSES) if whole else (_SAMPLE_TOL, _SAMPLE_PASSES)
     quiet = SolverOptions(max(options.tol, 0.1 * tol), options.max_iter)
-    starts: list[str | np.ndarray] = [first[loss.signs > 0], "mean"]
-    results = [
-        solve_mi_svm_primal(sample, loss, slack, start, quiet, tol, most) for start in starts
-    ]
-    best = min(results, key=lambda result: result.objective)
-    n_passes = 0 if rough else sum(result.n_passes for result in results)
-    return best.w, best.intercept, n_passes, rough
+    owner = np.repeat(np.arange(len(used)), sample.sizes)
+    w, b = _svm(sample.instances, part.signs[owner], part.weights[owner])
+    found, none = _pass(sample, (w, b), part), _Shares.none(len(part.positive))
+    held = _Held(found.witnesses, found.vectors)
+    begins = [_Begin(w, b, held, found, none, 1, rough=False)]
+    held = _given(sample, part, "mean")
+    w, b = _against_sample(sample, held.vectors, part)
+    begins.append(_Begin(w, b, held, _pass(sample, (w, b), part), none, 2, rough=False))
+    ends = [_descend(sample, part, begin, quiet, tol, most) for begin in begins]
+    best, end = min(ends, key=lambda pair: pair[0].objective)
+    if whole:
+        return replace(end, n_passes=sum(result.n_passes for result, _ in ends))
+    found = _pass(source, (best.w, best.intercept), prices)
+    held = _Held(found.witnesses, found.vectors)
+    begin = _Begin(best.w, best.intercept, held, found, _Shares.none(len(prices.positive)), 1, True)
+    return begin
