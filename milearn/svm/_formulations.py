@@ -25,7 +25,8 @@ from .._solvers.common.passes import ArraySource
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
-from .._solvers.svm.mi_svm_primal import precision, solve_mi_svm_primal
+from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
+from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ..utils._multi_start import values_of
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 Report = Callable[[int, float], bool]
+
 
 @dataclass(frozen=True)
 class TrainingBags:
