@@ -42,10 +42,10 @@ Matrix = Any  # an ndarray or a CSR matrix
 
 _FIRST_SMOOTHING = 0.5
 _MIN_SMOOTHING = 1e-7
-# Of the smoothing of a round, that of the next.
-_LOWERED = 0.5
+# Of the smoothing of a round, that of the next; and after one that was not finished.
+_LOWERED, _RAISED = 0.5, 10.0
 # Of a round, and of all.
-_MAX_STEPS, _MOST_STEPS = 100, 1000
+_MAX_STEPS, _MOST_STEPS = 25, 1000
 # A round ends when what its residuals cost is this share of what smoothing costs.
 _INNER = 0.3
 # Given shares are a start where the relative gap there is at most this, and their first h.
@@ -54,6 +54,8 @@ _NEAR, _NEAR_SMOOTHING = 10.0, 0.05
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
 _DENSE_COLUMNS = 2500
+# Their residual, as a share of the gradient.
+_ROUGH_DIRECTION = 0.05
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
 _LINE_SEARCH = 0.4
 # Slope of a free variable at which it is left to Newton's method, as a share of all costs.
@@ -319,7 +321,7 @@ def solve_groups(
         if closed or h <= _MIN_SMOOTHING or n_steps > _MOST_STEPS:
             return replace(best, v=float(free[0])) if single else best
         # A round that took all its steps was too hard: the next one starts where it ended.
-        h *= _LOWERED if steps < _MAX_STEPS else 1.0
+        h = h * _LOWERED if steps < _MAX_STEPS else min(_FIRST_SMOOTHING, _RAISED * h)
 
 
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -464,10 +466,9 @@ def _direction(
     curvature = costs[rows] / h
     Z, e = problem.Z[rows], problem.free[rows]
     if sparse.issparse(Z) and dim > _DENSE_COLUMNS:
-        if len(centred):
-            centre = _centring(len(rows), starts, centred, shares)
-            Z, e = centre @ Z, centre @ e
-        return _by_conjugate_gradients((Z, e), curvature, ridge, gradient)
+        share = np.zeros(len(starts))
+        share[centred] = shares
+        return _by_conjugate_gradients((Z, e), (starts, share), curvature, ridge, gradient)
     A = np.empty((len(rows), dim))
     A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
     A[:, n_columns:] = e
@@ -517,32 +518,35 @@ def _curved_rows(
     return rows, starts, centred, shares[centred]
 
 
-def _centring(n: int, starts: np.ndarray, centred: np.ndarray, shares: np.ndarray) -> Matrix:
-    """The matrix that takes the mean, or a share of it, of each centred group from its rows."""
-    lengths = np.diff(np.r_[starts, n])
-    inverse = np.zeros(len(starts))
-    inverse[centred] = shares / lengths[centred]
-    owner = np.repeat(np.arange(len(starts)), lengths)
-    members = sparse.csr_array((np.ones(n), np.arange(n), np.r_[starts, n]), shape=(len(starts), n))
-    spread = sparse.csr_array((inverse[owner], owner, np.arange(n + 1)), shape=(n, len(starts)))
-    centring: Matrix = sparse.eye_array(n, format="csr") - spread @ members
-    return centring
-
-
 def _by_conjugate_gradients(
-    rows: tuple[Matrix, np.ndarray], curvature: np.ndarray, ridge: np.ndarray, gradient: np.ndarray
+    rows: tuple[Matrix, np.ndarray],
+    groups: tuple[np.ndarray, np.ndarray],
+    curvature: np.ndarray,
+    ridge: np.ndarray,
+    gradient: np.ndarray,
 ) -> np.ndarray:
+    """Newton's direction; ``groups`` begin at rows, and lose a share of their mean."""
     (Z, e), n = rows, rows[0].shape[1]
+    starts, share = groups
+    lengths = np.diff(np.r_[starts, len(curvature)])
+    weights = share / np.maximum(lengths, 1)
+
+    def centred(values: np.ndarray) -> np.ndarray:
+        if not share.any():
+            return values
+        return values - np.repeat(weights * np.add.reduceat(values, starts), lengths)
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        inner = curvature * (np.asarray(Z @ x[:n]) + e @ x[n:])
+        inner = centred(curvature * centred(np.asarray(Z @ x[:n]) + e @ x[n:]))
         return np.asarray(ridge * x + np.append(np.asarray(Z.T @ inner), e.T @ inner))
 
-    diagonal = ridge + np.append(np.asarray(Z.multiply(Z).T @ curvature), (e * e).T @ curvature)
+    # Without means: a diagonal from above.
+    squares = sparse.csr_array((Z.data**2, Z.indices, Z.indptr), shape=Z.shape)
+    diagonal = ridge + np.append(np.asarray(squares.T @ curvature), (e * e).T @ curvature)
     shape = (len(ridge), len(ridge))
     system = LinearOperator(shape, matvec=product, dtype=np.float64)
     scaling = LinearOperator(shape, matvec=lambda x: x.ravel() / diagonal, dtype=np.float64)
     # A rough direction will do: the line search follows it as far as it descends.
-    found, _ = cg(system, -gradient, rtol=1e-2, maxiter=100, M=scaling)
+    found, _ = cg(system, -gradient, rtol=_ROUGH_DIRECTION, maxiter=100, M=scaling)
     return np.asarray(found)

@@ -29,6 +29,7 @@ from ..common.rounding import rounding_scale
 from .group_newton import GroupProblem, solve_groups
 from .losses import Hinge
 from .mi_svm_working_set import (
+    BAND,
     Held,
     Pass,
     Prices,
@@ -51,6 +52,8 @@ _FEWEST_BAGS = 4
 _SAMPLE_TOL = 5e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
+# How much the band widens from round to round of a step.
+_WIDER = 1.5
 # Range of the bags' scores in which they tell nothing, in units of the margin.
 _CONSTANT = 1e-3
 # Precision of the working set's problem, as a share of that of a step, and of a rough step.
@@ -166,7 +169,7 @@ def _descend(
     )
     following = held
     held_value = last_objective = np.inf
-    bound = -np.inf
+    bound, band = -np.inf, BAND
     while n_passes < max_passes and best.n_iter < options.max_iter:
         problem = working_set(held.vectors, found, prices)
         aim = max(_ROUGH, gap_tol) if rough else _EXACT * gap_tol
@@ -174,7 +177,7 @@ def _descend(
         solved = solve_groups(problem, w, b, gap_tol=aim, shares=first)
         w, b, shares = solved.w, solved.v, Shares.of_solution(solved.shares, found, len(costs))
         bound = max(bound, solved.lower_bound)
-        before, found = found, pass_over(source, (w, b), prices, np.unique(found.groups))
+        before, found = found, pass_over(source, (w, b), prices, np.unique(found.groups), band)
         n_passes += 1
         rest = 0.5 * float(w @ w) + found.loss
         value = rest + float(costs @ np.maximum(0.0, 1.0 - np.asarray(held.vectors @ w) - b))
@@ -189,7 +192,9 @@ def _descend(
         # What the step, with the witnesses it holds, is worth at the best point.
         best.dual_gap = max(0.0, held_value - bound)
         if not closed and not rough:
-            # Rows were missing: the same step once more, over all that it has looked at.
+            # Rows were missing: the same step once more, over all that it has looked at. The band
+            # widens, for rows beyond it may change sides from one round to the next.
+            band *= _WIDER
             found = joined(before, found, (w, b), prices, np.ones(len(before.numbers), bool))
             continue
         best.n_iter += 1
@@ -212,7 +217,7 @@ def _descend(
         rough = rough and not ended
         found = joined(before, found, (w, b), prices, shares.negative > 0)
         held, held_value, last_objective = following, best.objective, best.objective
-        bound = -np.inf
+        bound, band = -np.inf, BAND
     if best.n_iter == 0:
         # The passes did not suffice for the first step.
         best.w, best.intercept, best.objective = w, b, objective

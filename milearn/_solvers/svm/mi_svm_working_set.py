@@ -19,6 +19,7 @@ from ..common.passes import Block, PassSource
 from .group_newton import GroupProblem
 
 __all__ = [
+    "BAND",
     "Held",
     "Pass",
     "Prices",
@@ -33,15 +34,18 @@ __all__ = [
 Matrix = Any  # an ndarray or a CSR matrix
 
 # Rows within this distance of what counts belong to the working set, in units of the margin.
-_BAND = 0.3
+BAND = 0.3
+# Rows of a bag in the working set for each of those that have one slack for all rows; more where
+# the band is wider.
+_PER_BAG = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
-# Numbers in all instances up to which they are the working set.
-_EVERYTHING = 2**21
+# Instances, and numbers in them, up to which they all belong to the working set.
+_FEW_ROWS, _FEW_NUMBERS = 20_000, 2**24
 # Numbers in rows of earlier passes that stay in it at any size.
 _KEPT_NUMBERS = 2**21
-# Relative gap of a convex step, where all rows are in the working set and else.
-_FINE, _COARSE = 1e-8, 5e-4
+# Relative gap of a convex step for so many numbers in all instances, and for more.
+_FINE_NUMBERS, _FINE, _COARSE = 2**21, 1e-8, 5e-4
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class Pass:
 
     Attributes
     ----------
+    band : float
+        Rows within it are in the working set.
     top : ndarray of shape (n_bags,), highest score of each bag
     witnesses : ndarray of int of shape (n_positive,), the rows of those of positive bags
     vectors : matrix of shape (n_positive, n_features), the instances there
@@ -80,6 +86,7 @@ class Pass:
     loss : float, of all negative bags
     """
 
+    band: float
     top: np.ndarray
     witnesses: np.ndarray
     vectors: Matrix
@@ -95,7 +102,8 @@ class Pass:
 
 def precision(instances: Matrix) -> float:
     """Relative gap of a convex step that suits a number of instances."""
-    return _FINE if instances.shape[0] * _width(instances) <= _EVERYTHING else _COARSE
+    few = instances.shape[0] * _width(instances) <= _FINE_NUMBERS
+    return _FINE if few else _COARSE
 
 
 @dataclass(frozen=True)
@@ -152,11 +160,16 @@ def pass_over(
     point: tuple[np.ndarray, float],
     prices: Prices,
     held: np.ndarray | None = None,
+    band: float = BAND,
 ) -> Pass:
-    """A pass at a point; ``held`` are the bags with rows in the working set."""
+    """A pass at a point; ``held`` are the bags with rows in the working set.
+
+    Rows within ``band`` of what counts come into the working set.
+    """
     bags = np.zeros(0, dtype=np.intp) if held is None else held
-    parts = source.map(_look, point, prices, bags, source.n_instances)
+    parts = source.map(_look, point, prices, bags, (band, source.n_instances))
     return Pass(
+        band=band,
         top=np.concatenate([part.top for part in parts]),
         witnesses=np.concatenate([part.witnesses for part in parts]),
         vectors=stacked([part.vectors for part in parts]),
@@ -192,11 +205,11 @@ def _look(
     point: tuple[np.ndarray, float],
     prices: Prices,
     held: np.ndarray,
-    n_instances: int,
+    extent: tuple[float, int],
 ) -> Pass:
-    w, b = point
+    (w, b), (band, n_instances) = point, extent
     numbers = n_instances * _width(block.instances)
-    whole = numbers <= _EVERYTHING
+    whole = n_instances <= _FEW_ROWS and numbers <= _FEW_NUMBERS
     # Few instances all belong to the working set, and are worth all digits.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
@@ -205,7 +218,7 @@ def _look(
     rows, offsets = gather_rows(block.offsets, negative)
     owner = np.repeat(negative, np.diff(offsets))
     u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
-    band = np.inf if whole else _BAND
+    band = np.inf if whole else band
     limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
     if prices.by_instance:
         beyond = u > 1.0 + band
@@ -219,6 +232,8 @@ def _look(
     else:
         beyond = np.zeros(len(u), dtype=bool)
         near = u > np.maximum(1.0 + top[owner], 0.0) - band
+        if not whole:
+            limit = min(limit, int(_PER_BAG * (band / BAND) ** 2) * len(negative))
         if int(near.sum()) > limit:
             # Where scores hardly differ, the highest rows of each bag stand for the others.
             near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
@@ -227,6 +242,7 @@ def _look(
     known = np.isin(negative + block.first_bag, held)
     silent = negative[(top_u <= -band) & ~known]
     return Pass(
+        band=band,
         top=top,
         witnesses=highest[positive] + block.first_row,
         vectors=block.take(highest[positive]),
@@ -259,7 +275,7 @@ def joined(
     u = 1.0 + np.asarray(before.rows[extra] @ w) + b
     if prices.by_instance:
         # Rows inside of the band that the pass left out are in its sum.
-        outside = (u <= -_BAND) | (u > 1.0 + _BAND)
+        outside = (u <= -found.band) | (u > 1.0 + found.band)
         extra, u = extra[outside], u[outside]
     most = max(len(found.numbers), int(_KEPT_NUMBERS / _width(before.rows)))
     if len(extra) > most:
@@ -271,7 +287,7 @@ def joined(
     far, far_cost = found.far, found.far_cost
     if prices.by_instance:
         # Rows that went beyond the band are looked at one by one again.
-        weights = prices.weights[groups] * (u > 1.0 + _BAND)
+        weights = prices.weights[groups] * (u > 1.0 + found.band)
         far = far - np.asarray(rows.T @ weights)
         far_cost = max(0.0, far_cost - float(weights.sum()))
     numbers = np.r_[found.numbers, before.numbers[extra]]

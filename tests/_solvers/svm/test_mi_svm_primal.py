@@ -57,7 +57,7 @@ def step_optimum(bags, loss, slack, witnesses):
 def rows_held(request, monkeypatch):
     """Small data are held as a whole, unless told otherwise."""
     if request.param != "all rows":
-        monkeypatch.setattr(mi_svm_working_set, "_EVERYTHING", 0)
+        monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -158,7 +158,7 @@ def test_a_small_working_set_gives_the_same(slack, monkeypatch):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
     free = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
-    monkeypatch.setattr(mi_svm_working_set, "_EVERYTHING", 0)
+    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
     monkeypatch.setattr(mi_svm_working_set, "_WORKING_NUMBERS", 4 * 60)
     small = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
     assert small.dual_gap <= 1e-3 * small.objective
@@ -185,7 +185,7 @@ def test_the_better_of_two_starts_over_all_bags(slack):
 
 
 def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
-    monkeypatch.setattr(mi_svm_working_set, "_EVERYTHING", 0)
+    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
     bags, loss = data(1, n_bags=150)
     source = ArraySource(bags.instances, bags.offsets)
     found = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, 1)
@@ -200,7 +200,7 @@ def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
 @pytest.mark.parametrize("slack", SLACKS)
 def test_a_working_set_lies_below_the_step_everywhere(slack, monkeypatch):
     """Rows that were kept must not be counted again in the sums of rows that are far."""
-    monkeypatch.setattr(mi_svm_working_set, "_EVERYTHING", 0)
+    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
     bags, loss = data(0, n_bags=150, d=4)
     source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 4 * 50)
     prices = Prices(loss.signs, loss.weights, slack == "instance")
