@@ -70,6 +70,7 @@ class PrimalMISVMResult(CCCPSolution):
     intercept : float
     n_passes : int
         Passes over all instances.
+    stopped : {"", "max_iter", "max_passes", "callback"}
     """
 
     w: np.ndarray
@@ -218,10 +219,13 @@ def _descend(
         found = joined(before, found, (w, b), prices, shares.negative > 0)
         held, held_value, last_objective = following, best.objective, best.objective
         bound, band = -np.inf, BAND
-    if best.n_iter == 0:
+    finished = best.n_iter
+    if finished == 0:
         # The passes did not suffice for the first step.
         best.w, best.intercept, best.objective = w, b, objective
         best.n_iter, best.history, best.dual_gap = 1, [objective], value - bound
+    if best.stopped == "max_iter" and finished < options.max_iter:
+        best.stopped = "max_passes"
     best.n_passes = n_passes
     return best, _Begin(w, b, held, found, shares, n_passes, rough=False)
 
