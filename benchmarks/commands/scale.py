@@ -12,8 +12,10 @@ HELP = "time and memory against the size of the data, with slopes"
 MODULES: tuple[str, ...] = (
     "sizes",
     "dpboost",
+    "linear",
     "m3ic",
     "misvc",
+    "out_of_core",
     "sdpmil",
     "dask",
 )

@@ -167,6 +167,14 @@ def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str 
             f"{remedy or 'raise max_iter or tol'}.",
             ConvergenceWarning,
         )
+    if "max_passes" in stopped:
+        n_passes = max(result.n_passes for result in results if result.stopped == "max_passes")
+        warn_user(
+            f"{name} stopped after {n_passes} passes over the instances, before convergence "
+            f"{where.format(stopped.count('max_passes'))}: scale the features, lower C, or raise "
+            "tol.",
+            ConvergenceWarning,
+        )
     asked = stopped.count("callback")
     if asked:
         warn_user(

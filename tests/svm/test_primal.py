@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import pickle
+import signal
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from milearn._solvers.svm import mi_svm_primal, mi_svm_working_set
+from milearn._solvers.svm.mi_svm_working_set import pass_over
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC
 
@@ -95,3 +100,82 @@ def test_instances_are_read_as_they_are_stored(tmp_path):
         )
     few = bags[:40].with_instances(bags[:40].instances.astype(np.float16))
     assert linear().fit(few, y[:40]).dual_coef_.dtype == np.float64
+
+
+class _Fails:
+    """Something in the place of a pass that happens in the n-th of them."""
+
+    def __init__(self, number, happens):
+        self.left, self.happens = number, happens
+
+    def __call__(self, *arguments):
+        self.left -= 1
+        if self.left == 0:
+            self.happens()
+        return pass_over(*arguments)
+
+
+def _raise():
+    raise KeyboardInterrupt
+
+
+def _signal():
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("happens", [_raise, _signal])
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkeypatch):
+    bags, y = make_bags(120, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    model = linear(solver="primal").fit(bags[:60], y[:60])
+    before, scores = dict(vars(model)), model.decision_function(bags)
+    fresh = linear(solver="primal")
+    with monkeypatch.context() as patched:
+        for each in (model, fresh):
+            patched.setattr(mi_svm_primal, "pass_over", _Fails(number, happens))
+            with pytest.raises(KeyboardInterrupt):
+                each.fit(bags, y)
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    np.testing.assert_array_equal(model.decision_function(bags), scores)
+    with pytest.raises(NotFittedError):
+        fresh.predict(bags)
+    again = fresh.fit(bags, y)
+    assert again.converged_
+    np.testing.assert_array_equal(again.coef_, model.fit(bags, y).coef_)
+
+
+def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
+    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
+    bags, y = make_bags(150, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
+    model = linear(solver="primal", init="mean")
+    expected = model.fit(bags[:50], y[:50]).objective_
+
+    def stopped(message, **parameters):
+        model.set_params(**{"max_iter": 100, "tol": 1e-6, **parameters})
+        with pytest.warns(ConvergenceWarning, match=message):
+            model.fit(bags, y)
+        assert not model.converged_
+        assert model.objective_ != expected
+        assert len(model.objective_history_) == model.n_iter_
+        scores = model.decision_function(bags)
+        positive = y == 1
+        value = 0.5 * (model.coef_**2).sum() + np.maximum(0, 1 - scores[positive]).sum()
+        value += np.maximum(0, 1 + scores[~positive]).sum()
+        assert model.objective_ == pytest.approx(value, rel=1e-9)
+
+    stopped("stopped at max_iter=1 before convergence", max_iter=1)
+    solve = mi_svm_primal.solve_mi_svm_primal
+
+    def with_callback(source, loss, slack, start, options, gap_tol):
+        asked = options.watched_by(lambda iteration, objective: iteration == 2)
+        return solve(source, loss, slack, start, asked, gap_tol)
+
+    monkeypatch.setattr("milearn.svm._formulations.solve_mi_svm_primal", with_callback)
+    stopped("because a callback asked for it")
+    assert model.n_iter_ == 2
+    monkeypatch.setattr(
+        "milearn.svm._formulations.solve_mi_svm_primal", functools.partial(solve, max_passes=4)
+    )
+    stopped(r"stopped after \d passes over the instances")
+    assert model.n_iter_ < 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import cvxpy as cp
@@ -26,13 +27,14 @@ def random_problem(seed, *, singles=False, cost=1.0, n_groups=30, d=6):
 
 def optimum(problem):
     d = problem.Z.shape[1]
-    w, v = cp.Variable(d), cp.Variable()
+    w = cp.Variable(d)
+    v = cp.Variable(problem.free.shape[1])
     Z = problem.Z.toarray() if sparse.issparse(problem.Z) else problem.Z
-    u = problem.c + Z @ w + problem.e * v
-    losses = [
-        cost * cp.pos(cp.max(u[a:b]))
-        for cost, a, b in zip(problem.costs, problem.offsets[:-1], problem.offsets[1:], strict=True)
-    ]
+    u = problem.c + Z @ w + problem.free @ v
+    losses = []
+    for g, (a, b) in enumerate(itertools.pairwise(problem.offsets)):
+        loss = cp.pos(cp.max(u[a:b]))
+        losses.append(problem.costs[g] * (loss**2 if g >= problem.n_plain else loss))
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + sum(losses)))
     program.solve(solver="CLARABEL")
     return program.value
@@ -67,6 +69,72 @@ def test_the_optimum_lies_between_the_bounds(seed, cost, singles):
     assert problem.objective(found.w, u) == pytest.approx(found.objective, rel=1e-12)
 
 
+@pytest.mark.parametrize("centre", [0.0, 0.4])
+@pytest.mark.parametrize("h", [0.01, 0.3, 2.0])
+def test_maximisers_are_those_of_quadratic_programs(h, centre):
+    rng = np.random.default_rng(1)
+    offsets = np.array([0, 1, 4, 5, 11, 13])
+    u, p = rng.normal(scale=0.5, size=13), centre * rng.uniform(size=13)
+    u[11:] = -1.0
+    problem = GroupProblem(np.zeros((13, 1)), np.zeros(13), offsets, np.ones(5), 0.0, n_squared=2)
+    a, full = problem.maximiser(u, (h, p))
+    value = 0.0
+    for number, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        x, part = cp.Variable(stop - start), slice(start, stop)
+        goal = u[part] @ x - 0.5 * h * cp.sum_squares(x - p[part])
+        bounds = [x >= 0]
+        if number < 3:
+            bounds.append(cp.sum(x) <= 1)
+        else:
+            goal -= 0.25 * cp.square(cp.sum(x))
+        program = cp.Problem(cp.Maximize(goal), bounds)
+        program.solve(solver="CLARABEL")
+        np.testing.assert_allclose(a[part], x.value, atol=1e-6)
+        assert full[number] == (number < 3 and a[part].sum() > 1 - 1e-9)
+        value += program.value
+    assert problem.smoothed(0.0, a, u, (h, p)) == pytest.approx(value, abs=1e-7)
+
+
+def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
+    """A tube around targets, its half-width as a second free variable, and groups beside it."""
+    rng = np.random.default_rng(seed)
+    upper, lower = rng.normal(size=(2 * n_bags, d)), rng.normal(size=(n_bags, d))
+    sizes = np.r_[np.full(n_bags, 2), np.ones(n_bags, dtype=int), 1, rng.integers(1, 4, 8)]
+    n_more = int(sizes[2 * n_bags + 1 :].sum())
+    targets, more = lower @ rng.normal(size=d), rng.normal(size=(n_more, d))
+    ones, nothing = np.ones(n_bags), np.zeros(n_more)
+    costs = rng.uniform(0.5, 2.0, size=n_bags)
+    return GroupProblem(
+        Z=np.concatenate([upper, -lower, np.zeros((1, d)), more]),
+        e=np.stack(
+            [
+                np.r_[np.repeat(ones, 2), -ones, 0.0, nothing],
+                np.r_[np.repeat(-ones, 2), -ones, 1.0, nothing],
+            ],
+            axis=1,
+        ),
+        offsets=np.r_[0, np.cumsum(sizes)],
+        costs=np.r_[costs, costs, nu * costs.sum(), rng.uniform(0.1, 1.0, size=8)],
+        c=np.r_[np.repeat(-targets, 2), targets, 0.0, rng.normal(size=n_more)],
+        n_squared=n_squared,
+    )
+
+
+@pytest.mark.parametrize("thin", [True, False])
+@pytest.mark.parametrize("n_squared", [0, 8])
+@pytest.mark.parametrize("seed", range(4))
+def test_tubes_and_squares_have_their_optimum_between_the_bounds(seed, n_squared, thin):
+    problem = tube_problem(seed, n_squared=n_squared)
+    best = optimum(problem)
+    if thin:
+        problem = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
+    found = solve_groups(problem, np.zeros(5), np.zeros(2), gap_tol=1e-5)
+    assert found.lower_bound <= best * (1 + 1e-7)
+    assert found.objective >= best * (1 - 1e-7)
+    assert found.objective - found.lower_bound <= 1e-5 * found.objective
+    assert found.v[1] >= -1e-6
+
+
 @pytest.mark.parametrize("singles", [True, False])
 def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch):
     problem = random_problem(3, singles=singles)
@@ -83,6 +151,16 @@ def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch)
     assert by_gradients.lower_bound <= expected * (1 + 1e-9)
 
 
+def test_conjugate_gradients_know_squares_and_tubes(monkeypatch):
+    problem = tube_problem(0, n_squared=8)
+    expected = solve_groups(problem, np.zeros(5), np.zeros(2), gap_tol=1e-6).objective
+    monkeypatch.setattr(group_newton, "_DENSE_COLUMNS", 1)
+    thin = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
+    found = solve_groups(thin, np.zeros(5), np.zeros(2), gap_tol=1e-4)
+    assert found.objective == pytest.approx(expected, rel=2e-4)
+    assert found.lower_bound <= expected * (1 + 1e-9)
+
+
 def test_few_rows_in_many_columns_go_by_the_smaller_system():
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(10, 200))
@@ -95,6 +173,6 @@ def test_few_rows_in_many_columns_go_by_the_smaller_system():
 def test_a_warm_start_takes_fewer_steps():
     problem = random_problem(1, n_groups=200)
     cold = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-5)
-    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, smoothing=cold.smoothing)
-    assert warm.n_steps < cold.n_steps
+    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, shares=cold.shares)
+    assert warm.n_steps < cold.n_steps / 4
     assert warm.objective <= cold.objective * (1 + 1e-5)
