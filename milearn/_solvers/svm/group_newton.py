@@ -3,29 +3,32 @@
     min_{w,v}  1/2 |w|^2 + sum_g C_g max(0, max_{r in g} u_r),   u_r = c_r + z_r.w + e_r.v
 
 Row r belongs to one group; v are variables without a norm: the intercept, the width of a tube. A
-hinge is a group of one row. The maximum is smoothed by h > 0,
+hinge is a group of one row. The maximum is smoothed by h > 0 around shares p,
 
-    phi_h(u) = max_{a >= 0, sum a <= 1}  a.u - h/2 |a|^2,
+    phi(u) = max_{a >= 0, sum a <= 1}  a.u - h/2 |a - p|^2,
 
-whose maximiser a is a projection onto the simplex. Its second derivative is that of the projection:
-the identity on the rows with a > 0, less their mean where a sums to one. Newton's method meets the
-minimum of the smoothed problem in some steps, and h is lowered from solution to solution. With
-alpha = C a, which is feasible in the dual of the problem without smoothing,
+whose maximiser a is the projection of p + u / h onto the simplex. Its second derivative is that of
+the projection: the identity on the rows with a > 0, less their mean where a sums to one. Newton's
+method meets the minimum of the smoothed problem in some steps; then its a is the next p. That is
+the proximal point method on the dual of the problem without smoothing,
 
     max_alpha  c.alpha - 1/2 |Z'alpha|^2,   alpha >= 0,  sum_{r in g} alpha_r <= C_g,  E'alpha = 0,
 
-the distance of the two values is known at every h and says when it is small enough.
+with alpha = C a, in which h need not become small: systems stay well conditioned, and the shares
+of a neighbouring problem are as good a start as its w. The distance of the two values is known
+after every round and says when it is small enough.
 
 The last groups may cost the square of their maximum instead,
 
     C_g max(0, max_r u_r)^2 = max_{alpha >= 0}  alpha.u - (sum alpha)^2 / (4 C_g),
 
-where the sum of a is not bounded but loses its square over four in phi_h and in the dual.
+where the sum of a is not bounded but loses its square over four in phi and in the dual.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,19 +36,29 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
+from ..._bags.segments import gather_rows
+
 __all__ = ["GroupProblem", "GroupSolution", "project_groups", "solve_groups"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
 _FIRST_SMOOTHING = 0.5
 _MIN_SMOOTHING = 1e-7
-_MAX_STEPS = 60
+# Of the smoothing of a round, that of the next.
+_LOWERED = 0.3
+_MAX_STEPS = 100
+_MAX_ROUNDS = 10
+# Given shares are a start where the relative gap there is at most this.
+_NEAR = 0.3
+_NEAR_SMOOTHING = 0.05
 # Curvature of the intercept where no row has any, as a share of all costs.
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
 _DENSE_COLUMNS = 2500
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
-_LINE_SEARCH = 0.4
+_LINE_SEARCH = 0.1
+# Slope of a free variable at which it is left to Newton's method, as a share of all costs.
+_SHIFTED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -88,7 +101,7 @@ class GroupProblem:
         """Number of groups without a square."""
         return len(self.costs) - self.n_squared
 
-    @property
+    @cached_property
     def row_costs(self) -> np.ndarray:
         """The cost of each row's group."""
         return np.repeat(self.costs, np.diff(self.offsets))
@@ -105,9 +118,12 @@ class GroupProblem:
             losses[self.n_plain :] **= 2
         return 0.5 * float(w @ w) + float(self.costs @ losses)
 
-    def smoothed(self, w: np.ndarray, a: np.ndarray, u: np.ndarray, h: float) -> float:
-        """The smoothed objective, given the maximiser."""
-        value = 0.5 * float(w @ w) + float(self.row_costs @ (a * (u - 0.5 * h * a)))
+    def smoothed(
+        self, norm2: float, a: np.ndarray, u: np.ndarray, smoothing: tuple[float, np.ndarray]
+    ) -> float:
+        """The smoothed objective, given the squared norm of w and the maximiser."""
+        h, p = smoothing
+        value = 0.5 * norm2 + float(self.row_costs @ (a * u - 0.5 * h * (a - p) ** 2))
         if self.n_squared:
             value -= 0.25 * float(self.costs[self.n_plain :] @ self._squared_sums(a) ** 2)
         return value
@@ -132,16 +148,35 @@ class GroupProblem:
             alpha[heavy] *= min(up, down) / max(up, down, 1e-300)
         return alpha
 
-    def maximiser(self, u: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
-        """The a of phi_h of every group, and whether its sum is at its bound."""
-        if not self.n_squared:
-            return project_groups(u, self.offsets, h)
+    def maximiser(
+        self, u: np.ndarray, smoothing: tuple[float, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The a of phi of every group, and whether its sum is at its bound."""
+        h, p = smoothing
+        u = u + h * p
+        if len(u) == len(self.costs) and not self.n_squared:
+            a = u / h
+            return np.clip(a, 0.0, 1.0), a >= 1.0
         n, first = self.n_plain, self.offsets[self.n_plain]
-        squared = _squared_maximiser(u[first:], self.offsets[n:] - first, h)
-        if n == 0:
-            return squared, np.zeros(self.n_squared, dtype=bool)
-        a, full = project_groups(u[:first], self.offsets[: n + 1], h)
-        return np.r_[a, squared], np.r_[full, np.zeros(self.n_squared, dtype=bool)]
+        a, full = np.empty(len(u)), np.zeros(len(self.costs), dtype=bool)
+        # Most groups have one row: they need no sorting.
+        groups, rows, offsets = self._several
+        a[:first] = u[:first] / h
+        full[:n] = a[self.offsets[:n]] >= 1.0
+        np.clip(a[:first], 0.0, 1.0, out=a[:first])
+        if len(groups):
+            a[rows], full[groups] = project_groups(u[rows], offsets, h)
+        if self.n_squared:
+            a[first:] = _squared_maximiser(u[first:], self.offsets[n:] - first, h)
+        return a, full
+
+    @cached_property
+    def _several(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Groups of several rows and without a square, their rows, and the offsets among these."""
+        sizes = np.diff(self.offsets[: self.n_plain + 1])
+        groups = np.flatnonzero(sizes > 1)
+        rows, offsets = gather_rows(self.offsets, groups)
+        return groups, rows, offsets
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
         """Sums of a over the groups that are squared."""
@@ -160,7 +195,9 @@ class GroupSolution:
     v : float, or ndarray of shape (n_free,) where ``e`` has two dimensions
     objective, lower_bound : float
     smoothing : float
-        The last h, from which a neighbouring problem may start.
+        The last h.
+    shares : ndarray of shape (n_rows,)
+        The last a. With those of its rows a neighbouring problem may start.
     n_steps : int
         Newton steps.
     """
@@ -170,6 +207,7 @@ class GroupSolution:
     objective: float
     lower_bound: float
     smoothing: float
+    shares: np.ndarray
     n_steps: int
 
 
@@ -236,6 +274,7 @@ def solve_groups(
     *,
     gap_tol: float,
     smoothing: float = _FIRST_SMOOTHING,
+    shares: np.ndarray | None = None,
 ) -> GroupSolution:
     """Solve to a relative duality gap of ``gap_tol``.
 
@@ -246,49 +285,58 @@ def solve_groups(
     gap_tol : float
     smoothing : float
         First h.
+    shares : ndarray of shape (n_rows,), default=None
+        Those of a neighbouring problem; used where they are near.
 
     Returns
     -------
     GroupSolution
         Its gap is above ``gap_tol`` only where the smallest h did not suffice.
     """
-    h, n_steps = smoothing, 0
-    v, single = np.atleast_1d(np.asarray(v, dtype=np.float64)), problem.e.ndim == 1
+    single = problem.e.ndim == 1
+    v = np.atleast_1d(np.asarray(v, dtype=np.float64))
     u = problem.values(w, v)
-    bound = -np.inf
-    best: GroupSolution | None = None
+    h, p, bound = smoothing, np.zeros(len(u)), -np.inf
+    if shares is not None:
+        value = problem.objective(w, u)
+        given = problem.dual_value(problem.balanced(problem.row_costs * shares))
+        if value - given <= _NEAR * abs(value):
+            h, p, bound = min(h, _NEAR_SMOOTHING), shares, given
+    if bound == -np.inf:
+        v, u = _shifted(problem, (v, u), (h, p))
+    point, n_steps = (w, v, u), 0
+    best = GroupSolution(w, v, problem.objective(w, u), bound, h, p, 0)
     while True:
-        w, v, u, a, steps = _newton(problem, (w, v, u), h, 0.1 * gap_tol)
+        point, p, steps = _newton(problem, point, (h, p), 0.1 * gap_tol)
         n_steps += steps
+        w, v, u = point
         objective = problem.objective(w, u)
-        bound = max(bound, problem.dual_value(problem.balanced(problem.row_costs * a)))
-        if best is None or objective <= best.objective:
-            best = GroupSolution(w, float(v[0]) if single else v, objective, bound, h, n_steps)
-        else:
-            best = GroupSolution(best.w, best.v, best.objective, bound, h, n_steps)
-        gap, aim = best.objective - bound, gap_tol * abs(best.objective)
-        if gap <= aim or h <= _MIN_SMOOTHING:
-            return best
-        h *= min(0.5, max(0.05, 0.5 * aim / gap))
+        bound = max(bound, problem.dual_value(problem.balanced(problem.row_costs * p)))
+        if objective > best.objective:
+            w, v, objective = best.w, best.v, best.objective
+        best = GroupSolution(w, v, objective, bound, h, p, n_steps)
+        if objective - bound <= gap_tol * abs(objective) or h <= _MIN_SMOOTHING:
+            return replace(best, v=float(v[0])) if single else best
+        # A round that took all its steps was too hard: the next one starts where it ended.
+        h *= _LOWERED if steps < _MAX_STEPS else 1.0
+        if n_steps > _MAX_STEPS * _MAX_ROUNDS:
+            return replace(best, v=float(v[0])) if single else best
+
+
+Point = tuple[np.ndarray, np.ndarray, np.ndarray]
+Smoothing = tuple[float, np.ndarray]
 
 
 def _newton(
-    problem: GroupProblem,
-    start: tuple[np.ndarray, np.ndarray, np.ndarray],
-    h: float,
-    precision: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, int]:
-    """Minimise the smoothed problem; returns w, v, u, a, and the number of steps."""
-    w, v, u = start
+    problem: GroupProblem, point: Point, smoothing: Smoothing, precision: float
+) -> tuple[Point, np.ndarray, int]:
+    """Minimise the smoothed problem; returns w, v and u, a, and the number of steps."""
+    w, v, u = point
     costs, free, dim = problem.row_costs, problem.free, len(w)
-    for column, e in enumerate(free.T):
-        shift = _best_shift(problem, (u, e), costs, h)
-        v, u = v + shift * (np.arange(len(v)) == column), u + shift * e
-    a, full = problem.maximiser(u, h)
-    value = problem.smoothed(w, a, u, h)
+    a, full = problem.maximiser(u, smoothing)
+    value = problem.smoothed(float(w @ w), a, u, smoothing)
     steps = 0
     while steps < _MAX_STEPS:
-        steps += 1
         alpha = costs * a
         gradient = np.append(w + np.asarray(problem.Z.T @ alpha), free.T @ alpha)
         # What the residuals of stationarity take from the dual value.
@@ -296,34 +344,49 @@ def _newton(
         smoothed_away = problem.objective(w, u) - value
         if missing <= max(precision * abs(value), 0.1 * smoothed_away):
             break
-        direction = _direction(problem, (a, full), costs, h, gradient)
+        steps += 1
+        direction = _direction(problem, (a, full), costs, smoothing[0], gradient)
         slope = float(direction @ gradient)
         if slope >= 0:
             break
         du = np.asarray(problem.Z @ direction[:dim]) + free @ direction[dim:]
-        t = _step_length(problem, (w, u), (direction[:dim], du), h, slope)
+        t = _step_length(problem, (w, u), (direction[:dim], du), smoothing, slope)
         w, v, u = w + t * direction[:dim], v + t * direction[dim:], u + t * du
-        a, full = problem.maximiser(u, h)
-        before, value = value, problem.smoothed(w, a, u, h)
+        a, full = problem.maximiser(u, smoothing)
+        before, value = value, problem.smoothed(float(w @ w), a, u, smoothing)
         if before - value <= 1e-13 * abs(value):
             break
-    return w, v, u, a, steps
+    return (w, v, u), a, steps
+
+
+def _shifted(
+    problem: GroupProblem, start: tuple[np.ndarray, np.ndarray], smoothing: Smoothing
+) -> tuple[np.ndarray, np.ndarray]:
+    """v and u with each free variable where the smoothed problem is lowest along it."""
+    v, u = start
+    small = _SHIFTED * float(problem.costs.sum())
+    for column, e in enumerate(problem.free.T):
+        shift = _best_shift(problem, (u, e), smoothing, small)
+        v, u = v + shift * (np.arange(len(v)) == column), u + shift * e
+    return v, u
 
 
 def _best_shift(
-    problem: GroupProblem, line: tuple[np.ndarray, np.ndarray], costs: np.ndarray, h: float
+    problem: GroupProblem,
+    line: tuple[np.ndarray, np.ndarray],
+    smoothing: Smoothing,
+    small: float,
 ) -> float:
     """Change of a free variable that minimises the smoothed problem, by bisection.
 
     ``line`` are the values of all rows and the coefficients of the variable.
     """
-    u, e = line
+    (u, e), costs = line, problem.row_costs
 
     def slope_at(t: float) -> float:
-        a, _ = problem.maximiser(u + t * e, h)
+        a, _ = problem.maximiser(u + t * e, smoothing)
         return float((costs * a) @ e)
 
-    small = 1e-3 * float(problem.costs.max())
     slope = slope_at(0.0)
     if abs(slope) <= small:
         return 0.0
@@ -349,7 +412,7 @@ def _step_length(
     problem: GroupProblem,
     point: tuple[np.ndarray, np.ndarray],
     direction: tuple[np.ndarray, np.ndarray],
-    h: float,
+    smoothing: Smoothing,
     slope: float,
 ) -> float:
     """Where the slope along the direction, which rises, is nearly zero."""
@@ -358,7 +421,7 @@ def _step_length(
     curvature, level = float(dw @ dw), float(w @ dw)
 
     def slope_at(t: float) -> float:
-        a, _ = problem.maximiser(u + t * du, h)
+        a, _ = problem.maximiser(u + t * du, smoothing)
         return level + t * curvature + float((costs * a) @ du)
 
     # A point whose slope has not turned positive is below the beginning by convexity.

@@ -42,6 +42,10 @@ _SAMPLE_NUMBERS = 2**23
 _FEWEST_BAGS = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
+# Numbers in all instances up to which they are the working set.
+_EVERYTHING = 2**20
+# Numbers in rows of earlier passes that stay in it at any size.
+_KEPT_NUMBERS = 2**21
 _SAMPLE_TOL = 2e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
@@ -78,6 +82,14 @@ class _Prices:
     @property
     def positive(self) -> np.ndarray:
         return np.flatnonzero(self.signs > 0)
+
+
+@dataclass(frozen=True)
+class _Held:
+    """The witnesses of a convex step, as rows and as instances; -1 stands for the mean of a bag."""
+
+    witnesses: np.ndarray
+    vectors: Matrix
 
 
 @dataclass(frozen=True)
@@ -128,7 +140,7 @@ def solve_mi_svm_primal(
     start : {"auto", "mean"} or ndarray of int of shape (n_positive,)
         First witnesses: the better of two starts on a sample of the bags (the mean of each bag,
         and the highest instances under the SVM on instances that inherit labels), the mean of each
-        bag, or given rows.
+        bag, or given rows. A sample that holds all bags is solved to the precision asked for.
     options : SolverOptions
         ``qp_solver`` is not used.
     gap_tol : float
@@ -137,17 +149,33 @@ def solve_mi_svm_primal(
         Maximum number of passes.
     """
     prices = _Prices(loss.signs, loss.weights, slack == "instance")
-    positive, tol = prices.positive, max(options.tol, 0.1 * gap_tol)
-    own_start = isinstance(start, str) and start == "auto"
-    if own_start:
-        w, b = _start_of_sample(source, prices, options)
-        found = _pass(source, w, b, prices)
-        witnesses, vectors, n_passes = found.witnesses, found.vectors, 1
+    if isinstance(start, str) and start == "auto":
+        w, b, n_passes, rough = _start_of_sample(source, prices, options, gap_tol)
+        found = _pass(source, (w, b), prices)
+        held = _Held(found.witnesses, found.vectors)
+        n_passes += 1
     else:
-        witnesses, vectors = _given(source, prices, start)
-        w, b = _against_sample(source, vectors, prices)
-        found = _pass(source, w, b, prices)
+        held, rough = _given(source, prices, start), False
+        w, b = _against_sample(source, held.vectors, prices)
+        found = _pass(source, (w, b), prices)
         n_passes = 2
+    # A start may have taken what is allowed: the step that begins is finished all the same.
+    limit = max(max_passes, n_passes + 1)
+    return _descend(source, prices, (w, b, held, found, n_passes), options, gap_tol, rough, limit)
+
+
+def _descend(
+    source: PassSource,
+    prices: _Prices,
+    start: tuple[np.ndarray, float, _Held, _Pass, int],
+    options: SolverOptions,
+    gap_tol: float,
+    rough: bool,
+    max_passes: int,
+) -> PrimalMISVMResult:
+    """The concave-convex procedure from witnesses and a pass at a point."""
+    w, b, held, found, n_passes = start
+    costs, tol = prices.weights[prices.positive], max(options.tol, 0.1 * gap_tol)
     best = PrimalMISVMResult(
         w=w,
         intercept=b,
@@ -156,44 +184,40 @@ def solve_mi_svm_primal(
         n_iter=0,
         stopped="max_iter",
         dual_gap=np.inf,
-        objective_scale=rounding_scale(loss.weights),
+        objective_scale=rounding_scale(prices.weights),
         n_passes=0,
     )
-    smoothing, rough, best_pass = _FIRST_SMOOTHING, own_start, found
+    best_pass, shares = found, _Shares.none(len(costs))
     held_value = last_objective = np.inf
+    bound = -np.inf
     while n_passes < max_passes and best.n_iter < options.max_iter:
-        solved = solve_groups(
-            _working_set(vectors, found, prices),
-            w,
-            b,
-            gap_tol=(_ROUGH if rough else _EXACT) * gap_tol,
-            smoothing=smoothing,
-        )
-        w, b = solved.w, solved.v
-        smoothing = min(_FIRST_SMOOTHING, max(0.05, 10.0 * solved.smoothing))
-        before, found = found, _pass(source, w, b, prices)
+        problem = _working_set(held.vectors, found, prices)
+        aim = (_ROUGH if rough else _EXACT) * gap_tol
+        first = shares.first_of(problem, found, problem.values(w, b))
+        solved = solve_groups(problem, w, b, gap_tol=aim, shares=first)
+        w, b, shares = solved.w, solved.v, _Shares.of_solution(solved.shares, found, len(costs))
+        bound = max(bound, solved.lower_bound)
+        before, found = found, _pass(source, (w, b), prices, np.unique(found.groups))
         n_passes += 1
         rest = 0.5 * float(w @ w) + found.loss
-        held = np.maximum(0.0, 1.0 - np.asarray(vectors @ w) - b)
-        value = rest + float(loss.weights[positive] @ held)
-        free = np.maximum(0.0, 1.0 - found.top[positive])
-        objective = rest + float(loss.weights[positive] @ free)
-        closed = value - solved.lower_bound <= gap_tol * abs(value)
+        value = rest + float(costs @ np.maximum(0.0, 1.0 - np.asarray(held.vectors @ w) - b))
+        objective = rest + float(costs @ np.maximum(0.0, 1.0 - found.top[prices.positive]))
+        closed = value - bound <= gap_tol * abs(value)
         improved = objective < best.objective
         if improved:
             best.w, best.intercept, best.objective = w, b, objective
             best_pass, held_value = found, value
         # What the step, with the witnesses it holds, is worth at the best point.
-        best.dual_gap = max(0.0, held_value - solved.lower_bound)
+        best.dual_gap = max(0.0, held_value - bound)
         if not closed and not rough:
-            # Rows were missing: the same step once more, over both working sets.
-            found = _joined(before, found, (w, b), prices)
+            # Rows were missing: the same step once more, over all that it has looked at.
+            found = _joined(before, found, (w, b), prices, np.ones(len(before.numbers), bool))
             continue
         best.n_iter += 1
         best.history.append(best.objective)
         scale = (10.0 * gap_tol if rough else tol) * abs(best.objective)
         ended = last_objective - best.objective <= scale or np.array_equal(
-            best_pass.witnesses, witnesses
+            best_pass.witnesses, held.witnesses
         )
         if ended and not rough:
             best.stopped = ""
@@ -202,21 +226,70 @@ def solve_mi_svm_primal(
             best.stopped = "callback"
             break
         rough = rough and not ended
-        witnesses, vectors = best_pass.witnesses, best_pass.vectors
+        found = _joined(before, found, (w, b), prices, shares.negative > 0)
+        held = _Held(best_pass.witnesses, best_pass.vectors)
         held_value = last_objective = best.objective
-        if not improved:
-            found = _joined(before, found, (w, b), prices)
+        bound = -np.inf
     best.n_passes = n_passes
     return best
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Shares of the rows of a working set, by which the next one starts.
+
+    Attributes
+    ----------
+    positive : ndarray of shape (n_positive,)
+    numbers, negative : the rows of negative bags, sorted, and their shares
+    """
+
+    positive: np.ndarray
+    numbers: np.ndarray
+    negative: np.ndarray
+
+    @classmethod
+    def none(cls, n_positive: int) -> _Shares:
+        return cls(np.zeros(n_positive), np.zeros(0, dtype=np.intp), np.zeros(0))
+
+    @classmethod
+    def of_solution(cls, shares: np.ndarray, found: _Pass, n_positive: int) -> _Shares:
+        last = n_positive + len(found.numbers)
+        return cls(shares[:n_positive], found.numbers, shares[n_positive:last])
+
+    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Shares of given rows, zero for those that are new."""
+        found = np.zeros(len(numbers))
+        if len(self.numbers):
+            place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+            known = self.numbers[place] == numbers
+            found[known] = self.negative[place[known]]
+        return found
+
+    def first_of(self, problem: GroupProblem, found: _Pass, u: np.ndarray) -> np.ndarray:
+        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
+        n_positive, n_rows = len(self.positive), len(found.numbers)
+        shares = np.zeros(len(u))
+        shares[:n_positive] = self.positive
+        shares[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
+        top = segment_argmax(u, problem.offsets)
+        missing = np.add.reduceat(shares, problem.offsets[:-1]) == 0
+        shares[top[missing & (u[top] > 0)]] = 1.0
+        return shares
 
 
 # -- a pass ------------------------------------------------------------------------------------
 
 
-def _pass(source: PassSource, w: np.ndarray, b: float, prices: _Prices) -> _Pass:
-    # What a block may hold of the working set, for each of its rows.
-    per_row = _WORKING_NUMBERS / (source.n_features * source.n_instances)
-    parts = source.map(_look, w, b, prices, per_row)
+def _pass(
+    source: PassSource,
+    point: tuple[np.ndarray, float],
+    prices: _Prices,
+    held: np.ndarray | None = None,
+) -> _Pass:
+    """A pass at a point; ``held`` are the bags with rows in the working set."""
+    bags = np.zeros(0, dtype=np.intp) if held is None else held
+    parts = source.map(_look, point, prices, bags, source.n_instances)
     return _Pass(
         top=np.concatenate([part.top for part in parts]),
         witnesses=np.concatenate([part.witnesses for part in parts]),
@@ -232,6 +305,13 @@ def _pass(source: PassSource, w: np.ndarray, b: float, prices: _Prices) -> _Pass
     )
 
 
+def _width(instances: Matrix) -> float:
+    """Numbers that an instance takes."""
+    if sparse.issparse(instances):
+        return max(1.0, 2.0 * instances.nnz / max(1, instances.shape[0]))
+    return float(instances.shape[1])
+
+
 def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Rank of each value among those of its bag, 0 for the highest."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
@@ -241,7 +321,14 @@ def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return rank
 
 
-def _look(block: Block, w: np.ndarray, b: float, prices: _Prices, per_row: float) -> _Pass:
+def _look(
+    block: Block,
+    point: tuple[np.ndarray, float],
+    prices: _Prices,
+    held: np.ndarray,
+    n_instances: int,
+) -> _Pass:
+    w, b = point
     scores = block.scores(w) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
     top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
@@ -249,10 +336,13 @@ def _look(block: Block, w: np.ndarray, b: float, prices: _Prices, per_row: float
     rows, offsets = gather_rows(block.offsets, negative)
     owner = np.repeat(negative, np.diff(offsets))
     u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
-    limit = max(len(negative), int(per_row * len(rows)))
+    numbers = n_instances * _width(block.instances)
+    # Few instances all belong to the working set.
+    band = np.inf if numbers <= _EVERYTHING else _BAND
+    limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
     if prices.by_instance:
-        beyond = u > 1.0 + _BAND
-        near = (u > -_BAND) & ~beyond
+        beyond = u > 1.0 + band
+        near = (u > -band) & ~beyond
         if int(near.sum()) > limit:
             # The rows nearest to the margin; the others beyond it are summed up.
             nearest = np.partition(np.abs(u), limit)[limit]
@@ -261,12 +351,14 @@ def _look(block: Block, w: np.ndarray, b: float, prices: _Prices, per_row: float
         loss = float(weights[owner] @ np.maximum(u, 0.0))
     else:
         beyond = np.zeros(len(u), dtype=bool)
-        near = u > np.maximum(1.0 + top[owner], 0.0) - _BAND
+        near = u > np.maximum(1.0 + top[owner], 0.0) - band
         if int(near.sum()) > limit:
             # Where scores hardly differ, the highest rows of each bag stand for the others.
             near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
         loss = float(weights[negative] @ np.maximum(top_u, 0.0))
-    silent = negative[top_u <= -_BAND]
+    # A bag with rows in the working set pays there.
+    known = np.isin(negative + block.first_bag, held)
+    silent = negative[(top_u <= -band) & ~known]
     return _Pass(
         top=top,
         witnesses=highest[positive] + block.first_row,
@@ -288,19 +380,31 @@ def _stacked(parts: list[Matrix]) -> Matrix:
     return np.concatenate(parts)
 
 
-def _joined(before: _Pass, found: _Pass, point: tuple[np.ndarray, float], prices: _Prices) -> _Pass:
-    """The working set of a pass with the rows of the one before."""
-    (w, b), extra = point, np.flatnonzero(~np.isin(before.numbers, found.numbers))
+def _joined(
+    before: _Pass,
+    found: _Pass,
+    point: tuple[np.ndarray, float],
+    prices: _Prices,
+    kept: np.ndarray,
+) -> _Pass:
+    """The working set of a pass with some rows of the one before."""
+    (w, b), extra = point, np.flatnonzero(kept & ~np.isin(before.numbers, found.numbers))
+    u = 1.0 + np.asarray(before.rows[extra] @ w) + b
     if prices.by_instance:
         # Rows inside of the band that the pass left out are in its sum.
-        u = 1.0 + np.asarray(before.rows[extra] @ w) + b
-        extra = extra[(u <= -_BAND) | (u > 1.0 + _BAND)]
+        outside = (u <= -_BAND) | (u > 1.0 + _BAND)
+        extra, u = extra[outside], u[outside]
+    most = max(len(found.numbers), int(_KEPT_NUMBERS / _width(before.rows)))
+    if len(extra) > most:
+        nearest = np.argpartition(np.abs(u), most)[:most]
+        extra, u = extra[nearest], u[nearest]
+    if len(extra) == 0:
+        return found
     rows, groups = before.rows[extra], before.groups[extra]
     far, far_cost = found.far, found.far_cost
     if prices.by_instance:
         # Rows that went beyond the band are looked at one by one again.
-        beyond = 1.0 + np.asarray(rows @ w) + b > 1.0 + _BAND
-        weights = prices.weights[groups] * beyond
+        weights = prices.weights[groups] * (u > 1.0 + _BAND)
         far = far - np.asarray(rows.T @ weights)
         far_cost = max(0.0, far_cost - float(weights.sum()))
     numbers = np.r_[found.numbers, before.numbers[extra]]
@@ -359,14 +463,12 @@ def _means(block: Block, signs: np.ndarray) -> Matrix:
     return pooling_matrix(offsets) @ block.take(rows)
 
 
-def _given(
-    source: PassSource, prices: _Prices, start: str | np.ndarray
-) -> tuple[np.ndarray, Matrix]:
-    """First witnesses and their vectors; -1 stands for the mean of a bag."""
+def _given(source: PassSource, prices: _Prices, start: str | np.ndarray) -> _Held:
+    """First witnesses."""
     if isinstance(start, str):
         means = _stacked(source.map(_means, prices.signs))
-        return np.full(means.shape[0], -1), means
-    return start, _stacked(source.map(_take, start))
+        return _Held(np.full(means.shape[0], -1), means)
+    return _Held(start, _stacked(source.map(_take, start)))
 
 
 def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray]:
@@ -425,20 +527,31 @@ def _svm(rows: Matrix, signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray
 
 
 def _start_of_sample(
-    source: PassSource, prices: _Prices, options: SolverOptions
-) -> tuple[np.ndarray, float]:
-    """The better of two local minima for a sample of the bags."""
+    source: PassSource, prices: _Prices, options: SolverOptions, gap_tol: float
+) -> tuple[np.ndarray, float, int, bool]:
+    """The better of two local minima for a sample of the bags.
+
+    Returns
+    -------
+    w, intercept : ndarray of shape (n_features,) and float
+    n_passes : int
+        Passes over all instances.
+    rough : bool
+        Whether these are local minima of some bags only.
+    """
     sample, used = _sample(source, prices)
     loss = Hinge(prices.signs[used], prices.weights[used])
     owner = np.repeat(np.arange(len(used)), sample.sizes)
     w, _ = _svm(sample.instances, loss.signs[owner], loss.weights[owner])
     first = segment_argmax(np.asarray(sample.instances @ w), sample.offsets)
     slack = "instance" if prices.by_instance else "bag"
-    quiet = SolverOptions(max(options.tol, 0.1 * _SAMPLE_TOL), options.max_iter)
+    rough = sample.n_instances < source.n_instances
+    tol, most = (_SAMPLE_TOL, _SAMPLE_PASSES) if rough else (gap_tol, _MAX_PASSES)
+    quiet = SolverOptions(max(options.tol, 0.1 * tol), options.max_iter)
     starts: list[str | np.ndarray] = [first[loss.signs > 0], "mean"]
     results = [
-        solve_mi_svm_primal(sample, loss, slack, start, quiet, _SAMPLE_TOL, _SAMPLE_PASSES)
-        for start in starts
+        solve_mi_svm_primal(sample, loss, slack, start, quiet, tol, most) for start in starts
     ]
     best = min(results, key=lambda result: result.objective)
-    return best.w, best.intercept
+    n_passes = 0 if rough else sum(result.n_passes for result in results)
+    return best.w, best.intercept, n_passes, rough

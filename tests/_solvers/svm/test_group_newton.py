@@ -69,22 +69,30 @@ def test_the_optimum_lies_between_the_bounds(seed, cost, singles):
     assert problem.objective(found.w, u) == pytest.approx(found.objective, rel=1e-12)
 
 
+@pytest.mark.parametrize("centre", [0.0, 0.4])
 @pytest.mark.parametrize("h", [0.01, 0.3, 2.0])
-def test_maximisers_of_squares_are_those_of_quadratic_programs(h):
+def test_maximisers_are_those_of_quadratic_programs(h, centre):
     rng = np.random.default_rng(1)
     offsets = np.array([0, 1, 4, 5, 11, 13])
-    u = rng.normal(scale=0.5, size=13)
+    u, p = rng.normal(scale=0.5, size=13), centre * rng.uniform(size=13)
     u[11:] = -1.0
-    problem = GroupProblem(np.zeros((13, 1)), np.zeros(13), offsets, np.ones(5), 0.0, n_squared=3)
-    a, full = problem.maximiser(u, h)
-    first, full_first = project_groups(u[:4], offsets[:3], h)
-    np.testing.assert_array_equal(a[:4], first)
-    np.testing.assert_array_equal(full, np.r_[full_first, [False] * 3])
-    for start, stop in itertools.pairwise(offsets[2:]):
-        x = cp.Variable(stop - start)
-        goal = u[start:stop] @ x - 0.5 * h * cp.sum_squares(x) - 0.25 * cp.square(cp.sum(x))
-        cp.Problem(cp.Maximize(goal), [x >= 0]).solve(solver="CLARABEL")
-        np.testing.assert_allclose(a[start:stop], x.value, atol=1e-6)
+    problem = GroupProblem(np.zeros((13, 1)), np.zeros(13), offsets, np.ones(5), 0.0, n_squared=2)
+    a, full = problem.maximiser(u, (h, p))
+    value = 0.0
+    for number, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        x, part = cp.Variable(stop - start), slice(start, stop)
+        goal = u[part] @ x - 0.5 * h * cp.sum_squares(x - p[part])
+        bounds = [x >= 0]
+        if number < 3:
+            bounds.append(cp.sum(x) <= 1)
+        else:
+            goal -= 0.25 * cp.square(cp.sum(x))
+        program = cp.Problem(cp.Maximize(goal), bounds)
+        program.solve(solver="CLARABEL")
+        np.testing.assert_allclose(a[part], x.value, atol=1e-6)
+        assert full[number] == (number < 3 and a[part].sum() > 1 - 1e-9)
+        value += program.value
+    assert problem.smoothed(0.0, a, u, (h, p)) == pytest.approx(value, abs=1e-7)
 
 
 def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
@@ -165,6 +173,6 @@ def test_few_rows_in_many_columns_go_by_the_smaller_system():
 def test_a_warm_start_takes_fewer_steps():
     problem = random_problem(1, n_groups=200)
     cold = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-5)
-    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, smoothing=cold.smoothing)
-    assert warm.n_steps < cold.n_steps
+    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, shares=cold.shares)
+    assert warm.n_steps < cold.n_steps / 4
     assert warm.objective <= cold.objective * (1 + 1e-5)
