@@ -26,7 +26,16 @@ from ..common.passes import Block, PassSource
 from .coupled_cccp import CoupledSolution, coupled_objective
 from .group_newton import GroupProblem, solve_groups
 from .losses import BagLoss, Coupling
-from .pass_descent import MAX_PASSES, Matrix, descend, rank_in_bags, rows_of_block, stacked
+from .pass_descent import (
+    EVERYTHING,
+    MAX_PASSES,
+    Matrix,
+    descend,
+    rank_in_bags,
+    rows_of_block,
+    stacked,
+    width_of,
+)
 
 __all__ = ["CoupledPassesResult", "solve_coupled_passes"]
 
@@ -37,6 +46,8 @@ _WORKING_NUMBERS = 2**25
 _START_TOL = 1e-3
 # Witness of a bag that is linearised by the mean of its instances.
 _MEAN = -1
+# By which the row of the tube is known again, beyond those of all instances and bags.
+_TUBE = np.iinfo(np.intp).max
 
 
 @dataclass(kw_only=True)
@@ -175,7 +186,7 @@ class _Coupled:
             self.n_passes = 1
             # The one instance of a bag of one is the bag: nothing to couple.
             self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
-        self.n_bags = len(sizes)
+        self.n_bags, self.n_instances = len(sizes), source.n_instances
 
     # -- linearisations and a first function --
 
@@ -194,7 +205,9 @@ class _Coupled:
     def first_function(self, held: _Held) -> tuple[np.ndarray, np.ndarray]:
         """The model without coupling, or of the linearised bags where the maximum is hard."""
         objects = held.vectors if self.hard else self.bags
-        problem = _assembled(_loss_groups(self.loss, objects, objects), [], 0)
+        everyone = np.arange(self.n_bags)
+        side = _Side(everyone, [(objects, None)], everyone)
+        problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
         found = solve_groups(problem, *start, gap_tol=_START_TOL)
@@ -214,8 +227,7 @@ class _Coupled:
         else:
             bags = np.asarray(self.bags @ w)
             floor = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        per_row = _WORKING_NUMBERS / (self.source.n_features * self.source.n_instances)
-        parts = self.source.map(_look, w, floor, self.scales, per_row)
+        parts = self.source.map(_look, w, floor, self.scales, self.n_instances)
         top = np.concatenate([part.top for part in parts])
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
@@ -257,101 +269,164 @@ class _Coupled:
         """Whether the same instances stand for their bags."""
         return bool(np.array_equal(left.rows, right.rows))
 
-    def problem(self, held: _Held, seen: _SeenTops) -> GroupProblem:
+    def problem(self, held: _Held, seen: _SeenTops) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
+        # What linearises a bag is in its group, most often as one of the instances near the top.
+        missing = np.flatnonzero(~np.isin(held.rows, seen.numbers))
         if self.hard:
-            return self._hard_problem(held, seen)
-        return self._coupled_problem(held, seen)
+            return self._hard_problem(held, seen, missing)
+        return self._coupled_problem(held, seen, missing)
 
-    def _hard_problem(self, held: _Held, seen: _SeenTops) -> GroupProblem:
-        # What linearises a bag belongs to the upper side too, which is never below the lower one.
-        near = seen.numbers != held.rows[seen.owners]
-        owners = np.r_[seen.owners[near], np.arange(self.n_bags)]
-        order = np.argsort(owners, kind="stable")
-        upper = stacked([seen.rows[near], held.vectors])[order]
-        groups = _loss_groups(self.loss, upper, held.vectors, owners[order])
-        return _assembled(groups, [], 0)
-
-    def _coupled_problem(self, held: _Held, seen: _SeenTops) -> GroupProblem:
-        tied, coupling = self.tied, self.coupling
-        groups = _loss_groups(self.loss, self.bags, self.bags)
-        if len(tied) == 0:
-            return _assembled(groups, [], 0)
-        place = np.full(self.n_bags, -1)
-        place[tied] = np.arange(len(tied))
-        # An instance that linearises its bag is there already.
-        near = (place[seen.owners] >= 0) & (seen.numbers != held.rows[seen.owners])
-        owners = seen.owners[near]
-        apart = held.vectors[tied] - self.bags[tied]
-        order = np.argsort(np.r_[place[tied], place[tied], place[owners]], kind="stable")
-        rows = stacked([apart, -apart, seen.rows[near] - self.bags[owners]])[order]
-        counts = np.bincount(np.r_[place[tied], place[tied], place[owners]], minlength=len(tied))
-        more = _Groups(
-            rows=rows,
-            e=np.zeros((rows.shape[0], groups[0].e.shape[1])),
-            c=np.full(rows.shape[0], -coupling.margin),
-            sizes=counts,
-            costs=coupling.weights[tied],
+    def _hard_problem(
+        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+    ) -> tuple[GroupProblem, np.ndarray]:
+        upper = _Side(
+            np.r_[seen.owners, missing],
+            [(seen.rows, None), (held.vectors[missing], None)],
+            np.r_[seen.numbers, held.rows[missing]],
         )
-        return _assembled(groups, [more], len(tied) if coupling.squared else 0)
+        everyone = np.arange(self.n_bags)
+        lower = _Side(everyone, [(held.vectors, None)], self.n_instances + everyone)
+        return _assembled(_loss_groups(self.loss, upper, lower), 0)
+
+    def _coupled_problem(
+        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+    ) -> tuple[GroupProblem, np.ndarray]:
+        tied, coupling, n = self.tied, self.coupling, self.n_bags
+        groups = _loss_groups(self.loss, *self._bag_sides())
+        if len(tied) == 0:
+            return _assembled(groups, 0)
+        place = np.full(n, -1)
+        place[tied] = np.arange(len(tied))
+        missing, near = missing[place[missing] >= 0], place[seen.owners] >= 0
+        owners, numbers = seen.owners[near], seen.numbers[near]
+        rows = seen.rows if near.all() else seen.rows[near]
+        side = _Side(
+            np.r_[place[tied], place[missing], place[owners]],
+            [
+                (self.bags[tied] - held.vectors[tied], None),
+                (held.vectors[missing] - self.bags[missing], None),
+                (rows - self.bags[owners], None),
+            ],
+            np.r_[self.n_instances + 2 * n + tied, held.rows[missing], numbers],
+        )
+        more = _Groups(
+            side,
+            np.zeros((len(side.owners), groups[0].e.shape[1])),
+            np.full(len(side.owners), -coupling.margin),
+            coupling.weights[tied],
+        )
+        return _assembled([*groups, more], len(tied) if coupling.squared else 0)
+
+    def _bag_sides(self) -> tuple[_Side, _Side]:
+        everyone = np.arange(self.n_bags)
+        upper, lower = (
+            _Side(everyone, [(self.bags, None)], self.n_instances + number * self.n_bags + everyone)
+            for number in range(2)
+        )
+        return upper, lower
 
 
 # -- groups --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """Some groups of a problem; attributes as in :class:`.group_newton.GroupProblem`."""
+class _Side:
+    """Rows of some groups in any order.
 
-    rows: Matrix
+    Attributes
+    ----------
+    owners : ndarray of int of shape (n_rows,), the groups
+    parts : list of (matrix, scale), which follow each other; a scale of None is one
+    keys : ndarray of int of shape (n_rows,), by which rows are known again
+    """
+
+    owners: np.ndarray
+    parts: list[tuple[Matrix, np.ndarray | None]]
+    keys: np.ndarray
+
+    def scaled(self, scale: np.ndarray) -> _Side:
+        """The same rows times a scale of their groups."""
+        if (scale == 1.0).all():
+            return self
+        ends = np.cumsum([rows.shape[0] for rows, _ in self.parts])
+        scales = np.split(scale[self.owners], ends[:-1])
+        return _Side(
+            self.owners,
+            [(rows, each) for (rows, _), each in zip(self.parts, scales, strict=True)],
+            self.keys,
+        )
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Some groups of a problem; ``e`` and ``c`` have an entry for each row of the side."""
+
+    side: _Side
     e: np.ndarray
     c: np.ndarray
-    sizes: np.ndarray
     costs: np.ndarray
 
 
-def _loss_groups(
-    loss: BagLoss, upper: Matrix, lower: Matrix, owners: np.ndarray | None = None
-) -> list[_Groups]:
-    """The loss of the bags; of two sides the first sees the highest of ``upper``.
-
-    ``owners`` are the bags of the rows of ``upper``, sorted; one row of each by default.
-    """
-    everyone, limit = np.arange(len(loss.weights)), loss.tube_limit
-    of_upper, groups = everyone if owners is None else owners, []
-    for number, side in enumerate(loss.dual_columns()):
-        first = number == 0 and limit is not None
-        rows, bags = (upper, of_upper) if first else (lower, everyone)
-        free = -np.stack([side.equation, side.tube], axis=1)[bags]
+def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
+    """The loss of the bags; of two sides the first sees the highest of ``upper``."""
+    limit, groups = loss.tube_limit, []
+    for number, columns in enumerate(loss.dual_columns()):
+        side = upper if number == 0 and limit is not None else lower
+        free = -np.stack([columns.equation, columns.tube], axis=1)[side.owners]
         groups.append(
             _Groups(
-                rows=_scaled(rows, -side.sign[bags]),
-                e=free if limit is not None else free[:, :1],
-                c=side.gain[bags],
-                sizes=np.bincount(bags, minlength=len(everyone)),
-                costs=loss.weights,
+                side.scaled(-columns.sign),
+                free if limit is not None else free[:, :1],
+                columns.gain[side.owners],
+                loss.weights,
             )
         )
     if limit is None:
         return groups
-    nothing: Matrix = np.zeros((1, lower.shape[1]))
-    if sparse.issparse(lower):
-        nothing = sparse.csr_array(nothing)
     # The width of the tube is its own group: below zero it would only be worse for the bags.
-    free, cost = np.array([[0.0, 1.0]]), np.array([limit * float(loss.weights.sum())])
-    return [*groups, _Groups(nothing, free, np.zeros(1), np.ones(1, dtype=np.intp), cost)]
+    first = np.zeros(1, dtype=np.intp)
+    nothing: Matrix = np.zeros((1, lower.parts[0][0].shape[1]))
+    if sparse.issparse(lower.parts[0][0]):
+        nothing = sparse.csr_array(nothing)
+    side = _Side(first, [(nothing, None)], np.array([_TUBE]))
+    cost = np.array([limit * float(loss.weights.sum())])
+    return [*groups, _Groups(side, np.array([[0.0, 1.0]]), np.zeros(1), cost)]
 
 
-def _assembled(groups: list[_Groups], more: list[_Groups], n_squared: int) -> GroupProblem:
-    groups = groups + more
-    return GroupProblem(
-        Z=stacked([group.rows for group in groups]),
-        e=np.concatenate([group.e for group in groups]),
-        offsets=np.r_[0, np.cumsum(np.concatenate([group.sizes for group in groups]))],
+def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.ndarray]:
+    """The problem of some groups, rows of a group beside each other, and the keys of its rows."""
+    firsts = np.cumsum([0, *[len(group.costs) for group in groups]])
+    owners = np.concatenate(
+        [group.side.owners + first for group, first in zip(groups, firsts[:-1], strict=True)]
+    )
+    order = np.argsort(owners, kind="stable")
+    parts = [part for group in groups for part in group.side.parts]
+    problem = GroupProblem(
+        Z=_ordered(parts, order),
+        e=np.concatenate([group.e for group in groups])[order],
+        offsets=np.r_[0, np.cumsum(np.bincount(owners, minlength=firsts[-1]))],
         costs=np.concatenate([group.costs for group in groups]),
-        c=np.concatenate([group.c for group in groups]),
+        c=np.concatenate([group.c for group in groups])[order],
         n_squared=n_squared,
     )
+    return problem, np.concatenate([group.side.keys for group in groups])[order]
+
+
+def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -> Matrix:
+    """Rows of all parts in an order, copied once."""
+    if sparse.issparse(parts[0][0]):
+        return stacked([rows if s is None else _scaled(rows, s) for rows, s in parts])[order]
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    matrix, first = np.empty((len(order), parts[0][0].shape[1])), 0
+    for rows, scale in parts:
+        mine = place[first : first + len(rows)]
+        matrix[mine] = rows
+        if scale is not None:
+            matrix[mine] *= scale[:, None]
+        first += len(rows)
+    return matrix
 
 
 # -- functions of a block ------------------------------------------------------------------------
@@ -397,14 +472,17 @@ def _means(block: Block, scales: np.ndarray | None) -> Matrix:
 
 
 def _look(
-    block: Block, w: np.ndarray, floor: np.ndarray, scales: np.ndarray | None, per_row: float
+    block: Block, w: np.ndarray, floor: np.ndarray, scales: np.ndarray | None, n_instances: int
 ) -> _BlockTops:
     scores, sizes = block.scores(w), np.diff(block.offsets)
     if scales is not None:
         scores = scores * scales[block.rows]
     top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
-    near = scores > np.repeat(np.maximum(top, floor[block.bags]) - _BAND, sizes)
-    limit = max(len(top), int(per_row * len(scores)))
+    numbers = n_instances * width_of(block.instances)
+    # Few instances all belong to the working set.
+    band = _BAND if numbers > EVERYTHING else np.inf
+    near = scores > np.repeat(np.maximum(top, floor[block.bags]) - band, sizes)
+    limit = max(len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
     if int(near.sum()) > limit:
         # Where scores hardly differ, the highest rows of each bag stand for the others.
         near &= rank_in_bags(scores, block.offsets) < max(2, limit // len(top))

@@ -1,17 +1,17 @@
 """mi-SVM with a linear kernel in the primal, by passes over the instances.
 
 The problem is that of :mod:`.mi_svm_labels`. A convex step (labels held) is an SVM over all
-instances. Rows near the margin are in its working set one by one; those beyond it, whose hinges are
-linear there, and those that keep clear of it are summed up by label in one row each, whose hinge
-bounds the sum of hinges from below by convexity.
+instances. Rows near the margin are in its working set one by one. Those beyond it, whose hinges are
+linear there, and those that keep clear of it are summed up, by their labels and the intervals of
+their margins, in a few rows whose hinges bound the sums of hinges from below by convexity.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ..._bags.segments import segment_argmax, segment_max
 from ..common.cccp import CCCPSolution
@@ -22,7 +22,15 @@ from .group_newton import GroupProblem, solve_groups
 from .grouped_hinge import optimal_intercept
 from .losses import Hinge
 from .mi_svm_primal import solve_mi_svm_primal
-from .pass_descent import MAX_PASSES, Matrix, descend, rows_of_block, stacked
+from .pass_descent import (
+    EVERYTHING,
+    MAX_PASSES,
+    Matrix,
+    descend,
+    rows_of_block,
+    stacked,
+    width_of,
+)
 
 __all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]
 
@@ -33,7 +41,9 @@ _WORKING_NUMBERS = 2**25
 # Rows on which a first function for given labels is found, per feature and at least.
 _SAMPLE_PER_FEATURE, _SAMPLE = 100, 4_000
 _SAMPLE_TOL = 2e-2
-_N_SUMS = 4
+# Rows beside the working set are summed up between these margins, by label.
+_MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
+_N_SUMS = 2 * (len(_MARGINS) + 1)
 
 
 @dataclass(kw_only=True)
@@ -55,12 +65,12 @@ class PrimalLabelsResult(CCCPSolution):
 
 @dataclass(frozen=True)
 class _Sums:
-    """Weighted sums of rows by label and side of the margin, and the sums of their weights.
+    """Weighted sums of rows by label and margin, and the sums of their weights.
 
     Attributes
     ----------
-    vectors : ndarray of shape (n_features, 4)
-    costs : ndarray of shape (4,)
+    vectors : ndarray of shape (n_sums, n_features)
+    costs : ndarray of shape (n_sums,)
     """
 
     vectors: np.ndarray
@@ -151,11 +161,6 @@ class _Labels:
         self.source, self.loss = source, loss
         self.n_passes = 0
 
-    @property
-    def _per_row(self) -> float:
-        """What a block may hold of the working set, for each of its rows."""
-        return _WORKING_NUMBERS / (self.source.n_features * self.source.n_instances)
-
     def best_labels(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Labels of least loss."""
         self.n_passes += 1
@@ -170,9 +175,8 @@ class _Labels:
         rows = np.arange(0, source.n_instances, max(1, source.n_instances // wanted))
         weights = np.concatenate(source.map(_weights_at, rows, self.loss.weights))
         weights *= source.n_instances / len(rows)
-        problem = _signed(
-            [stacked(source.map(rows_of_block, rows))], labels[rows].astype(np.float64), weights
-        )
+        sample = stacked(source.map(rows_of_block, rows))
+        problem = _signed(sample, labels[rows].astype(np.float64), weights)
         found = solve_groups(problem, np.zeros(source.n_features), np.zeros(1), gap_tol=0.05)
         return found.w, found.v
 
@@ -185,7 +189,7 @@ class _Labels:
         labels = np.concatenate([found for _, found, _ in scored])
         costs = np.concatenate([found for _, _, found in scored])
         best = np.array([optimal_intercept(scores, labels.astype(np.float64), costs)])
-        parts = source.map(_look, scores, (v, best), held, self.loss, self._per_row)
+        parts = source.map(_look, scores, (v, best), held, self.loss)
         norm = 0.5 * float(w @ w)
         return _SeenLabels(
             value=norm + sum(part.value for part in parts),
@@ -209,8 +213,8 @@ class _Labels:
         """
         self.n_passes += 1
         known = np.union1d(before.numbers, seen.numbers)
-        points, per_row = ((before.w, before.step_v), (seen.w, seen.step_v)), self._per_row
-        parts = self.source.map(_crossed, points, held, self.loss, known, per_row)
+        points = (before.w, before.step_v), (seen.w, seen.step_v)
+        parts = self.source.map(_crossed, points, held, self.loss, known)
         crossed = np.concatenate([numbers for numbers, _, _ in parts])
         extra = ~np.isin(before.numbers, seen.numbers)
         numbers = np.r_[before.numbers[extra], crossed]
@@ -219,51 +223,52 @@ class _Labels:
         labels = held[numbers].astype(np.float64)
         kind = _kinds(labels, labels * (np.asarray(rows @ seen.w) + seen.step_v[0]))
         # They are in the sums of the rows beside the working set.
-        shares = costs[:, None] * (kind[:, None] == np.arange(_N_SUMS))
-        left = seen.of_held.costs - shares.sum(axis=0)
+        taken = _summed(rows, kind, costs)
+        left = seen.of_held.costs - taken.costs
         # What rounding leaves of a sum whose rows are all known is no row.
         gone = left <= 1e-12 * seen.of_held.costs
-        vectors = seen.of_held.vectors - np.asarray(rows.T @ shares)
+        vectors = seen.of_held.vectors - taken.vectors
         return replace(
             seen,
             numbers=np.r_[seen.numbers, numbers],
             rows=stacked([seen.rows, rows]),
             costs=np.r_[seen.costs, costs],
-            of_held=_Sums(np.where(gone, 0.0, vectors), np.where(gone, 0.0, left)),
+            of_held=_Sums(np.where(gone[:, None], 0.0, vectors), np.where(gone, 0.0, left)),
         )
 
     def advanced(self, seen: _SeenLabels) -> _SeenLabels:
         """The working set of the best labels."""
         return replace(seen, of_held=seen.of_best, step_v=seen.v)
 
-    def problem(self, held: np.ndarray, seen: _SeenLabels) -> GroupProblem:
+    def problem(self, held: np.ndarray, seen: _SeenLabels) -> tuple[GroupProblem, np.ndarray]:
         """The SVM over a working set, summed rows last."""
         sums = seen.of_held
         used = np.flatnonzero(sums.costs > 0)
-        means = (sums.vectors[:, used] / sums.costs[used]).T
-        more = [type(seen.rows)(means)] if not isinstance(seen.rows, np.ndarray) else [means]
-        labels = np.r_[held[seen.numbers].astype(np.float64), _LABEL_OF_KIND[used]]
-        return _signed([seen.rows, *more], labels, np.r_[seen.costs, sums.costs[used]])
+        means: Matrix = sums.vectors[used] / sums.costs[used, None]
+        if sparse.issparse(seen.rows):
+            means = sparse.csr_array(means)
+        labels = np.r_[
+            held[seen.numbers].astype(np.float64), np.where(used < _N_SUMS // 2, 1.0, -1.0)
+        ]
+        costs = np.r_[seen.costs, sums.costs[used]]
+        keys = np.r_[seen.numbers, np.full(len(used), -1)]
+        return _signed(stacked([seen.rows, means]), labels, costs), keys
 
     def same(self, left: np.ndarray, right: np.ndarray) -> bool:
         """Whether the labels are the same."""
         return bool(np.array_equal(left, right))
 
 
-_LABEL_OF_KIND = np.array([-1.0, 1.0, -1.0, 1.0])
-
-
 def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """Which of the four sums a row belongs to: by label, beyond the margin or clear of it."""
-    return (labels > 0) + 2 * (margins > 1.0)
+    """Which of the sums a row belongs to, those of the label 1 first."""
+    return np.searchsorted(_MARGINS, margins) + (labels < 0) * (_N_SUMS // 2)
 
 
-def _signed(parts: list[Matrix], labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
-    rows = stacked(parts)
-    if isinstance(rows, np.ndarray):
-        signed = rows * -labels[:, None]
+def _signed(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
+    if sparse.issparse(rows):
+        signed = (sparse.diags_array(-labels) @ rows).tocsr()
     else:
-        signed = rows.multiply(-labels[:, None]).tocsr()
+        signed = rows * -labels[:, None]
     return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
 
 
@@ -304,17 +309,17 @@ def _look(
     intercepts: tuple[np.ndarray, np.ndarray],
     held: np.ndarray,
     loss: Hinge,
-    per_row: float,
 ) -> _SeenLabels:
     """The convex step at the first intercept, the objective at the second."""
-    own, (step_v, best_v) = scores[block.rows], intercepts
+    own, (step_v, best_v), width = scores[block.rows], intercepts, width_of(block.instances)
     best = _best_labels(own + best_v[0], block, loss.signs[block.bags] > 0)
-    held = held[block.rows]
+    held, band = held[block.rows], _BAND if len(scores) * width > EVERYTHING else np.inf
+    per_row = _WORKING_NUMBERS / (len(scores) * width)
     weights = np.repeat(loss.weights[block.bags], np.diff(block.offsets))
     margins, best_margins = held * (own + step_v[0]), best * (own + best_v[0])
     distance = np.minimum(np.abs(1.0 - margins), np.abs(1.0 - best_margins))
-    near = distance <= _BAND
-    limit = max(1, int(per_row * len(scores)))
+    near = distance <= band
+    limit = max(1, int(per_row * len(held)))
     if int(near.sum()) > limit:
         near = distance < np.partition(distance, limit)[limit]
     of_held = _sums_of(block, ~near, held, margins, weights)
@@ -344,7 +349,6 @@ def _crossed(
     held: np.ndarray,
     loss: Hinge,
     known: np.ndarray,
-    per_row: float,
 ) -> tuple[np.ndarray, Matrix, np.ndarray]:
     """Numbers, rows and weights of instances that crossed the margin between two points."""
     labels = held[block.rows]
@@ -352,7 +356,9 @@ def _crossed(
     crossed = one * other < 0
     mine = known[(known >= block.rows.start) & (known < block.rows.stop)]
     crossed[mine - block.first_row] = False
-    rows, limit = np.flatnonzero(crossed), max(1, int(per_row * len(labels)))
+    rows = np.flatnonzero(crossed)
+    per_row = _WORKING_NUMBERS / (len(held) * width_of(block.instances))
+    limit = max(1, int(per_row * len(labels)))
     if len(rows) > limit:
         # Those that a sum may misjudge by most.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
@@ -364,7 +370,16 @@ def _crossed(
 def _sums_of(
     block: Block, beside: np.ndarray, labels: np.ndarray, margins: np.ndarray, weights: np.ndarray
 ) -> _Sums:
-    kind = np.where(beside, _kinds(labels, margins), _N_SUMS)
-    shares = weights[:, None] * (kind[:, None] == np.arange(_N_SUMS))
-    vectors: Any = block.instances.T @ shares
-    return _Sums(np.asarray(vectors, dtype=np.float64), shares.sum(axis=0))
+    if not beside.any():
+        return _Sums(np.zeros((_N_SUMS, block.instances.shape[1])), np.zeros(_N_SUMS))
+    return _summed(block.instances, _kinds(labels, margins), np.where(beside, weights, 0.0))
+
+
+def _summed(rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> _Sums:
+    n = len(kinds)
+    spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
+    sums: Matrix = spread @ rows
+    if sparse.issparse(sums):
+        sums = sums.toarray()
+    costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
+    return _Sums(np.asarray(sums, dtype=np.float64), costs)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from ..._bags.segments import segment_argmax
 from ..common.options import SolverOptions
 from ..common.passes import Block
 from .group_newton import GroupProblem, solve_groups
@@ -31,12 +32,14 @@ __all__ = [
     "rank_in_bags",
     "rows_of_block",
     "stacked",
+    "width_of",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
 MAX_PASSES = 500
-FIRST_SMOOTHING = 0.5
+# Numbers in all instances up to which they are the working set.
+EVERYTHING = 2**20
 # Precision of the working set's problem against that of a step, exactly and roughly.
 _EXACT, _ROUGH = 0.3, 5.0
 
@@ -88,8 +91,11 @@ class PassModel(Protocol):
         """The same, with the working set of the step that it states."""
         ...
 
-    def problem(self, held: Any, seen: Any) -> GroupProblem:
-        """The convex step over a working set."""
+    def problem(self, held: Any, seen: Any) -> tuple[GroupProblem, np.ndarray]:
+        """The convex step over a working set, and a number by which each row is known again.
+
+        Rows that are not to be known have the number -1.
+        """
         ...
 
     def same(self, left: Any, right: Any) -> bool:
@@ -160,18 +166,14 @@ def descend(
     (w, v), tol = point, max(options.tol, 0.1 * gap_tol)
     seen = model.look(w, v, held)
     best = Descent(w, v, seen, np.inf, [], 0, "max_iter", np.inf)
-    smoothing = FIRST_SMOOTHING
+    shares = _Shares(np.zeros(0, dtype=np.intp), np.zeros(0))
     held_value, last_objective, bound = np.inf, np.inf, -np.inf
     while model.n_passes < max_passes and best.n_iter < options.max_iter:
-        solved = solve_groups(
-            model.problem(held, seen),
-            w,
-            v,
-            gap_tol=(_ROUGH if rough else _EXACT) * gap_tol,
-            smoothing=smoothing,
-        )
-        w, v = solved.w, solved.v
-        smoothing = min(FIRST_SMOOTHING, max(0.05, 10.0 * solved.smoothing))
+        problem, keys = model.problem(held, seen)
+        aim = (_ROUGH if rough else _EXACT) * gap_tol
+        first = shares.first_of(problem, keys, problem.values(w, v))
+        solved = solve_groups(problem, w, v, gap_tol=aim, shares=first)
+        w, v, shares = solved.w, solved.v, _Shares.of_rows(keys, solved.shares)
         before, seen = seen, model.look(w, v, held)
         bound = max(bound, solved.lower_bound)
         closed = seen.value - bound <= gap_tol * abs(seen.value)
@@ -208,6 +210,46 @@ def descend(
     return best
 
 
+@dataclass(frozen=True)
+class _Shares:
+    """Shares of the rows of a working set, by which the next one starts.
+
+    Attributes
+    ----------
+    keys : ndarray of int, sorted
+    values : ndarray
+    """
+
+    keys: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def of_rows(cls, keys: np.ndarray, shares: np.ndarray) -> _Shares:
+        known = np.flatnonzero((keys >= 0) & (shares > 0))
+        known = known[np.argsort(keys[known], kind="stable")]
+        return cls(keys[known], shares[known])
+
+    def first_of(self, problem: GroupProblem, keys: np.ndarray, u: np.ndarray) -> np.ndarray:
+        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
+        shares = np.zeros(len(u))
+        if len(self.keys):
+            place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+            known = self.keys[place] == keys
+            shares[known] = self.values[place[known]]
+        sums = np.add.reduceat(shares, problem.offsets[:-1])
+        top = segment_argmax(u, problem.offsets)
+        missing = (sums == 0) & (u[top] > 0)
+        full = np.ones(len(sums))
+        # A row that came into a group does not take its sum beyond the bound.
+        plain = slice(0, problem.n_plain)
+        full[plain] = np.maximum(sums[plain], 1.0)
+        shares /= np.repeat(full, np.diff(problem.offsets))
+        shares[top[missing]] = 1.0
+        squared = np.flatnonzero(missing[problem.n_plain :]) + problem.n_plain
+        shares[top[squared]] = 2.0 * u[top[squared]]
+        return shares
+
+
 def stacked(parts: list[Matrix]) -> Matrix:
     """Rows of all parts, below each other."""
     if sparse.issparse(parts[0]):
@@ -219,6 +261,13 @@ def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
     """Those of the given rows, numbers among all instances, that are in a block."""
     mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
     return block.take(mine - block.first_row)
+
+
+def width_of(instances: Matrix) -> float:
+    """Numbers that an instance takes."""
+    if sparse.issparse(instances):
+            return max(1.0, 2.0 * int(instances.nnz) / max(1, instances.shape[0]))
+    return float(int(instances.shape[1]))
 
 
 def rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
