@@ -41,8 +41,9 @@ __all__ = ["CoupledPassesResult", "solve_coupled_passes"]
 
 # Instances within this distance of what counts belong to the working set, in units of the margin.
 _BAND = 0.3
-# Numbers in the working set of instances, at the most.
-_WORKING_NUMBERS = 2**25
+# Numbers in the instances that a pass adds to the working set, at the most, and how many of each
+# bag it may add at any size.
+_WORKING_NUMBERS, _WORKING_ROWS = 2**21, 2
 _START_TOL = 1e-3
 # Witness of a bag that is linearised by the mean of its instances.
 _MEAN = -1
@@ -131,8 +132,8 @@ def solve_coupled_passes(
     bag_kernel : {"set", "mean_set", "normalized_set"}
         Scales of bags and instances; not used where the maximum is hard.
     start : {"auto", "mean"} or ndarray of int of shape (n_bags,)
-        First linearisation: the highest instances under the SVM without coupling, the mean of each
-        bag, or given rows. Where the maximum is hard "auto" is the mean.
+        First linearisation: the highest instances under the model without coupling, the mean of
+        each bag, or given rows. Where the maximum is hard that model is the one of the means.
     options : SolverOptions
         ``qp_solver`` is not used.
     gap_tol : float
@@ -147,14 +148,17 @@ def solve_coupled_passes(
     weights = coupling.weights if coupling.squared else coupling.weights / size
     unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
     model = _Coupled(source, unit_loss, unit_coupling, bag_kernel)
+    own_start = isinstance(start, str) and start == "auto"
     held = model.means() if isinstance(start, str) else model.given(start)
     w, v = model.first_function(held)
-    if isinstance(start, str) and start == "auto" and not coupling.hard:
-        held = model.look(w, v, held).linearisation
+    if own_start:
+        held = model.given(model.tops(w))
+    # The means of bags may be far from where the procedure ends.
+    rough = own_start and coupling.hard
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    found = descend(model, (w, v), held, options, gap_tol, rough=False, max_passes=max_passes)
+    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
     return CoupledPassesResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,
@@ -201,6 +205,11 @@ class _Coupled:
         self.n_passes += 1
         vectors = stacked(self.source.map(rows_of_block, rows))
         return _Held(rows, vectors if self.scales is None else _scaled(vectors, self.scales[rows]))
+
+    def tops(self, w: np.ndarray) -> np.ndarray:
+        """Highest instance of each bag."""
+        self.n_passes += 1
+        return np.concatenate(self.source.map(_tops, w, self.scales))
 
     def first_function(self, held: _Held) -> tuple[np.ndarray, np.ndarray]:
         """The model without coupling, or of the linearised bags where the maximum is hard."""
@@ -471,6 +480,13 @@ def _means(block: Block, scales: np.ndarray | None) -> Matrix:
     return pooling_matrix(block.offsets, weights) @ block.instances
 
 
+def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+    scores = block.scores(w)
+    if scales is not None:
+        scores = scores * scales[block.rows]
+    return segment_argmax(scores, block.offsets) + block.first_row
+
+
 def _look(
     block: Block, w: np.ndarray, floor: np.ndarray, scales: np.ndarray | None, n_instances: int
 ) -> _BlockTops:
@@ -482,10 +498,10 @@ def _look(
     # Few instances all belong to the working set.
     band = _BAND if numbers > EVERYTHING else np.inf
     near = scores > np.repeat(np.maximum(top, floor[block.bags]) - band, sizes)
-    limit = max(len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
+    limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
     if int(near.sum()) > limit:
         # Where scores hardly differ, the highest rows of each bag stand for the others.
-        near &= rank_in_bags(scores, block.offsets) < max(2, limit // len(top))
+        near &= rank_in_bags(scores, block.offsets) < limit // len(top)
     near[highest] = True
     rows = np.flatnonzero(near)
     vectors, found = block.take(highest), block.take(rows)

@@ -36,11 +36,12 @@ __all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]
 
 # Rows with a margin within this distance of one belong to the working set.
 _BAND = 0.3
-# Numbers in the working set, at the most.
-_WORKING_NUMBERS = 2**25
+# Numbers in the rows that a pass adds to the working set, at the most.
+_WORKING_NUMBERS = 2**22
+_START_TOL = 1e-2
+_LARGEST_FACTOR = 2.0**10
 # Rows on which a first function for given labels is found, per feature and at least.
 _SAMPLE_PER_FEATURE, _SAMPLE = 100, 4_000
-_SAMPLE_TOL = 2e-2
 # Rows beside the working set are summed up between these margins, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
@@ -134,15 +135,14 @@ def solve_instance_labels_primal(
         Maximum number of passes.
     """
     model = _Labels(source, loss)
-    if isinstance(start, str):
-        once = SolverOptions(options.tol, 1)
-        first = solve_mi_svm_primal(source, loss, "instance", start, once, _SAMPLE_TOL)
-        model.n_passes = first.n_passes
-        w, v = first.w, np.array([first.intercept])
-        held = model.best_labels(w, v)
-    else:
+    if not isinstance(start, str):
         held = np.asarray(start, dtype=np.int8)
         w, v = model.first_function(held)
+    else:
+        once = SolverOptions(options.tol, 1)
+        first = solve_mi_svm_primal(source, loss, "instance", start, once, _START_TOL)
+        model.n_passes = first.n_passes
+        w, v, held = model.scaled(first.w, np.array([first.intercept]))
     rough = isinstance(start, str) and start == "auto"
     found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
     return PrimalLabelsResult(
@@ -161,17 +161,32 @@ class _Labels:
         self.source, self.loss = source, loss
         self.n_passes = 0
 
-    def best_labels(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Labels of least loss."""
+    def scaled(self, w: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The multiple of a function, doubled while that lowers J, and the best labels there.
+
+        Where every instance is labelled, margins are wider than with one of each bag.
+        """
         self.n_passes += 1
         found = self.source.map(_label, w, v, self.loss)
-        return np.concatenate([labels for _, labels, _ in found])
+        scores, _, costs = (np.concatenate(each) for each in zip(*found, strict=True))
+        best, factor = np.inf, 1.0
+        while factor < _LARGEST_FACTOR:
+            at = scores * factor, v * factor
+            labels = np.concatenate(self.source.map(_labels_of, *at, self.loss))
+            intercept = optimal_intercept(at[0], labels.astype(np.float64), costs)
+            hinges = np.maximum(0.0, 1.0 - labels * (at[0] + intercept))
+            value = 0.5 * factor**2 * float(w @ w) + float(costs @ hinges)
+            if value >= best:
+                break
+            best, point = value, (factor * w, np.array([intercept]), labels)
+            factor *= 2.0
+        return point
 
     def first_function(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """A rough SVM for given labels on instances at equal distances."""
         source = self.source
         wanted = max(_SAMPLE, _SAMPLE_PER_FEATURE * source.n_features)
-        wanted = min(wanted, max(_SAMPLE, _WORKING_NUMBERS // (4 * source.n_features)))
+        wanted = min(wanted, max(_SAMPLE, _WORKING_NUMBERS // source.n_features))
         rows = np.arange(0, source.n_instances, max(1, source.n_instances // wanted))
         weights = np.concatenate(source.map(_weights_at, rows, self.loss.weights))
         weights *= source.n_instances / len(rows)
@@ -301,6 +316,10 @@ def _label(
     scores = block.scores(w)
     labels = _best_labels(scores + v[0], block, loss.signs[block.bags] > 0)
     return scores, labels, np.repeat(loss.weights[block.bags], np.diff(block.offsets))
+
+
+def _labels_of(block: Block, scores: np.ndarray, v: np.ndarray, loss: Hinge) -> np.ndarray:
+    return _best_labels(scores[block.rows] + v[0], block, loss.signs[block.bags] > 0)
 
 
 def _look(

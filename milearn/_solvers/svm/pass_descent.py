@@ -183,7 +183,7 @@ def descend(
             best.w, best.v, best.seen, best.objective = w, seen.v, seen, seen.objective
             held_value = seen.value
         best.dual_gap = max(0.0, held_value - bound)
-        if not closed and not rough:
+        if not closed and not (rough and best.seen is seen):
             # Rows were missing: the same step once more, over both working sets.
             seen = model.joined(before, seen, held)
             continue
@@ -266,7 +266,7 @@ def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
 def width_of(instances: Matrix) -> float:
     """Numbers that an instance takes."""
     if sparse.issparse(instances):
-            return max(1.0, 2.0 * int(instances.nnz) / max(1, instances.shape[0]))
+        return max(1.0, 2.0 * int(instances.nnz) / max(1, instances.shape[0]))
     return float(int(instances.shape[1]))
 
 
