@@ -47,6 +47,7 @@ __all__ = [
     "InstanceLabels",
     "Selection",
     "TrainingBags",
+    "drawn_labels",
     "kernel_features",
     "stored_features",
 ]
@@ -269,25 +270,29 @@ def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomSt
     return np.asarray(first + rng.randint(0, sizes))
 
 
+def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """Labels of all instances, drawn: one positive in a positive bag, none in a negative one."""
+    offsets, sizes = training.offsets, np.diff(training.offsets)
+    labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+    labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+    labels[np.repeat(loss.signs < 0, sizes)] = -1.0
+    return labels
+
+
 @dataclass(frozen=True)
 class InstanceLabels(HardMaximum):
     """mi-SVM: latent labels of the instances of positive bags."""
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        offsets = self.training.offsets
-        sizes = np.diff(offsets)
-
         def drawn() -> np.ndarray:
-            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
-            # At least one positive in a positive bag, none in a negative one.
-            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
-            labels[np.repeat(loss.signs < 0, sizes)] = -1.0
-            return labels
+            return drawn_labels(self.training, loss, rng)
 
         if self.init == "random":
             starts: list[np.ndarray | None] = [drawn()]
+        elif self.init == "bag":
+            starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
         else:
-            starts = [None if self.init == "mean" else np.repeat(loss.signs, sizes)]
+            starts = [None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
     def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:

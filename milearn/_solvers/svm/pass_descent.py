@@ -266,8 +266,8 @@ def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
 def width_of(instances: Matrix) -> float:
     """Numbers that an instance takes."""
     if sparse.issparse(instances):
-        return max(1.0, 2.0 * int(instances.nnz) / max(1, instances.shape[0]))
-    return float(int(instances.shape[1]))
+        return max(1.0, 2.0 * float(instances.nnz) / max(1, int(instances.shape[0])))
+    return float(instances.shape[1])
 
 
 def rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
