@@ -26,6 +26,7 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
+from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ..utils._multi_start import values_of
@@ -53,9 +54,6 @@ __all__ = [
 ]
 
 Report = Callable[[int, float], bool]
-
-# Relative gap of a convex step in the primal.
-PRIMAL_TOL = 5e-4
 
 
 @dataclass(frozen=True)
@@ -238,7 +236,7 @@ class HardMaximumPrimal:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, PRIMAL_TOL)
+        return max(self.options.tol, precision(self.training.stored))
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses, one array per start, or the name of a start."""

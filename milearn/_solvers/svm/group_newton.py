@@ -36,8 +36,6 @@ from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..._bags.segments import gather_rows
-
 __all__ = ["GroupProblem", "GroupSolution", "project_groups", "solve_groups"]
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -45,18 +43,19 @@ Matrix = Any  # an ndarray or a CSR matrix
 _FIRST_SMOOTHING = 0.5
 _MIN_SMOOTHING = 1e-7
 # Of the smoothing of a round, that of the next.
-_LOWERED = 0.3
-_MAX_STEPS = 100
-_MAX_ROUNDS = 10
-# Given shares are a start where the relative gap there is at most this.
-_NEAR = 0.3
-_NEAR_SMOOTHING = 0.05
+_LOWERED = 0.5
+# Of a round, and of all.
+_MAX_STEPS, _MOST_STEPS = 100, 1000
+# A round ends when what its residuals cost is this share of what smoothing costs.
+_INNER = 0.3
+# Given shares are a start where the relative gap there is at most this, and their first h.
+_NEAR, _NEAR_SMOOTHING = 10.0, 0.05
 # Curvature of the intercept where no row has any, as a share of all costs.
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
 _DENSE_COLUMNS = 2500
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
-_LINE_SEARCH = 0.1
+_LINE_SEARCH = 0.4
 # Slope of a free variable at which it is left to Newton's method, as a share of all costs.
 _SHIFTED = 1e-3
 
@@ -102,9 +101,14 @@ class GroupProblem:
         return len(self.costs) - self.n_squared
 
     @cached_property
+    def owner(self) -> np.ndarray:
+        """The group of each row."""
+        return np.repeat(np.arange(len(self.costs)), np.diff(self.offsets))
+
+    @cached_property
     def row_costs(self) -> np.ndarray:
         """The cost of each row's group."""
-        return np.repeat(self.costs, np.diff(self.offsets))
+        return np.asarray(self.costs[self.owner])
 
     def values(self, w: np.ndarray, v: float | np.ndarray) -> np.ndarray:
         """u of every row."""
@@ -157,26 +161,18 @@ class GroupProblem:
         if len(u) == len(self.costs) and not self.n_squared:
             a = u / h
             return np.clip(a, 0.0, 1.0), a >= 1.0
-        n, first = self.n_plain, self.offsets[self.n_plain]
-        a, full = np.empty(len(u)), np.zeros(len(self.costs), dtype=bool)
-        # Most groups have one row: they need no sorting.
-        groups, rows, offsets = self._several
-        a[:first] = u[:first] / h
-        full[:n] = a[self.offsets[:n]] >= 1.0
-        np.clip(a[:first], 0.0, 1.0, out=a[:first])
-        if len(groups):
-            a[rows], full[groups] = project_groups(u[rows], offsets, h)
+        a, full = np.zeros(len(u)), np.zeros(len(self.costs), dtype=bool)
+        first = self.offsets[self.n_plain]
+        # Rows below zero get nothing, for no threshold is negative.
+        rows = np.flatnonzero(u[:first] > 0)
+        if len(rows):
+            group = self.owner[rows]
+            a[rows], starts, at_bound = _projected(u[rows], group, h)
+            full[group[starts]] = at_bound
         if self.n_squared:
-            a[first:] = _squared_maximiser(u[first:], self.offsets[n:] - first, h)
+            offsets = self.offsets[self.n_plain :] - first
+            a[first:] = _squared_maximiser(u[first:], offsets, h)
         return a, full
-
-    @cached_property
-    def _several(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Groups of several rows and without a square, their rows, and the offsets among these."""
-        sizes = np.diff(self.offsets[: self.n_plain + 1])
-        groups = np.flatnonzero(sizes > 1)
-        rows, offsets = gather_rows(self.offsets, groups)
-        return groups, rows, offsets
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
         """Sums of a over the groups that are squared."""
@@ -220,32 +216,36 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     full : ndarray of shape (n_groups,) of bool
         Whether the sum of the group is one.
     """
-    a = np.maximum(u, 0.0) / h
-    n_groups = len(offsets) - 1
-    if len(a) == n_groups:
-        return np.minimum(a, 1.0), a >= 1.0
-    full = np.add.reduceat(a, offsets[:-1]) >= 1.0
-    if not full.any():
-        return a, full
-    owner = np.repeat(np.arange(n_groups), np.diff(offsets))
-    top = np.maximum.reduceat(u, offsets[:-1])
-    # Rows further than h below the top of their group get nothing.
-    rows = np.flatnonzero(full[owner] & (u > top[owner] - h))
-    order = rows[np.lexsort((-u[rows], owner[rows]))]
-    group = owner[order]
+    problem = GroupProblem(np.zeros((len(u), 0)), u, offsets, np.ones(len(offsets) - 1))
+    return problem.maximiser(u, (h, np.zeros(len(u))))
+
+
+def _projected(
+    u: np.ndarray, group: np.ndarray, h: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The same for values above zero with the group of each; where groups start, and fullness."""
+    a = u / h
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    lengths = np.diff(np.r_[starts, len(order)])
-    rank = np.arange(len(order)) - np.repeat(starts, lengths) + 1
+    lengths = np.diff(np.r_[starts, len(u)])
+    full = np.add.reduceat(a, starts) >= 1.0
+    a[starts[full & (lengths == 1)]] = 1.0
+    several = full & (lengths > 1)
+    rows = np.flatnonzero(np.repeat(several, lengths))
+    if len(rows) == 0:
+        return a, starts, full
+    order = rows[np.lexsort((-u[rows], group[rows]))]
+    lengths = lengths[several]
+    firsts = np.cumsum(lengths) - lengths
+    rank = np.arange(len(order)) - np.repeat(firsts, lengths) + 1
     ordered = u[order]
     total = np.cumsum(ordered)
-    before = np.repeat(total[starts] - ordered[starts], lengths)
+    before = np.repeat(total[firsts] - ordered[firsts], lengths)
     threshold = (total - before - h) / rank
     # The last row above its threshold gives that of its group.
-    counts = np.add.reduceat(ordered > threshold, starts, dtype=np.intp)
-    chosen = threshold[starts + np.maximum(counts, 1) - 1]
-    a[full[owner]] = 0.0
+    counts = np.add.reduceat(ordered > threshold, firsts, dtype=np.intp)
+    chosen = threshold[firsts + np.maximum(counts, 1) - 1]
     a[order] = np.maximum(0.0, ordered - np.repeat(chosen, lengths)) / h
-    return a, full
+    return a, starts, full
 
 
 def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarray:
@@ -286,16 +286,16 @@ def solve_groups(
     smoothing : float
         First h.
     shares : ndarray of shape (n_rows,), default=None
-        Those of a neighbouring problem; used where they are near.
+        Those of a neighbouring problem, which fulfil the bounds; used where they are near.
 
     Returns
     -------
     GroupSolution
-        Its gap is above ``gap_tol`` only where the smallest h did not suffice.
+        Its gap is above ``gap_tol`` only where neither the smallest h nor many steps sufficed.
     """
     single = problem.e.ndim == 1
-    v = np.atleast_1d(np.asarray(v, dtype=np.float64))
-    u = problem.values(w, v)
+    free = np.atleast_1d(np.asarray(v, dtype=np.float64))
+    u = problem.values(w, free)
     h, p, bound = smoothing, np.zeros(len(u)), -np.inf
     if shares is not None:
         value = problem.objective(w, u)
@@ -303,24 +303,23 @@ def solve_groups(
         if value - given <= _NEAR * abs(value):
             h, p, bound = min(h, _NEAR_SMOOTHING), shares, given
     if bound == -np.inf:
-        v, u = _shifted(problem, (v, u), (h, p))
-    point, n_steps = (w, v, u), 0
-    best = GroupSolution(w, v, problem.objective(w, u), bound, h, p, 0)
+        free, u = _shifted(problem, (free, u), (h, p))
+    point, n_steps = (w, free, u), 0
+    best = GroupSolution(w, free, problem.objective(w, u), bound, h, p, 0)
     while True:
         point, p, steps = _newton(problem, point, (h, p), 0.1 * gap_tol)
         n_steps += steps
-        w, v, u = point
+        w, free, u = point
         objective = problem.objective(w, u)
         bound = max(bound, problem.dual_value(problem.balanced(problem.row_costs * p)))
         if objective > best.objective:
-            w, v, objective = best.w, best.v, best.objective
-        best = GroupSolution(w, v, objective, bound, h, p, n_steps)
-        if objective - bound <= gap_tol * abs(objective) or h <= _MIN_SMOOTHING:
-            return replace(best, v=float(v[0])) if single else best
+            w, free, objective = best.w, best.v, best.objective
+        best = GroupSolution(w, free, objective, bound, h, p, n_steps)
+        closed = objective - bound <= gap_tol * abs(objective)
+        if closed or h <= _MIN_SMOOTHING or n_steps > _MOST_STEPS:
+            return replace(best, v=float(free[0])) if single else best
         # A round that took all its steps was too hard: the next one starts where it ended.
         h *= _LOWERED if steps < _MAX_STEPS else 1.0
-        if n_steps > _MAX_STEPS * _MAX_ROUNDS:
-            return replace(best, v=float(v[0])) if single else best
 
 
 Point = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -342,7 +341,7 @@ def _newton(
         # What the residuals of stationarity take from the dual value.
         missing = 0.5 * float(gradient[:dim] @ gradient[:dim]) + float(np.abs(gradient[dim:]).sum())
         smoothed_away = problem.objective(w, u) - value
-        if missing <= max(precision * abs(value), 0.1 * smoothed_away):
+        if missing <= max(precision * abs(value), _INNER * smoothed_away):
             break
         steps += 1
         direction = _direction(problem, (a, full), costs, smoothing[0], gradient)
@@ -502,14 +501,14 @@ def _curved_rows(
     nothing = np.zeros(0, dtype=np.intp)
     if problem.singles:
         return np.flatnonzero((a > 0) & ~full), nothing, nothing, np.zeros(0)
-    owner = np.repeat(np.arange(len(full)), np.diff(problem.offsets))
-    active = a > 0
-    counts = np.add.reduceat(active, problem.offsets[:-1], dtype=np.intp)
+    rows = np.flatnonzero(a > 0)
+    group = problem.owner[rows]
+    counts = np.bincount(group, minlength=len(full))
     # The one active row of a full group stays at its bound.
-    rows = np.flatnonzero(active & ~(full & (counts == 1))[owner])
+    rows = rows[~(full & (counts == 1))[group]]
     if len(rows) == 0:
         return rows, nothing, nothing, np.zeros(0)
-    group = owner[rows]
+    group = problem.owner[rows]
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
     group = group[starts]
     squared = group >= problem.n_plain

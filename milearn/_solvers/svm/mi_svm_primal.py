@@ -21,37 +21,40 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows, pooling_matrix, segment_argmax, segment_max
+from ..._bags.segments import gather_rows, pooling_matrix
 from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
 from ..common.passes import ArraySource, Block, PassSource
 from ..common.rounding import rounding_scale
 from .group_newton import GroupProblem, solve_groups
 from .losses import Hinge
+from .mi_svm_working_set import (
+    Held,
+    Pass,
+    Prices,
+    Shares,
+    joined,
+    pass_over,
+    stacked,
+    working_set,
+)
 
 __all__ = ["PrimalMISVMResult", "solve_mi_svm_primal"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Rows within this distance of what counts belong to the working set, in units of the margin.
-_BAND = 0.3
 # A start is found on a sample of bags with as many instances.
 _SAMPLE = 4_000
 _SAMPLE_PER_FEATURE = 100
 _SAMPLE_NUMBERS = 2**23
 _FEWEST_BAGS = 4
-# Numbers in the working set of negative bags, at the most.
-_WORKING_NUMBERS = 2**25
-# Numbers in all instances up to which they are the working set.
-_EVERYTHING = 2**20
-# Numbers in rows of earlier passes that stay in it at any size.
-_KEPT_NUMBERS = 2**21
-_SAMPLE_TOL = 2e-2
+_SAMPLE_TOL = 5e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
-# Precision of the working set's problem against that of a step, exactly and roughly.
-_EXACT, _ROUGH = 0.3, 5.0
-_FIRST_SMOOTHING = 0.5
+# Range of the bags' scores in which they tell nothing, in units of the margin.
+_CONSTANT = 1e-3
+# Precision of the working set's problem, as a share of that of a step, and of a rough step.
+_EXACT, _ROUGH = 0.3, 2.5e-3
 
 
 @dataclass(kw_only=True)
@@ -69,55 +72,6 @@ class PrimalMISVMResult(CCCPSolution):
     w: np.ndarray
     intercept: float
     n_passes: int
-
-
-@dataclass(frozen=True)
-class _Prices:
-    """Signs of the bags, costs of their slacks, and whether each instance has one."""
-
-    signs: np.ndarray
-    weights: np.ndarray
-    by_instance: bool
-
-    @property
-    def positive(self) -> np.ndarray:
-        return np.flatnonzero(self.signs > 0)
-
-
-@dataclass(frozen=True)
-class _Held:
-    """The witnesses of a convex step, as rows and as instances; -1 stands for the mean of a bag."""
-
-    witnesses: np.ndarray
-    vectors: Matrix
-
-
-@dataclass(frozen=True)
-class _Pass:
-    """What a pass found, in a block or in all.
-
-    Attributes
-    ----------
-    top : ndarray of shape (n_bags,), highest score of each bag
-    witnesses : ndarray of int of shape (n_positive,), the rows of those of positive bags
-    vectors : matrix of shape (n_positive, n_features), the instances there
-    rows, numbers, groups : the working set of negative bags: instances, their rows, their bags
-    far, far_cost : weighted sum of the rows beyond the band, and the sum of their weights
-    quiet, quiet_cost : the same for the highest rows of bags that keep clear of the margin
-    loss : float, of all negative bags
-    """
-
-    top: np.ndarray
-    witnesses: np.ndarray
-    vectors: Matrix
-    rows: Matrix
-    numbers: np.ndarray
-    groups: np.ndarray
-    far: np.ndarray
-    far_cost: float
-    quiet: np.ndarray
-    quiet_cost: float
-    loss: float
 
 
 def solve_mi_svm_primal(
@@ -148,34 +102,57 @@ def solve_mi_svm_primal(
     max_passes : int
         Maximum number of passes.
     """
-    prices = _Prices(loss.signs, loss.weights, slack == "instance")
+    prices = Prices(loss.signs, loss.weights, slack == "instance")
     if isinstance(start, str) and start == "auto":
-        w, b, n_passes, rough = _start_of_sample(source, prices, options, gap_tol)
-        found = _pass(source, (w, b), prices)
-        held = _Held(found.witnesses, found.vectors)
-        n_passes += 1
+        begin = _start_of_sample(source, prices, options, gap_tol)
     else:
-        held, rough = _given(source, prices, start), False
+        held = _given(source, prices, start)
         w, b = _against_sample(source, held.vectors, prices)
-        found = _pass(source, (w, b), prices)
-        n_passes = 2
-    # A start may have taken what is allowed: the step that begins is finished all the same.
-    limit = max(max_passes, n_passes + 1)
-    return _descend(source, prices, (w, b, held, found, n_passes), options, gap_tol, rough, limit)
+        found = pass_over(source, (w, b), prices)
+        none = Shares.none(len(prices.positive))
+        begin = _Begin(w, b, held, found, none, n_passes=2, rough=False)
+    # A start may have taken what is allowed: the step that it begins is finished all the same.
+    limit = max(max_passes, begin.n_passes + 1)
+    return _descend(source, prices, begin, options, gap_tol, limit)[0]
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """Where the procedure begins: a point with the pass there, and witnesses.
+
+    Attributes
+    ----------
+    w, b : ndarray of shape (n_features,) and float
+    held : Held
+    found : Pass
+    shares : Shares
+    n_passes : int
+        Passes until here.
+    rough : bool
+        Whether witnesses are likely to move far.
+    """
+
+    w: np.ndarray
+    b: float
+    held: Held
+    found: Pass
+    shares: Shares
+    n_passes: int
+    rough: bool
 
 
 def _descend(
     source: PassSource,
-    prices: _Prices,
-    start: tuple[np.ndarray, float, _Held, _Pass, int],
+    prices: Prices,
+    begin: _Begin,
     options: SolverOptions,
     gap_tol: float,
-    rough: bool,
     max_passes: int,
-) -> PrimalMISVMResult:
-    """The concave-convex procedure from witnesses and a pass at a point."""
-    w, b, held, found, n_passes = start
-    costs, tol = prices.weights[prices.positive], max(options.tol, 0.1 * gap_tol)
+) -> tuple[PrimalMISVMResult, _Begin]:
+    """A local minimum, and its last step to begin again from."""
+    w, b, held, found, shares = begin.w, begin.b, begin.held, begin.found, begin.shares
+    n_passes, rough = begin.n_passes, begin.rough
+    costs, tol = prices.weights[prices.positive], max(options.tol, _EXACT * gap_tol)
     best = PrimalMISVMResult(
         w=w,
         intercept=b,
@@ -187,37 +164,44 @@ def _descend(
         objective_scale=rounding_scale(prices.weights),
         n_passes=0,
     )
-    best_pass, shares = found, _Shares.none(len(costs))
+    following = held
     held_value = last_objective = np.inf
     bound = -np.inf
     while n_passes < max_passes and best.n_iter < options.max_iter:
-        problem = _working_set(held.vectors, found, prices)
-        aim = (_ROUGH if rough else _EXACT) * gap_tol
-        first = shares.first_of(problem, found, problem.values(w, b))
+        problem = working_set(held.vectors, found, prices)
+        aim = max(_ROUGH, gap_tol) if rough else _EXACT * gap_tol
+        first = shares.first_of(problem, found, problem.values(w, b)) if shares.known else None
         solved = solve_groups(problem, w, b, gap_tol=aim, shares=first)
-        w, b, shares = solved.w, solved.v, _Shares.of_solution(solved.shares, found, len(costs))
+        w, b, shares = solved.w, solved.v, Shares.of_solution(solved.shares, found, len(costs))
         bound = max(bound, solved.lower_bound)
-        before, found = found, _pass(source, (w, b), prices, np.unique(found.groups))
+        before, found = found, pass_over(source, (w, b), prices, np.unique(found.groups))
         n_passes += 1
         rest = 0.5 * float(w @ w) + found.loss
         value = rest + float(costs @ np.maximum(0.0, 1.0 - np.asarray(held.vectors @ w) - b))
         objective = rest + float(costs @ np.maximum(0.0, 1.0 - found.top[prices.positive]))
         closed = value - bound <= gap_tol * abs(value)
-        improved = objective < best.objective
+        # Where rows are missing the objective may happen to be low: the procedure goes on from
+        # solutions of its steps.
+        improved = objective < best.objective and (closed or rough)
         if improved:
             best.w, best.intercept, best.objective = w, b, objective
-            best_pass, held_value = found, value
+            held_value = value
         # What the step, with the witnesses it holds, is worth at the best point.
         best.dual_gap = max(0.0, held_value - bound)
         if not closed and not rough:
             # Rows were missing: the same step once more, over all that it has looked at.
-            found = _joined(before, found, (w, b), prices, np.ones(len(before.numbers), bool))
+            found = joined(before, found, (w, b), prices, np.ones(len(before.numbers), bool))
             continue
         best.n_iter += 1
         best.history.append(best.objective)
-        scale = (10.0 * gap_tol if rough else tol) * abs(best.objective)
+        if improved:
+            following = Held(found.witnesses, found.vectors)
+            if np.ptp(found.top) <= _CONSTANT:
+                following = _far_from_constant(source, prices)
+                n_passes += 2
+        scale = (2.0 * max(_ROUGH, gap_tol) if rough else tol) * abs(best.objective)
         ended = last_objective - best.objective <= scale or np.array_equal(
-            best_pass.witnesses, held.witnesses
+            following.witnesses, held.witnesses
         )
         if ended and not rough:
             best.stopped = ""
@@ -226,228 +210,15 @@ def _descend(
             best.stopped = "callback"
             break
         rough = rough and not ended
-        found = _joined(before, found, (w, b), prices, shares.negative > 0)
-        held = _Held(best_pass.witnesses, best_pass.vectors)
-        held_value = last_objective = best.objective
+        found = joined(before, found, (w, b), prices, shares.negative > 0)
+        held, held_value, last_objective = following, best.objective, best.objective
         bound = -np.inf
+    if best.n_iter == 0:
+        # The passes did not suffice for the first step.
+        best.w, best.intercept, best.objective = w, b, objective
+        best.n_iter, best.history, best.dual_gap = 1, [objective], value - bound
     best.n_passes = n_passes
-    return best
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Shares of the rows of a working set, by which the next one starts.
-
-    Attributes
-    ----------
-    positive : ndarray of shape (n_positive,)
-    numbers, negative : the rows of negative bags, sorted, and their shares
-    """
-
-    positive: np.ndarray
-    numbers: np.ndarray
-    negative: np.ndarray
-
-    @classmethod
-    def none(cls, n_positive: int) -> _Shares:
-        return cls(np.zeros(n_positive), np.zeros(0, dtype=np.intp), np.zeros(0))
-
-    @classmethod
-    def of_solution(cls, shares: np.ndarray, found: _Pass, n_positive: int) -> _Shares:
-        last = n_positive + len(found.numbers)
-        return cls(shares[:n_positive], found.numbers, shares[n_positive:last])
-
-    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Shares of given rows, zero for those that are new."""
-        found = np.zeros(len(numbers))
-        if len(self.numbers):
-            place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-            known = self.numbers[place] == numbers
-            found[known] = self.negative[place[known]]
-        return found
-
-    def first_of(self, problem: GroupProblem, found: _Pass, u: np.ndarray) -> np.ndarray:
-        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
-        n_positive, n_rows = len(self.positive), len(found.numbers)
-        shares = np.zeros(len(u))
-        shares[:n_positive] = self.positive
-        shares[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
-        top = segment_argmax(u, problem.offsets)
-        missing = np.add.reduceat(shares, problem.offsets[:-1]) == 0
-        shares[top[missing & (u[top] > 0)]] = 1.0
-        return shares
-
-
-# -- a pass ------------------------------------------------------------------------------------
-
-
-def _pass(
-    source: PassSource,
-    point: tuple[np.ndarray, float],
-    prices: _Prices,
-    held: np.ndarray | None = None,
-) -> _Pass:
-    """A pass at a point; ``held`` are the bags with rows in the working set."""
-    bags = np.zeros(0, dtype=np.intp) if held is None else held
-    parts = source.map(_look, point, prices, bags, source.n_instances)
-    return _Pass(
-        top=np.concatenate([part.top for part in parts]),
-        witnesses=np.concatenate([part.witnesses for part in parts]),
-        vectors=_stacked([part.vectors for part in parts]),
-        rows=_stacked([part.rows for part in parts]),
-        numbers=np.concatenate([part.numbers for part in parts]),
-        groups=np.concatenate([part.groups for part in parts]),
-        far=np.sum([part.far for part in parts], axis=0),
-        far_cost=sum(part.far_cost for part in parts),
-        quiet=np.sum([part.quiet for part in parts], axis=0),
-        quiet_cost=sum(part.quiet_cost for part in parts),
-        loss=sum(part.loss for part in parts),
-    )
-
-
-def _width(instances: Matrix) -> float:
-    """Numbers that an instance takes."""
-    if sparse.issparse(instances):
-        return max(1.0, 2.0 * instances.nnz / max(1, instances.shape[0]))
-    return float(instances.shape[1])
-
-
-def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Rank of each value among those of its bag, 0 for the highest."""
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((-values, owner))
-    rank = np.empty(len(values), dtype=np.intp)
-    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
-    return rank
-
-
-def _look(
-    block: Block,
-    point: tuple[np.ndarray, float],
-    prices: _Prices,
-    held: np.ndarray,
-    n_instances: int,
-) -> _Pass:
-    w, b = point
-    scores = block.scores(w) + b
-    signs, weights = prices.signs[block.bags], prices.weights[block.bags]
-    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
-    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    rows, offsets = gather_rows(block.offsets, negative)
-    owner = np.repeat(negative, np.diff(offsets))
-    u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
-    numbers = n_instances * _width(block.instances)
-    # Few instances all belong to the working set.
-    band = np.inf if numbers <= _EVERYTHING else _BAND
-    limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
-    if prices.by_instance:
-        beyond = u > 1.0 + band
-        near = (u > -band) & ~beyond
-        if int(near.sum()) > limit:
-            # The rows nearest to the margin; the others beyond it are summed up.
-            nearest = np.partition(np.abs(u), limit)[limit]
-            beyond |= near & (u >= nearest)
-            near &= np.abs(u) < nearest
-        loss = float(weights[owner] @ np.maximum(u, 0.0))
-    else:
-        beyond = np.zeros(len(u), dtype=bool)
-        near = u > np.maximum(1.0 + top[owner], 0.0) - band
-        if int(near.sum()) > limit:
-            # Where scores hardly differ, the highest rows of each bag stand for the others.
-            near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
-        loss = float(weights[negative] @ np.maximum(top_u, 0.0))
-    # A bag with rows in the working set pays there.
-    known = np.isin(negative + block.first_bag, held)
-    silent = negative[(top_u <= -band) & ~known]
-    return _Pass(
-        top=top,
-        witnesses=highest[positive] + block.first_row,
-        vectors=block.take(highest[positive]),
-        rows=block.take(rows[near]),
-        numbers=rows[near] + block.first_row,
-        groups=owner[near] + block.first_bag,
-        far=block.weighted_sum(rows[beyond], weights[owner[beyond]]),
-        far_cost=float(weights[owner[beyond]].sum()),
-        quiet=block.weighted_sum(highest[silent], weights[silent]),
-        quiet_cost=float(weights[silent].sum()),
-        loss=loss,
-    )
-
-
-def _stacked(parts: list[Matrix]) -> Matrix:
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
-
-
-def _joined(
-    before: _Pass,
-    found: _Pass,
-    point: tuple[np.ndarray, float],
-    prices: _Prices,
-    kept: np.ndarray,
-) -> _Pass:
-    """The working set of a pass with some rows of the one before."""
-    (w, b), extra = point, np.flatnonzero(kept & ~np.isin(before.numbers, found.numbers))
-    u = 1.0 + np.asarray(before.rows[extra] @ w) + b
-    if prices.by_instance:
-        # Rows inside of the band that the pass left out are in its sum.
-        outside = (u <= -_BAND) | (u > 1.0 + _BAND)
-        extra, u = extra[outside], u[outside]
-    most = max(len(found.numbers), int(_KEPT_NUMBERS / _width(before.rows)))
-    if len(extra) > most:
-        nearest = np.argpartition(np.abs(u), most)[:most]
-        extra, u = extra[nearest], u[nearest]
-    if len(extra) == 0:
-        return found
-    rows, groups = before.rows[extra], before.groups[extra]
-    far, far_cost = found.far, found.far_cost
-    if prices.by_instance:
-        # Rows that went beyond the band are looked at one by one again.
-        weights = prices.weights[groups] * (u > 1.0 + _BAND)
-        far = far - np.asarray(rows.T @ weights)
-        far_cost = max(0.0, far_cost - float(weights.sum()))
-    numbers = np.r_[found.numbers, before.numbers[extra]]
-    order = np.argsort(numbers, kind="stable")
-    return replace(
-        found,
-        rows=_stacked([found.rows, rows])[order],
-        numbers=numbers[order],
-        groups=np.r_[found.groups, groups][order],
-        far=far,
-        far_cost=far_cost,
-    )
-
-
-def _working_set(vectors: Matrix, found: _Pass, prices: _Prices) -> GroupProblem:
-    """The convex step over the working set: positive bags first, summed rows last."""
-    positive = prices.positive
-    n_positive, n_rows = len(positive), found.rows.shape[0]
-    sums = [
-        (total / cost, cost)
-        for total, cost in ((found.far, found.far_cost), (found.quiet, found.quiet_cost))
-        if cost > 0
-    ]
-    parts = [-vectors, found.rows]
-    if sums:
-        means = np.stack([mean for mean, _ in sums])
-        parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
-    if prices.by_instance:
-        starts = np.arange(n_rows)
-    else:
-        starts = np.flatnonzero(np.r_[True, found.groups[1:] != found.groups[:-1]][:n_rows])
-    n_all = n_positive + n_rows + len(sums)
-    ends = np.arange(n_positive + n_rows, n_all + 1)
-    return GroupProblem(
-        Z=_stacked(parts),
-        e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)],
-        offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
-        costs=np.r_[
-            prices.weights[positive],
-            prices.weights[found.groups[starts]],
-            [cost for _, cost in sums],
-        ],
-    )
+    return best, _Begin(w, b, held, found, shares, n_passes, rough=False)
 
 
 # -- starts ------------------------------------------------------------------------------------
@@ -463,12 +234,27 @@ def _means(block: Block, signs: np.ndarray) -> Matrix:
     return pooling_matrix(offsets) @ block.take(rows)
 
 
-def _given(source: PassSource, prices: _Prices, start: str | np.ndarray) -> _Held:
+def _mean_difference(block: Block, prices: Prices) -> np.ndarray:
+    positive, sizes = prices.signs > 0, np.diff(block.offsets)
+    totals = prices.weights[positive].sum(), prices.weights[~positive].sum()
+    share = np.where(positive[block.bags], 1.0 / totals[0], -1.0 / totals[1])
+    share *= prices.weights[block.bags] / sizes
+    return block.weighted_sum(np.arange(int(block.offsets[-1])), np.repeat(share, sizes))
+
+
+def _far_from_constant(source: PassSource, prices: Prices) -> Held:
+    """Witnesses where a step ended with w = 0: the highest under the difference of the means."""
+    w = np.sum(source.map(_mean_difference, prices), axis=0)
+    found = pass_over(source, (w, 0.0), prices)
+    return Held(found.witnesses, found.vectors)
+
+
+def _given(source: PassSource, prices: Prices, start: str | np.ndarray) -> Held:
     """First witnesses."""
     if isinstance(start, str):
-        means = _stacked(source.map(_means, prices.signs))
-        return _Held(np.full(means.shape[0], -1), means)
-    return _Held(start, _stacked(source.map(_take, start)))
+        means = stacked(source.map(_means, prices.signs))
+        return Held(np.full(means.shape[0], -1), means)
+    return Held(start, stacked(source.map(_take, start)))
 
 
 def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray]:
@@ -482,7 +268,7 @@ def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray
     return block.take(rows[kept]), sizes.astype(np.intp)
 
 
-def _sample(source: PassSource, prices: _Prices) -> tuple[ArraySource, np.ndarray]:
+def _sample(source: PassSource, prices: Prices) -> tuple[ArraySource, np.ndarray]:
     """Some bags of both classes, and their positions."""
     wanted = max(_SAMPLE, _SAMPLE_PER_FEATURE * source.n_features)
     wanted = min(wanted, max(_SAMPLE, _SAMPLE_NUMBERS // source.n_features))
@@ -498,11 +284,11 @@ def _sample(source: PassSource, prices: _Prices) -> tuple[ArraySource, np.ndarra
     used = np.sort(np.concatenate(parts))
     found = source.map(_pick, used, max(1, wanted // (2 * _FEWEST_BAGS)))
     sizes = np.concatenate([part for _, part in found])
-    return ArraySource(_stacked([rows for rows, _ in found]), np.r_[0, np.cumsum(sizes)]), used
+    return ArraySource(stacked([rows for rows, _ in found]), np.r_[0, np.cumsum(sizes)]), used
 
 
 def _against_sample(
-    source: PassSource, vectors: Matrix, prices: _Prices
+    source: PassSource, vectors: Matrix, prices: Prices
 ) -> tuple[np.ndarray, float]:
     """A first function: given witnesses against instances of some negative bags."""
     sample, used = _sample(source, prices)
@@ -511,7 +297,7 @@ def _against_sample(
     signs = np.r_[np.ones(vectors.shape[0]), -np.ones(len(rows))]
     weights = np.repeat(prices.weights[used[negative]], np.diff(offsets))
     costs = np.r_[prices.weights[prices.positive], weights]
-    return _svm(_stacked([vectors, sample.instances[rows]]), signs, costs)
+    return _svm(stacked([vectors, sample.instances[rows]]), signs, costs)
 
 
 def _svm(rows: Matrix, signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, float]:
@@ -527,31 +313,31 @@ def _svm(rows: Matrix, signs: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray
 
 
 def _start_of_sample(
-    source: PassSource, prices: _Prices, options: SolverOptions, gap_tol: float
-) -> tuple[np.ndarray, float, int, bool]:
-    """The better of two local minima for a sample of the bags.
+    source: PassSource, prices: Prices, options: SolverOptions, gap_tol: float
+) -> _Begin:
+    """The better of two local minima for a sample of the bags; where that is all of them, for all.
 
-    Returns
-    -------
-    w, intercept : ndarray of shape (n_features,) and float
-    n_passes : int
-        Passes over all instances.
-    rough : bool
-        Whether these are local minima of some bags only.
+    One begins with the mean of each positive bag, the other with its highest instance under the SVM
+    on instances that inherit labels.
     """
     sample, used = _sample(source, prices)
-    loss = Hinge(prices.signs[used], prices.weights[used])
-    owner = np.repeat(np.arange(len(used)), sample.sizes)
-    w, _ = _svm(sample.instances, loss.signs[owner], loss.weights[owner])
-    first = segment_argmax(np.asarray(sample.instances @ w), sample.offsets)
-    slack = "instance" if prices.by_instance else "bag"
-    rough = sample.n_instances < source.n_instances
-    tol, most = (_SAMPLE_TOL, _SAMPLE_PASSES) if rough else (gap_tol, _MAX_PASSES)
+    part = Prices(prices.signs[used], prices.weights[used], prices.by_instance)
+    whole = sample.n_instances == source.n_instances
+    tol, most = (gap_tol, _MAX_PASSES) if whole else (_SAMPLE_TOL, _SAMPLE_PASSES)
     quiet = SolverOptions(max(options.tol, 0.1 * tol), options.max_iter)
-    starts: list[str | np.ndarray] = [first[loss.signs > 0], "mean"]
-    results = [
-        solve_mi_svm_primal(sample, loss, slack, start, quiet, tol, most) for start in starts
-    ]
-    best = min(results, key=lambda result: result.objective)
-    n_passes = 0 if rough else sum(result.n_passes for result in results)
-    return best.w, best.intercept, n_passes, rough
+    owner = np.repeat(np.arange(len(used)), sample.sizes)
+    w, b = _svm(sample.instances, part.signs[owner], part.weights[owner])
+    found, none = pass_over(sample, (w, b), part), Shares.none(len(part.positive))
+    held = Held(found.witnesses, found.vectors)
+    begins = [_Begin(w, b, held, found, none, 1, rough=False)]
+    held = _given(sample, part, "mean")
+    w, b = _against_sample(sample, held.vectors, part)
+    begins.append(_Begin(w, b, held, pass_over(sample, (w, b), part), none, 2, rough=False))
+    ends = [_descend(sample, part, begin, quiet, tol, most) for begin in begins]
+    best, end = min(ends, key=lambda pair: pair[0].objective)
+    if whole:
+        return replace(end, n_passes=sum(result.n_passes for result, _ in ends))
+    found = pass_over(source, (best.w, best.intercept), prices)
+    held = Held(found.witnesses, found.vectors)
+    none = Shares.none(len(prices.positive))
+    return _Begin(best.w, best.intercept, held, found, none, n_passes=1, rough=True)

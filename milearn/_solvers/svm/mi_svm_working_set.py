@@ -1,0 +1,317 @@
+"""Passes over all instances at a point, and the working set of a convex step of MI-SVM.
+
+The working set holds a witness of each positive bag, and of the negative bags the rows near or
+beyond the margin. What is far from it is summed up in two rows, whose hinges bound the sums of
+hinges from below by convexity: a minimum over the working set is a lower bound of the step. Where
+there are few instances they all belong to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import gather_rows, segment_argmax, segment_max
+from ..common.passes import Block, PassSource
+from .group_newton import GroupProblem
+
+__all__ = [
+    "Held",
+    "Pass",
+    "Prices",
+    "Shares",
+    "joined",
+    "pass_over",
+    "precision",
+    "stacked",
+    "working_set",
+]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Rows within this distance of what counts belong to the working set, in units of the margin.
+_BAND = 0.3
+# Numbers in the working set of negative bags, at the most.
+_WORKING_NUMBERS = 2**25
+# Numbers in all instances up to which they are the working set.
+_EVERYTHING = 2**21
+# Numbers in rows of earlier passes that stay in it at any size.
+_KEPT_NUMBERS = 2**21
+# Relative gap of a convex step, where all rows are in the working set and else.
+_FINE, _COARSE = 1e-8, 5e-4
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Signs of the bags, costs of their slacks, and whether each instance has one."""
+
+    signs: np.ndarray
+    weights: np.ndarray
+    by_instance: bool
+
+    @property
+    def positive(self) -> np.ndarray:
+        return np.flatnonzero(self.signs > 0)
+
+
+@dataclass(frozen=True)
+class Held:
+    """The witnesses of a convex step, as rows and as instances; -1 stands for the mean of a bag."""
+
+    witnesses: np.ndarray
+    vectors: Matrix
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass found, in a block or in all.
+
+    Attributes
+    ----------
+    top : ndarray of shape (n_bags,), highest score of each bag
+    witnesses : ndarray of int of shape (n_positive,), the rows of those of positive bags
+    vectors : matrix of shape (n_positive, n_features), the instances there
+    rows, numbers, groups : the working set of negative bags: instances, their rows, their bags
+    far, far_cost : weighted sum of the rows beyond the band, and the sum of their weights
+    quiet, quiet_cost : the same for the highest rows of bags that keep clear of the margin
+    loss : float, of all negative bags
+    """
+
+    top: np.ndarray
+    witnesses: np.ndarray
+    vectors: Matrix
+    rows: Matrix
+    numbers: np.ndarray
+    groups: np.ndarray
+    far: np.ndarray
+    far_cost: float
+    quiet: np.ndarray
+    quiet_cost: float
+    loss: float
+
+
+def precision(instances: Matrix) -> float:
+    """Relative gap of a convex step that suits a number of instances."""
+    return _FINE if instances.shape[0] * _width(instances) <= _EVERYTHING else _COARSE
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Shares of the rows of a working set, by which the next one starts.
+
+    Attributes
+    ----------
+    positive : ndarray of shape (n_positive,)
+    numbers, negative : the rows of negative bags, sorted, and their shares
+    """
+
+    positive: np.ndarray
+    numbers: np.ndarray
+    negative: np.ndarray
+
+    @property
+    def known(self) -> bool:
+        """Whether they are those of a solution."""
+        return bool(self.positive.any())
+
+    @classmethod
+    def none(cls, n_positive: int) -> Shares:
+        return cls(np.zeros(n_positive), np.zeros(0, dtype=np.intp), np.zeros(0))
+
+    @classmethod
+    def of_solution(cls, shares: np.ndarray, found: Pass, n_positive: int) -> Shares:
+        last = n_positive + len(found.numbers)
+        return cls(shares[:n_positive], found.numbers, shares[n_positive:last])
+
+    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Shares of given rows, zero for those that are new."""
+        found = np.zeros(len(numbers))
+        if len(self.numbers):
+            place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+            known = self.numbers[place] == numbers
+            found[known] = self.negative[place[known]]
+        return found
+
+    def first_of(self, problem: GroupProblem, found: Pass, u: np.ndarray) -> np.ndarray:
+        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
+        n_positive, n_rows = len(self.positive), len(found.numbers)
+        shares = np.zeros(len(u))
+        shares[:n_positive] = self.positive
+        shares[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
+        top = segment_argmax(u, problem.offsets)
+        missing = np.add.reduceat(shares, problem.offsets[:-1]) == 0
+        shares[top[missing & (u[top] > 0)]] = 1.0
+        return shares
+
+
+def pass_over(
+    source: PassSource,
+    point: tuple[np.ndarray, float],
+    prices: Prices,
+    held: np.ndarray | None = None,
+) -> Pass:
+    """A pass at a point; ``held`` are the bags with rows in the working set."""
+    bags = np.zeros(0, dtype=np.intp) if held is None else held
+    parts = source.map(_look, point, prices, bags, source.n_instances)
+    return Pass(
+        top=np.concatenate([part.top for part in parts]),
+        witnesses=np.concatenate([part.witnesses for part in parts]),
+        vectors=stacked([part.vectors for part in parts]),
+        rows=stacked([part.rows for part in parts]),
+        numbers=np.concatenate([part.numbers for part in parts]),
+        groups=np.concatenate([part.groups for part in parts]),
+        far=np.sum([part.far for part in parts], axis=0),
+        far_cost=sum(part.far_cost for part in parts),
+        quiet=np.sum([part.quiet for part in parts], axis=0),
+        quiet_cost=sum(part.quiet_cost for part in parts),
+        loss=sum(part.loss for part in parts),
+    )
+
+
+def _width(instances: Matrix) -> float:
+    """Numbers that an instance takes."""
+    if sparse.issparse(instances):
+        return float(max(1.0, 2.0 * instances.nnz / max(1, instances.shape[0])))
+    return float(instances.shape[1])
+
+
+def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Rank of each value among those of its bag, 0 for the highest."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((-values, owner))
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
+    return rank
+
+
+def _look(
+    block: Block,
+    point: tuple[np.ndarray, float],
+    prices: Prices,
+    held: np.ndarray,
+    n_instances: int,
+) -> Pass:
+    w, b = point
+    numbers = n_instances * _width(block.instances)
+    whole = numbers <= _EVERYTHING
+    # Few instances all belong to the working set, and are worth all digits.
+    scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
+    signs, weights = prices.signs[block.bags], prices.weights[block.bags]
+    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
+    positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+    rows, offsets = gather_rows(block.offsets, negative)
+    owner = np.repeat(negative, np.diff(offsets))
+    u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
+    band = np.inf if whole else _BAND
+    limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
+    if prices.by_instance:
+        beyond = u > 1.0 + band
+        near = (u > -band) & ~beyond
+        if int(near.sum()) > limit:
+            # The rows nearest to the margin; the others beyond it are summed up.
+            nearest = np.partition(np.abs(u), limit)[limit]
+            beyond |= near & (u >= nearest)
+            near &= np.abs(u) < nearest
+        loss = float(weights[owner] @ np.maximum(u, 0.0))
+    else:
+        beyond = np.zeros(len(u), dtype=bool)
+        near = u > np.maximum(1.0 + top[owner], 0.0) - band
+        if int(near.sum()) > limit:
+            # Where scores hardly differ, the highest rows of each bag stand for the others.
+            near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
+        loss = float(weights[negative] @ np.maximum(top_u, 0.0))
+    # A bag with rows in the working set pays there.
+    known = np.isin(negative + block.first_bag, held)
+    silent = negative[(top_u <= -band) & ~known]
+    return Pass(
+        top=top,
+        witnesses=highest[positive] + block.first_row,
+        vectors=block.take(highest[positive]),
+        rows=block.take(rows[near]),
+        numbers=rows[near] + block.first_row,
+        groups=owner[near] + block.first_bag,
+        far=block.weighted_sum(rows[beyond], weights[owner[beyond]]),
+        far_cost=float(weights[owner[beyond]].sum()),
+        quiet=block.weighted_sum(highest[silent], weights[silent]),
+        quiet_cost=float(weights[silent].sum()),
+        loss=loss,
+    )
+
+
+def stacked(parts: list[Matrix]) -> Matrix:
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+def joined(
+    before: Pass,
+    found: Pass,
+    point: tuple[np.ndarray, float],
+    prices: Prices,
+    kept: np.ndarray,
+) -> Pass:
+    """The working set of a pass with some rows of the one before."""
+    (w, b), extra = point, np.flatnonzero(kept & ~np.isin(before.numbers, found.numbers))
+    u = 1.0 + np.asarray(before.rows[extra] @ w) + b
+    if prices.by_instance:
+        # Rows inside of the band that the pass left out are in its sum.
+        outside = (u <= -_BAND) | (u > 1.0 + _BAND)
+        extra, u = extra[outside], u[outside]
+    most = max(len(found.numbers), int(_KEPT_NUMBERS / _width(before.rows)))
+    if len(extra) > most:
+        nearest = np.argpartition(np.abs(u), most)[:most]
+        extra, u = extra[nearest], u[nearest]
+    if len(extra) == 0:
+        return found
+    rows, groups = before.rows[extra], before.groups[extra]
+    far, far_cost = found.far, found.far_cost
+    if prices.by_instance:
+        # Rows that went beyond the band are looked at one by one again.
+        weights = prices.weights[groups] * (u > 1.0 + _BAND)
+        far = far - np.asarray(rows.T @ weights)
+        far_cost = max(0.0, far_cost - float(weights.sum()))
+    numbers = np.r_[found.numbers, before.numbers[extra]]
+    order = np.argsort(numbers, kind="stable")
+    return replace(
+        found,
+        rows=stacked([found.rows, rows])[order],
+        numbers=numbers[order],
+        groups=np.r_[found.groups, groups][order],
+        far=far,
+        far_cost=far_cost,
+    )
+
+
+def working_set(vectors: Matrix, found: Pass, prices: Prices) -> GroupProblem:
+    """The convex step over the working set: positive bags first, summed rows last."""
+    positive = prices.positive
+    n_positive, n_rows = len(positive), found.rows.shape[0]
+    sums = [
+        (total / cost, cost)
+        for total, cost in ((found.far, found.far_cost), (found.quiet, found.quiet_cost))
+        if cost > 0
+    ]
+    parts = [-vectors, found.rows]
+    if sums:
+        means = np.stack([mean for mean, _ in sums])
+        parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
+    if prices.by_instance:
+        starts = np.arange(n_rows)
+    else:
+        starts = np.flatnonzero(np.r_[True, found.groups[1:] != found.groups[:-1]][:n_rows])
+    n_all = n_positive + n_rows + len(sums)
+    ends = np.arange(n_positive + n_rows, n_all + 1)
+    return GroupProblem(
+        Z=stacked(parts),
+        e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)],
+        offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
+        costs=np.r_[
+            prices.weights[positive],
+            prices.weights[found.groups[starts]],
+            [cost for _, cost in sums],
+        ],
+    )
