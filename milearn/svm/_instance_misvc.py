@@ -231,7 +231,8 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         if self._by_passes(training):
-            return InstanceLabelsPrimal(training, solver_options(self), self.init, self.n_init)
+            options, n_threads = solver_options(self), self._n_threads(n_workers)
+            return InstanceLabelsPrimal(training, options, self.init, self.n_init, n_threads)
         gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,

@@ -320,7 +320,7 @@ class MISVC(PassesMixin, BaseMISVC):
     ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
         if self._by_passes(training):
-            return HardMaximumPrimal(training, *options)
+            return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
         if self.n_components is None or kernel.linear:
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
@@ -332,6 +332,6 @@ class MISVC(PassesMixin, BaseMISVC):
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         if self._by_passes(training):
-            return CoupledPasses.of(self, training, solver_options(self))
+            return CoupledPasses.of(self, training, solver_options(self), n_workers)
         settings = CoupledSettings.of(self)
         return couple(training, kernel, settings, solver_options(self), rng, n_workers)

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Tube
@@ -295,7 +296,7 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         formulation: Formulation
         options, n_workers = solver_options(self), multi_start.n_workers(self.n_init)
         if self._by_passes(training):
-            formulation = CoupledPasses.of(self, training, options)
+            formulation = CoupledPasses.of(self, training, options, n_workers)
         else:
             settings = CoupledSettings.of(self)
             formulation = couple(training, kernel, settings, options, rng, n_workers)
@@ -305,7 +306,7 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
             formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
         )
         function, attributes = formulation.function(results, 1)
-        highest = segment_argmax(function.instance_scores(bags)[:, 0], bags.offsets)
+        highest = by_blocks(bags, _highest, function, gives_rows=True)
         self._replace_fitted(
             {
                 **noted,
@@ -332,3 +333,7 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         if self._bag_score_is_max:
             return super()._bag_scores(bags)
         return self._function.bag_scores(bags)[:, 0]
+
+
+def _highest(bags: Bags, function: BagFunction) -> np.ndarray:
+    return segment_argmax(function.instance_scores(bags)[:, 0], bags.offsets)

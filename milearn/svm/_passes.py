@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from scipy import sparse
 
 from .._bags import Bags
@@ -17,13 +18,12 @@ from .._bags.segments import bag_ranges, pooling_matrix
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import BLOCK_BYTES
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import ArraySource
 from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
-from ._formulations import PRIMAL_TOL, Report, TrainingBags, drawn_labels, with_intercepts
+from ._formulations import Report, TrainingBags, drawn_labels, primal_precision, with_intercepts
 from ._functions import BagFunction, Expansion, LinearExpansion
 from ._kernel import Kernel
 
@@ -52,6 +52,7 @@ class PassesMixin:
     solver: str
     kernel: Any
     qp_solver: str | None
+    n_jobs: int | None
 
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
@@ -64,7 +65,15 @@ class PassesMixin:
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the primal is taken."""
         n_bags, n_instances = len(training.used), int(training.offsets[-1])
-        return self._may_pass() and by_passes(self.solver, n_bags, n_instances)
+        large = training.is_remote or by_passes(self.solver, n_bags, n_instances)
+        return self._may_pass() and large
+
+    def _takes_remote_bags(self) -> bool:
+        return self._may_pass()
+
+    def _n_threads(self, n_workers: int) -> int:
+        """Threads that share a pass: the jobs for which there is no run."""
+        return max(1, effective_n_jobs(self.n_jobs) // n_workers)
 
     def _fit_dtypes(self) -> Any:
         """Types of instances that ``fit`` takes as they are."""
@@ -88,12 +97,15 @@ class _Passes:
     options : SolverOptions
     init : str or array-like
     n_init : int
+    n_jobs : int
+        Threads that a pass is shared by.
     """
 
     training: TrainingBags
     options: SolverOptions
     init: Any = "auto"
     n_init: int = 1
+    n_jobs: int = 1
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -103,10 +115,7 @@ class _Passes:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, PRIMAL_TOL)
-
-    def _source(self) -> ArraySource:
-        return ArraySource(self.training.stored, self.training.offsets)
+        return max(self.options.tol, primal_precision(self.training))
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         """The function of the results times ``sign``, and its fitted attributes."""
@@ -133,7 +142,9 @@ class InstanceLabelsPrimal(_Passes):
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         """A local minimum of the problem with this loss, from this start."""
         options = self.options.watched_by(on_iteration)
-        return solve_instance_labels_primal(self._source(), loss, start, options, self.gap_tol)
+        return solve_instance_labels_primal(
+            self.training.source(self.n_jobs), loss, start, options, self.gap_tol
+        )
 
 
 @dataclass(frozen=True)
@@ -152,13 +163,16 @@ class CoupledPasses(_Passes):
     epsilon: float = 0.1
 
     @classmethod
-    def of(cls, estimator: Any, training: TrainingBags, options: SolverOptions) -> CoupledPasses:
+    def of(
+        cls, estimator: Any, training: TrainingBags, options: SolverOptions, n_workers: int
+    ) -> CoupledPasses:
         """The formulation of an estimator with the parameters of these names."""
         return cls(
             training,
             options,
             estimator.init,
             estimator.n_init,
+            estimator._n_threads(n_workers),
             estimator.bag_kernel,
             estimator.loss,
             estimator.coupling,
@@ -188,7 +202,13 @@ class CoupledPasses(_Passes):
         options = self.options.watched_by(on_iteration)
         coupling = Coupling(self.loss, self.coupling * loss.weights, self.epsilon)
         return solve_coupled_passes(
-            self._source(), loss, coupling, self.bag_kernel, start, options, self.gap_tol
+            self.training.source(self.n_jobs),
+            loss,
+            coupling,
+            self.bag_kernel,
+            start,
+            options,
+            self.gap_tol,
         )
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
