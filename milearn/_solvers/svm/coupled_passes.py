@@ -141,6 +141,10 @@ def solve_coupled_passes(
     max_passes : int
         Maximum number of passes.
     """
+    at_zero = loss.value(*_at_zero(loss))
+    if at_zero <= gap_tol * loss.objective_scale:
+        # Of constant targets w = 0 is the solution; a relative gap would be rounding.
+        return _zero_result(loss, at_zero, source.n_features, options)
     # In units of the spread of the targets the smoothing is as fine as for a margin of one. With
     # y = m + s y' and w = s w' the objective is s^2 times that of w' where all costs are divided
     # by s, those of squares excepted.
@@ -166,6 +170,30 @@ def solve_coupled_passes(
         width=size * float(found.v[1]) if len(found.v) > 1 else 0.0,
         w=size * found.w,
         n_passes=model.n_passes,
+    )
+
+
+def _at_zero(loss: BagLoss) -> tuple[np.ndarray, float]:
+    scores = np.zeros(len(loss.weights))
+    return scores, loss.free(scores)[0]
+
+
+def _zero_result(
+    loss: BagLoss, value: float, dim: int, options: SolverOptions
+) -> CoupledPassesResult:
+    stopped = options.on_iteration is not None and options.on_iteration(1, value)
+    intercept, width = loss.free(np.zeros(len(loss.weights)))
+    return CoupledPassesResult(
+        objective=value,
+        history=[value],
+        n_iter=1,
+        stopped="callback" if stopped else "",
+        dual_gap=value,
+        objective_scale=loss.objective_scale,
+        intercept=intercept,
+        width=width,
+        w=np.zeros(dim),
+        n_passes=0,
     )
 
 
