@@ -48,11 +48,16 @@ __all__ = [
     "InstanceLabels",
     "Selection",
     "TrainingBags",
+    "drawn_labels",
     "kernel_features",
+    "primal_precision",
     "stored_features",
 ]
 
 Report = Callable[[int, float], bool]
+
+# Relative gap of a convex step over instances that are not at hand.
+_REMOTE_PRECISION = 5e-4
 
 
 @dataclass(frozen=True)
@@ -252,7 +257,7 @@ class HardMaximumPrimal:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, precision(self.training.stored))
+        return max(self.options.tol, primal_precision(self.training))
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses, one array per start, or the name of a start."""
@@ -277,6 +282,11 @@ class HardMaximumPrimal:
         return function, {**attributes, **more}
 
 
+def primal_precision(training: TrainingBags) -> float:
+    """Relative gap of a convex step in the primal."""
+    return _REMOTE_PRECISION if training.is_remote else precision(training.stored)
+
+
 def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
     """An instance of each positive bag, drawn."""
     positive = loss.signs > 0
@@ -284,25 +294,29 @@ def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomSt
     return np.asarray(first + rng.randint(0, sizes))
 
 
+def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """Labels of all instances, drawn: one positive in a positive bag, none in a negative one."""
+    offsets, sizes = training.offsets, np.diff(training.offsets)
+    labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+    labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+    labels[np.repeat(loss.signs < 0, sizes)] = -1.0
+    return labels
+
+
 @dataclass(frozen=True)
 class InstanceLabels(HardMaximum):
     """mi-SVM: latent labels of the instances of positive bags."""
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        offsets = self.training.offsets
-        sizes = np.diff(offsets)
-
         def drawn() -> np.ndarray:
-            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
-            # At least one positive in a positive bag, none in a negative one.
-            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
-            labels[np.repeat(loss.signs < 0, sizes)] = -1.0
-            return labels
+            return drawn_labels(self.training, loss, rng)
 
         if self.init == "random":
             starts: list[np.ndarray | None] = [drawn()]
+        elif self.init == "bag":
+            starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
         else:
-            starts = [None if self.init == "mean" else np.repeat(loss.signs, sizes)]
+            starts = [None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
     def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:

@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import START_CONSTRAINTS, BaseMISVC, solver_options
-from ._formulations import InstanceLabels, TrainingBags
+from ._formulations import Formulation, InstanceLabels, TrainingBags
 from ._kernel import Kernel, training_gram
+from ._passes import SOLVERS, InstanceLabelsPrimal, PassesMixin
 
 __all__ = ["InstanceMISVC"]
 
 
-class InstanceMISVC(BaseMISVC):
+class InstanceMISVC(PassesMixin, BaseMISVC):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
@@ -47,9 +48,17 @@ class InstanceMISVC(BaseMISVC):
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    init : {"mean", "bag", "random"}, default="mean"
+    solver : {"auto", "dual", "primal"}, default="auto"
+        For the linear kernel: "dual" solves the SVMs to a tenth of ``tol`` and suits thousands of
+        instances; "primal" takes passes over the instances, some for each relabelling, and solves
+        the SVMs to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 5,000
+        instances in more than 500 bags and above 100,000 in any. Other kernels have the dual only.
+        The primal reads float16, float32 and memory-mapped instances in blocks, without a copy.
+    init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: by the SVM that separates the means of
-        positive bags from negative instances; all positive, as published; or drawn.
+        positive bags from negative instances; all positive, as published; or drawn. "auto" is the
+        mean, and with ``solver="primal"`` what a first step of :class:`MISVC` with one slack for
+        each instance gives.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -82,7 +91,7 @@ class InstanceMISVC(BaseMISVC):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Signed dual variables.
+        Signed dual variables; absent with ``solver="primal"``, as are the next two.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
@@ -90,7 +99,7 @@ class InstanceMISVC(BaseMISVC):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``.
+        The number behind ``gamma``; absent with ``solver="primal"``.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -103,6 +112,8 @@ class InstanceMISVC(BaseMISVC):
         Number of SVMs that were solved, one per relabelling.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances, with ``solver="primal"``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -149,7 +160,8 @@ class InstanceMISVC(BaseMISVC):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
-        "init": [StrOptions({"mean", "bag", "random"})],
+        "init": [StrOptions({"auto", "mean", "bag", "random"})],
+        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -160,7 +172,8 @@ class InstanceMISVC(BaseMISVC):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
-        init: str = "mean",
+        solver: str = "auto",
+        init: str = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -177,6 +190,7 @@ class InstanceMISVC(BaseMISVC):
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -208,12 +222,17 @@ class InstanceMISVC(BaseMISVC):
         self
             The fitted estimator.
         """
+        if self.solver == "primal" and not self._may_pass():
+            raise ValueError("solver='primal' is for kernel='linear': take solver='auto'.")
         self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
         return self
 
     def _latent_labels(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> InstanceLabels:
+    ) -> Formulation:
+        if self._by_passes(training):
+            options, n_threads = solver_options(self), self._n_threads(n_workers)
+            return InstanceLabelsPrimal(training, options, self.init, self.n_init, n_threads)
         gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,

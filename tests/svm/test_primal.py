@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from milearn._solvers.svm import mi_svm_primal, mi_svm_working_set
 from milearn._solvers.svm.mi_svm_working_set import pass_over
 from milearn.datasets import load_bags, make_bags, save_bags
-from milearn.svm import MISVC
+from milearn.svm import MISVC, MISVR, InstanceMISVC
 
 SLACKS = ["bag", "instance"]
 
@@ -75,9 +75,13 @@ def test_weights_classes_starts_and_sparse_bags():
 
 def test_it_is_refused_where_there_is_none():
     bags, y = make_bags(20, random_state=0)
-    for parameters in ({"kernel": "rbf"}, {"kernel": "linear", "loss": "l1"}):
-        with pytest.raises(ValueError, match="solver='primal' is for loss='max' and kernel"):
-            MISVC(solver="primal", **parameters).fit(bags, y)
+    minmax = {"kernel": "linear", "loss": "l1", "bag_kernel": "minmax"}
+    for estimator in (MISVC, MISVR):
+        for parameters in ({"kernel": "rbf"}, minmax):
+            with pytest.raises(ValueError, match="solver='primal' is for kernel='linear', with"):
+                estimator(solver="primal", **parameters).fit(bags, y)
+    with pytest.raises(ValueError, match="solver='primal' is for kernel='linear': take"):
+        InstanceMISVC(solver="primal").fit(bags, y)
 
 
 def test_instances_are_read_as_they_are_stored(tmp_path):
