@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interior import InteriorOptions, interior_start
+from .interior import InteriorOptions, InteriorStart, interior_start
 from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem
@@ -20,7 +20,15 @@ from .relaxation import Relaxation
 from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
 from .relaxation_rows import separate
 
-__all__ = ["BoostingOptions", "Budget", "Incumbent", "LearnerSet", "Relaxed", "relax"]
+__all__ = [
+    "BoostingOptions",
+    "Budget",
+    "Incumbent",
+    "LearnerSet",
+    "Relaxed",
+    "interior_settings",
+    "relax",
+]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
 _LEARNERS_PER_ROUND = 20
@@ -120,7 +128,8 @@ class Relaxed:
     """A relaxation as far as it was solved.
 
     ``lower_bound`` holds over all learners of an exact pool, else over those that were generated;
-    ``stopped`` is empty where neither learners nor reductions are missing.
+    ``stopped`` is empty where neither learners nor reductions are missing; ``interior`` is what
+    the simplex method started from.
     """
 
     relaxation: Relaxation
@@ -128,6 +137,7 @@ class Relaxed:
     lower_bound: float
     violation: float
     stopped: str
+    interior: InteriorStart | None = None
 
     @property
     def learners(self) -> LearnerSet:
@@ -141,7 +151,7 @@ def relax(
     budget: Budget,
     options: BoostingOptions,
     *,
-    start: LearnerSet | None = None,
+    start: LearnerSet | InteriorStart | None = None,
     cutoff: float = np.inf,
     on_round: Callable[[Relaxation, float], object] | None = None,
 ) -> Relaxed:
@@ -153,19 +163,20 @@ def relax(
     pool : LearnerPool
     budget : Budget
     options : BoostingOptions
-    start : (learners, columns), default=None
-        Learners to begin with.
+    start : (learners, columns) or InteriorStart, default=None
+        Learners to begin with, or a solution of a program with the same rows.
     cutoff : float, default=inf
         A lower bound above this ends it: the caller has something better.
     on_round : callable, default=None
         Called with the relaxation and the lower bound whenever no learner prices out.
     """
-    relaxation, bound = _started(problem, pool, budget, options, start)
+    relaxation, warm = _started(problem, pool, budget, options, start)
+    bound = 0.0 if warm is None else warm.bound
     violation, stopped = np.inf, ""
     solved = relaxation.solve(budget.remaining)
     if not solved and bound > 0.0:
         budget.exhausted()
-        return Relaxed(relaxation, relaxation.value, bound, violation, "time_limit")
+        return Relaxed(relaxation, relaxation.value, bound, violation, "time_limit", warm)
     if not solved:
         # Nothing is known but that costs are not negative; a program without learners is trivial.
         budget.exhausted()
@@ -192,7 +203,7 @@ def relax(
             budget.exhausted()
             stopped = "time_limit"
             break
-    return Relaxed(relaxation, value, bound, violation, stopped)
+    return Relaxed(relaxation, value, bound, violation, stopped, warm)
 
 
 class _Prices:
@@ -232,19 +243,25 @@ def _started(
     pool: LearnerPool,
     budget: Budget,
     options: BoostingOptions,
-    start: LearnerSet | None,
-) -> tuple[Relaxation, float]:
-    """The program with learners to begin with, and a lower bound of what it will be."""
+    start: LearnerSet | InteriorStart | None,
+) -> tuple[Relaxation, InteriorStart | None]:
+    """The program with learners to begin with, and where they are from when it is large."""
     relaxation = Relaxation(problem)
     if not pool.exact or len(problem.points) + len(problem.members) < _INTERIOR_ROWS:
-        if start is not None and len(start[0]):
+        if isinstance(start, tuple) and len(start[0]):
             add_learners(relaxation, list(start[0]), start[1])
-        return relaxation, 0.0
-    settings = InteriorOptions(_INTERIOR_TOL, options.max_learners, _LEARNERS_PER_STEP)
-    warm = interior_start(problem, pool, start, settings, budget.exhausted)
+        return relaxation, None
+    warm = interior_start(
+        problem, pool, start, interior_settings(options, _INTERIOR_TOL), budget.exhausted
+    )
     add_learners(relaxation, warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.free_rows, warm.slack_rows)
-    return relaxation, warm.bound
+    return relaxation, warm
+
+
+def interior_settings(options: BoostingOptions, tol: float) -> InteriorOptions:
+    """When the search at interior prices ends."""
+    return InteriorOptions(tol, options.max_learners, _LEARNERS_PER_STEP)
 
 
 def _generate_columns(

@@ -41,7 +41,13 @@ _AHEAD = 0.1
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 # A learner goes on to the simplex method when its weight is above this share of its slack.
 _NEARLY = 1e-3
-# Points that are multiplied at a time, so that learners are held as bytes otherwise.
+# The gap, as a share of the value, at which a rough solution is kept.
+_ROUGH_GAP = 0.1
+# A restart takes this share of multipliers in the middle of their bounds, and this gap.
+_INSIDE = 0.1
+_RESTART_GAP = 0.1
+# Up to this number of rows the matrix is held in floating point; of more, it is held in bytes and
+# multiplied by as many rows at a time.
 _BLOCK = 8192
 
 
@@ -71,10 +77,12 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray, zero: float = 0.0) -
 
 @dataclass
 class InteriorStart:
-    """What the simplex method starts from.
+    """Learners with weights and multipliers, for another program or for the simplex method.
 
     Attributes
     ----------
+    problem : DisjunctiveProblem
+        The program that they are near the optimum of.
     learners, H : the learners that have weight, or nearly, and their columns
     alpha : ndarray of shape (n_learners,)
         Weights; zero where one is likely to be zero.
@@ -86,8 +94,12 @@ class InteriorStart:
         Rows whose multiplier is likely to be strictly between its bounds, or the upper one.
     n_steps : int
         Newton steps.
+    rough : InteriorStart or None
+        The same on the way, when the gap was still wide: inside the set of good weights, where
+        that at the end is a corner of it.
     """
 
+    problem: DisjunctiveProblem
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
@@ -96,6 +108,13 @@ class InteriorStart:
     free_rows: np.ndarray
     slack_rows: np.ndarray
     n_steps: int
+    rough: InteriorStart | None = None
+
+    @property
+    def scores(self) -> np.ndarray:
+        """F of every point."""
+        scores: np.ndarray = self.alpha @ self.H
+        return scores
 
 
 @dataclass(frozen=True)
@@ -156,7 +175,7 @@ class _Master:
     def __init__(self, costs: np.ndarray) -> None:
         r = len(costs)
         self.costs = costs
-        self.G = np.zeros((0, r), dtype=np.int8)
+        self.G = np.zeros((0, r), dtype=np.float64 if r <= _BLOCK else np.int8)
         half = 0.5 * costs
         self.at = _Point(
             np.zeros(0), np.zeros(0), half.copy(), np.ones(r), half, np.ones(r)
@@ -177,16 +196,20 @@ class _Master:
         out = np.zeros(len(self.G))
         for first in range(0, len(y), _BLOCK):
             part = slice(first, first + _BLOCK)
-            out += self.G[:, part].astype(np.float64) @ y[part]
+            out += self._part(part) @ y[part]
         return out
 
     def back(self, alpha: np.ndarray) -> np.ndarray:
         """G' alpha."""
         parts = [
-            alpha @ self.G[:, first : first + _BLOCK].astype(np.float64)
+            alpha @ self._part(slice(first, first + _BLOCK))
             for first in range(0, self.G.shape[1], _BLOCK)
         ]
         return np.concatenate(parts)
+
+    def _part(self, columns: slice) -> np.ndarray:
+        part: np.ndarray = self.G[:, columns].astype(np.float64, copy=False)
+        return part
 
     def normal_matrix(self, theta: np.ndarray) -> np.ndarray:
         """The lower triangle of G diag(theta) G'."""
@@ -204,9 +227,23 @@ class _Master:
         mu, at = self.mu, self.at
         slack = 1.0 - entries @ at.y
         slack = np.maximum(np.abs(slack), np.sqrt(mu))
-        self.G = np.concatenate([self.G, entries])
+        self.G = np.concatenate([self.G, entries.astype(self.G.dtype, copy=False)])
         at.s = np.concatenate([at.s, slack])
         at.alpha = np.concatenate([at.alpha, mu / slack])
+
+    def recenter(self, alpha: np.ndarray, gap: float) -> None:
+        """Take weights of the first learners, and the rest so that products are about equal.
+
+        Equations may be left open: a Newton step closes them again.
+        """
+        at = self.at
+        mu = gap * float(at.y.sum()) / at.size
+        at.s = np.maximum(1.0 - self.times(at.y), 0.1 * np.sqrt(mu))
+        at.alpha = mu / at.s
+        at.alpha[: len(alpha)] = np.maximum(alpha, at.alpha[: len(alpha)])
+        reached = self.back(at.alpha)
+        at.v = np.maximum(reached - 1.0, mu / at.y)
+        at.xi = np.maximum(1.0 - reached, mu / at.t)
 
     def keep(self, kept: np.ndarray) -> None:
         self.G, self.at.s, self.at.alpha = self.G[kept], self.at.s[kept], self.at.alpha[kept]
@@ -267,16 +304,26 @@ class _Search:
         self.bound, self.center = 0.0, self.master.at.y
         self._known: set[bytes] = set()
 
-    def begin(self, start: tuple[list[WeakLearner], np.ndarray] | None) -> None:
+    def begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
         """Learners to begin with, and multipliers that are feasible for all."""
-        at = self.master.at
-        prices = soft_prices(self.problem, at.y)
-        best, *found = self.pool.price(prices, -np.inf, self._room())
+        at, costs = self.master.at, self.master.costs
+        best, *found = self.pool.price(soft_prices(self.problem, at.y), -np.inf, self._room())
         at.y /= max(1.0, best)
-        at.t = self.master.costs - at.y
-        if start is not None and len(start[0]):
-            self.add(*start)
+        at.t = costs - at.y
+        self.add(learners, H)
         self.add(*found)
+
+    def begin_near(self, start: InteriorStart) -> None:
+        """The same from the solution of a program that differs in a few rows."""
+        at, costs = self.master.at, self.master.costs
+        inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
+        y = np.clip(start.y, 0.0, costs)
+        best, *found = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
+        at.y = _INSIDE * inside + (1.0 - _INSIDE) * y / max(1.0, best)
+        at.t = costs - at.y
+        self.add(start.learners, start.H)
+        self.add(*found)
+        self.master.recenter(start.alpha, _RESTART_GAP)
 
     def _room(self) -> int:
         left = self.options.max_learners - len(self.learners)
@@ -319,6 +366,7 @@ class _Search:
         at = self.master.at
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
         return InteriorStart(
+            problem=self.problem,
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
             alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
@@ -333,7 +381,7 @@ class _Search:
 def interior_start(
     problem: DisjunctiveProblem,
     pool: LearnerPool,
-    start: tuple[list[WeakLearner], np.ndarray] | None,
+    start: InteriorStart | tuple[list[WeakLearner], np.ndarray] | None,
     options: InteriorOptions,
     exhausted: Callable[[], bool],
 ) -> InteriorStart:
@@ -345,15 +393,20 @@ def interior_start(
         Its bags count as wholes.
     pool : LearnerPool
         Exact.
-    start : (learners, columns) or None
-        Learners to begin with.
+    start : InteriorStart, (learners, columns) or None
+        A solution of a program with as many rows, or learners, to begin with.
     options : InteriorOptions
     exhausted : callable
         Whether to end with what there is.
     """
     search = _Search(problem, pool, options)
-    search.begin(start)
-    waited, least = 0, np.inf
+    if start is None:
+        search.begin([], search.H)
+    elif isinstance(start, tuple):
+        search.begin(*start)
+    else:
+        search.begin_near(start)
+    rough, waited, least = None, 0, np.inf
     for n_steps in range(_MAX_STEPS):
         master = search.master
         value = master.value()
@@ -361,6 +414,8 @@ def interior_start(
         gap = value - search.bound
         if gap <= options.tol * max(1.0, value) or exhausted():
             break
+        if rough is None and gap <= _ROUGH_GAP * value:
+            rough = search.result(n_steps)
         waited = 0 if gap < _PROGRESS * least else waited + 1
         least = min(least, gap)
         if waited > _PATIENCE:
@@ -370,4 +425,6 @@ def interior_start(
         except LinAlgError:
             break
         search.drop_idle()
-    return search.result(n_steps)
+    result = search.result(n_steps)
+    result.rough = rough
+    return result

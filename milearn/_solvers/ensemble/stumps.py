@@ -188,7 +188,9 @@ def _ranked(values: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray, n
     return merged[ranks.ravel()], distinct[first], distinct[last]
 
 
-def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[np.ndarray, float]:
+def stump_scores(
+    bins: BinnedFeatures, prices: DualPrices, sign: int, per_bin: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
     """Score of every cut, and of the constant learner ``sign``.
 
     Parameters
@@ -197,6 +199,8 @@ def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[n
     prices : DualPrices
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for those that are 1 below it.
+    per_bin : ndarray of shape (n_bins,), default=None
+        Weights of the points with a sign by bin, which are those of both signs.
 
     Returns
     -------
@@ -204,10 +208,10 @@ def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[n
         At the first bin of a feature stands the score of the constant.
     constant : float
     """
-    jumps = np.zeros(bins.n_bins)
-    linear = sign * prices.linear
-    base = float(linear.sum())
-    jumps -= 2.0 * bins.weight_per_bin(linear)
+    if per_bin is None:
+        per_bin = bins.weight_per_bin(prices.linear)
+    base = sign * float(prices.linear.sum())
+    jumps = (-2.0 * sign) * per_bin
     whole = [bag for bag in prices.bags if bag.is_whole and not bins.sparse]
     if whole:
         base += _whole_jumps(bins, whole, sign, jumps)
@@ -278,8 +282,9 @@ def best_cuts(
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
+    per_bin = bins.weight_per_bin(prices.linear)
     for sign in (1, -1):
-        scores, constant = stump_scores(bins, prices, sign)
+        scores, constant = stump_scores(bins, prices, sign, per_bin)
         best = max(best, constant)
         if constant > limit:
             found.append((constant, -1, -1, sign))
