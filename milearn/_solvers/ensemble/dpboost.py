@@ -27,8 +27,11 @@ from .relaxation import Relaxation
 
 __all__ = ["DPResult", "solve_disjunctive"]
 
-# Relative gap to which a program of fixed witnesses is solved before its successor is known.
+# Relative gaps to which programs of fixed witnesses are solved, first those whose witnesses are
+# still far from what they will be, and the change of their value that ends the alternation.
+_ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
+_SAME_VALUE = 1e-4
 
 
 @dataclass
@@ -179,20 +182,20 @@ def _from_rough_solution(
     near = root.interior.rough if root.interior is not None else None
     if near is None:
         return root
-    problem, least, chosen = best.problem, np.inf, None
-    while not budget.exhausted():
-        witnesses = problem.witnesses(near.scores)
-        key = np.concatenate(witnesses).tobytes()
-        if key in seen:
-            break
-        seen.add(key)
-        fixed = problem.restricted(witnesses)
-        settings = interior_settings(options, _WITNESS_TOL)
-        near = interior_start(fixed, pool, near, settings, budget.exhausted)
-        value = problem.value(near.alpha, near.scores)
-        if value >= least:
-            break
-        least, chosen = value, near
+    problem = best.problem
+    chosen = None
+    for tol in (_ROUGH_TOL, _WITNESS_TOL):
+        least = np.inf
+        while not budget.exhausted():
+            witnesses = problem.witnesses(near.scores)
+            settings = interior_settings(options, tol)
+            fixed = problem.restricted(witnesses)
+            near = interior_start(fixed, pool, near, settings, budget.exhausted)
+            value = problem.value(near.alpha, near.scores)
+            if value >= least * (1.0 - _SAME_VALUE):
+                break
+            least, chosen = value, near
+            seen.add(np.concatenate(witnesses).tobytes())
     if chosen is None:
         return root
     solved = relax(chosen.problem, pool, budget, options, start=chosen)

@@ -43,6 +43,8 @@ _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _NEARLY = 1e-3
 # The gap, as a share of the value, at which a rough solution is kept.
 _ROUGH_GAP = 0.1
+# Below this share, steps that found no learner come in twos.
+_LATE_GAP = 1e-2
 # A restart takes this share of multipliers in the middle of their bounds, and this gap.
 _INSIDE = 0.1
 _RESTART_GAP = 0.1
@@ -329,16 +331,20 @@ class _Search:
         left = self.options.max_learners - len(self.learners)
         return max(0, min(self.options.learners_per_step, left))
 
-    def price(self) -> None:
-        """Add learners at the present multipliers, which over their best score are a bound."""
+    def price(self) -> bool:
+        """Add learners at the present multipliers, which over their best score are a bound.
+
+        Returns whether there were any.
+        """
         y = self.master.at.y
         best, learners, columns = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
         value = float(y.sum()) / max(1.0, best)
         if value > self.bound:
             self.bound, self.center = value, y / max(1.0, best)
-        self.add(learners, columns)
+        return self.add(learners, columns)
 
-    def add(self, learners: list[WeakLearner], columns: np.ndarray) -> None:
+    def add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
+        """Add those that are new; whether there were any."""
         new = []
         for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
             key = column.tobytes()
@@ -349,6 +355,7 @@ class _Search:
             self.learners += [learners[k] for k in new]
             self.H = np.concatenate([self.H, columns[new]])
             self.master.add(soft_entries(self.problem, columns[new]))
+        return bool(new)
 
     def drop_idle(self) -> None:
         """Forget the learners that are far from being used, when they are many."""
@@ -410,7 +417,7 @@ def interior_start(
     for n_steps in range(_MAX_STEPS):
         master = search.master
         value = master.value()
-        search.price()
+        found = search.price()
         gap = value - search.bound
         if gap <= options.tol * max(1.0, value) or exhausted():
             break
@@ -422,6 +429,9 @@ def interior_start(
             break
         try:
             master.advance(_AHEAD * gap / master.at.size)
+            if not found and gap <= _LATE_GAP * value:
+                # No learner was missing, so the gap is that of the barrier: two steps at a time.
+                master.advance(_AHEAD * master.mu)
         except LinAlgError:
             break
         search.drop_idle()
