@@ -306,7 +306,6 @@ def _generate_columns(
             return "time_limit", prices.bound
 
 
-
 def _new_columns(H: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Which columns are not among the rows of H, nor among those before."""
     known = {column.tobytes() for column in H}

@@ -30,12 +30,14 @@ from .problem import BagPrices, DisjunctiveProblem, DualPrices
 __all__ = ["InteriorStart", "interior_start", "soft_entries", "soft_prices"]
 
 _BOUNDARY = 0.99
-_MAX_STEPS = 200
+_MAX_STEPS = 300
 # Steps without progress after which rounding, or a problem that is no good, has the last word.
-_PATIENCE = 15
+_PATIENCE = 40
 _PROGRESS = 0.9
 # The barrier stays at this share of what the gap over all learners would ask for.
 _AHEAD = 0.1
+# Share by which the diagonal of a singular system is raised.
+_NUDGE = 1e-11
 # Learners leave, so many at a time, when their weight is at most this share of their slack and of
 # ten times the largest weight, and their score this far below 1.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
@@ -66,9 +68,7 @@ def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray
 def soft_prices(problem: DisjunctiveProblem, y: np.ndarray, zero: float = 0.0) -> DualPrices:
     """Multipliers of these rows in the form in which learners are scored by them."""
     r = len(problem.points)
-    linear = np.bincount(
-        problem.points, weights=problem.signs * y[:r], minlength=problem.n_points
-    )
+    linear = np.bincount(problem.points, weights=problem.signs * y[:r], minlength=problem.n_points)
     bags = [
         BagPrices.of_whole(block, u)
         for block, u in zip(problem.members, y[r:].tolist(), strict=True)
@@ -179,9 +179,7 @@ class _Master:
         self.costs = costs
         self.G = np.zeros((0, r), dtype=np.float64 if r <= _BLOCK else np.int8)
         half = 0.5 * costs
-        self.at = _Point(
-            np.zeros(0), np.zeros(0), half.copy(), np.ones(r), half, np.ones(r)
-        )
+        self.at = _Point(np.zeros(0), np.zeros(0), half.copy(), np.ones(r), half, np.ones(r))
 
     def value(self) -> float:
         """The objective at the weights."""
@@ -260,7 +258,12 @@ class _Master:
         matrix = self.normal_matrix(theta)
         diagonal = np.einsum("ii->i", matrix)
         diagonal += x.s / x.alpha
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = cho_factor(matrix, lower=True, check_finite=False)
+        except LinAlgError:
+            # Learners that differ in points without weight: near the end they are one.
+            diagonal *= 1.0 + _NUDGE
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
         def direction(wanted: tuple[np.ndarray, ...]) -> _Point:
             for_alpha, for_y, for_t = wanted
@@ -309,22 +312,24 @@ class _Search:
     def begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
         """Learners to begin with, and multipliers that are feasible for all."""
         at, costs = self.master.at, self.master.costs
-        best, *found = self.pool.price(soft_prices(self.problem, at.y), -np.inf, self._room())
+        prices = soft_prices(self.problem, at.y)
+        best, found, columns = self.pool.price(prices, -np.inf, self._room())
         at.y /= max(1.0, best)
         at.t = costs - at.y
         self.add(learners, H)
-        self.add(*found)
+        self.add(found, columns)
 
     def begin_near(self, start: InteriorStart) -> None:
         """The same from the solution of a program that differs in a few rows."""
         at, costs = self.master.at, self.master.costs
         inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
         y = np.clip(start.y, 0.0, costs)
-        best, *found = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
+        prices = soft_prices(self.problem, y)
+        best, found, columns = self.pool.price(prices, 1.0, self._room())
         at.y = _INSIDE * inside + (1.0 - _INSIDE) * y / max(1.0, best)
         at.t = costs - at.y
         self.add(start.learners, start.H)
-        self.add(*found)
+        self.add(found, columns)
         self.master.recenter(start.alpha, _RESTART_GAP)
 
     def _room(self) -> int:

@@ -199,9 +199,7 @@ class Relaxation:
         self.rows_changed = False
         return True
 
-    def adopt(
-        self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray
-    ) -> None:
+    def adopt(self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray) -> None:
         """Take weights of the learners as the present solution, and what they suggest as a basis.
 
         Only while every row is that of a point or of a whole bag.
