@@ -224,7 +224,7 @@ class LPModel:
     def set_basis(
         self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
     ) -> None:
-        """Start the next solution from a guess of a basis, which HiGHS completes where it is none.
+        """Start the next solution from an estimate of a basis, which HiGHS completes where it is none.
 
         Parameters
         ----------
@@ -239,7 +239,7 @@ class LPModel:
         kinds = np.where(basic_rows, 0, 1).tolist()
         basis.row_status = [(status.kBasic, status.kUpper)[kind] for kind in kinds]
         basis.valid = basis.alien = True
-        self._check(self._highs.setBasis(basis), "a guess of the basis")
+        self._check(self._highs.setBasis(basis), "an estimate of the basis")
 
     def copied(self) -> LPModel:
         """The same program in a model that was never solved."""

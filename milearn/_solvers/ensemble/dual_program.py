@@ -121,7 +121,7 @@ class DualProgram:
         return columns, variables
 
     def set_basis(self, columns: np.ndarray, rows: np.ndarray, slacks: np.ndarray) -> None:
-        """Guess which columns, and which slacks of which rows, have weight.
+        """Say which columns, and which slacks of which rows, are likely to have weight.
 
         Only while every slack is that of one row, and no row or column was removed.
 

@@ -94,21 +94,21 @@ def test_removal_keeps_the_basis_of_the_rest():
     assert again.x[columns] == pytest.approx(first.x[columns], abs=1e-12)
 
 
-@pytest.mark.parametrize("guess", ["right", "wrong", "incomplete"])
-def test_a_guess_of_the_basis_never_changes_the_value(guess):
+@pytest.mark.parametrize("estimate", ["right", "wrong", "incomplete"])
+def test_an_estimate_of_the_basis_never_changes_the_value(estimate):
     program, *_ = soft_program(1, n_rows=80, n_columns=30)
     known = program.solve()
     again, _, costs, *_ = soft_program(1, n_rows=80, n_columns=30)
     free = (known.y > 1e-9) & (known.y < costs - 1e-9)
     used = known.x > 1e-9
-    if guess == "wrong":
+    if estimate == "wrong":
         free, used = ~free, ~used
-    if guess == "incomplete":
+    if estimate == "incomplete":
         free = np.zeros_like(free)
     again.set_basis(used, free, known.y >= costs - 1e-9)
     found = again.solve()
     assert found.objective == pytest.approx(known.objective, abs=1e-9)
-    if guess == "right":
+    if estimate == "right":
         assert found.n_iter <= known.n_iter // 4
 
 
