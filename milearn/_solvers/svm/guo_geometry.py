@@ -17,7 +17,9 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_solve
+from scipy.linalg.blas import dsymv
+from scipy.linalg.lapack import dpotrf
 
 from ..._bags.segments import segment_sum
 
@@ -27,7 +29,7 @@ __all__ = ["FeatureGeometry", "Geometry", "KernelGeometry", "NewtonSystem"]
 _WEIGHTLESS = 1e-15
 # Rows that are left out of a system of kernel values change it by less than this share; what that
 # leaves open, the refinement of the direction closes.
-_NEGLECTED = 1e-3
+_NEGLECTED = 1e-4
 
 
 class NewtonSystem(Protocol):
@@ -110,13 +112,16 @@ class _Factored:
     """Cholesky's factor of a matrix."""
 
     def __init__(self, matrix: np.ndarray) -> None:
-        try:
-            self._factor = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
+        diagonal = np.einsum("ii->i", matrix)
+        kept = diagonal.copy()
+        lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=0)
+        if failed:
             # Near the end the weights differ by fifteen digits.
-            diagonal = np.einsum("ii->i", matrix)
-            diagonal += 1e-14 * diagonal.max()
-            self._factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+            diagonal[:] = kept + 1e-14 * kept.max()
+            lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+        if failed:
+            raise LinAlgError("The Newton system is singular.")
+        self._factor = (lower, True)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         return np.asarray(cho_solve(self._factor, right, check_finite=False))
@@ -136,19 +141,23 @@ class KernelGeometry:
     def __init__(self, kernel: np.ndarray, signs: np.ndarray, unit: float) -> None:
         self.width = len(kernel)
         self.signs = signs
-        self.K = kernel * (unit * signs)
+        self.K = np.asfortranarray(kernel.T) * (unit * signs)
         self.K *= signs[:, None]
         self.diagonal = np.maximum(0.0, np.diagonal(self.K))
         self._scale = max(1.0, float(np.sqrt(self.diagonal.max())))
 
     def rows_times(self, v: np.ndarray) -> np.ndarray:
-        return np.asarray(self.K @ v[:-1] + v[-1] * self.signs)
+        return self.kernel_times(v[:-1]) + v[-1] * self.signs
 
     def times_rows(self, alpha: np.ndarray) -> np.ndarray:
         return np.append(alpha, self.signs @ alpha)
 
     def square(self, w: np.ndarray) -> float:
-        return max(0.0, float(w @ (self.K @ w)))
+        return max(0.0, float(w @ self.kernel_times(w)))
+
+    def kernel_times(self, values: np.ndarray) -> np.ndarray:
+        """The product with the signed kernel matrix, of which one triangle is read."""
+        return np.asarray(dsymv(1.0, self.K, values, lower=1))
 
     def residual(self, v: np.ndarray) -> float:
         return max(float(np.sqrt(self.square(v[:-1]))), abs(float(v[-1]))) / self._scale
@@ -170,14 +179,17 @@ class _KernelSystem:
         self.rows = np.sort(order[light:])
         self.root = np.sqrt(weights[self.rows])
         m, p, n_bags = len(self.rows), len(pull), len(bags) - 1
-        matrix = np.empty((m + n_bags, m + n_bags))
-        matrix[:m, :m] = of.K[np.ix_(self.rows, self.rows)]
-        matrix[:m, :m] *= self.root
-        matrix[:m, :m] *= self.root[:, None]
-        of_bags = segment_sum(pull[:, None] * of.K[:p], bags)
+        # In the order of columns, as LAPACK takes it; above the diagonal nothing is read.
+        matrix = np.empty((m + n_bags, m + n_bags), order="F")
+        ours = matrix[:m, :m]
+        if m < of.width:
+            np.multiply(of.K.T[np.ix_(self.rows, self.rows)].T, self.root, out=ours)
+        else:
+            np.multiply(of.K, self.root, out=ours)
+        ours *= self.root[:, None]
+        of_bags = segment_sum(pull[:, None] * of.K.T[:p], bags)
         matrix[m:, :m] = of_bags[:, self.rows] * self.root
         matrix[m:, m:] = segment_sum(pull[:, None] * of_bags[:, :p].T, bags)
-        # Above the diagonal nothing is read.
         np.einsum("ii->i", matrix)[:] += 1.0
         self._factor = _Factored(matrix)
         self.right_b = self._times(of.signs)
@@ -197,6 +209,6 @@ class _KernelSystem:
         return out
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        u = self._factor.solve(self._times(self.of.K @ right[:-1]))
+        u = self._factor.solve(self._times(self.of.kernel_times(right[:-1])))
         db = (right[-1] - self.right_b @ u) / (self.right_b @ self.solved_b)
         return np.append(right[:-1] - self._back(u + db * self.solved_b), db)

@@ -167,7 +167,7 @@ class InteriorPointMethod:
         system = _Reduced(self, x)
         products = self._products(x, x)
         mu = self._complementarity(x) / sum(map(len, products))
-        affine = system.direction(residuals, tuple(-part for part in products))
+        affine = system.direction(residuals, tuple(-part for part in products), refinements=0)
         ahead = x.plus(self._length(x, affine, 1.0), affine)
         target = (self._complementarity(ahead) / self._complementarity(x)) ** 3 * mu
         # What the predictor's step would add to the products in second order is taken off.
@@ -246,15 +246,18 @@ class _Reduced:
         )
 
     def direction(
-        self, residuals: tuple[np.ndarray, ...], wanted: tuple[np.ndarray, ...]
+        self,
+        residuals: tuple[np.ndarray, ...],
+        wanted: tuple[np.ndarray, ...],
+        refinements: int = _REFINEMENTS,
     ) -> InteriorPoint:
         """The Newton direction that takes the residuals to zero and changes products as wanted.
 
         Divisions by what is nearly zero lose digits; solving once more for what is left of the
-        equations brings them back.
+        equations brings them back. A predictor does without.
         """
         found = self._solve(residuals, wanted)
-        for _ in range(_REFINEMENTS):
+        for _ in range(refinements):
             found = found.plus(1.0, self._solve(*self._left(found, residuals, wanted)))
         return found
 
