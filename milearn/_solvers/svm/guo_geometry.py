@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.blas import dsymv
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, spotrf
 
 from ..._bags.segments import segment_sum
 
@@ -30,6 +30,8 @@ _WEIGHTLESS = 1e-15
 # Rows that are left out of a system of kernel values change it by less than this share; what that
 # leaves open, the refinement of the direction closes.
 _NEGLECTED = 1e-4
+# Up to this weight, in units of the kernel, single precision and a refinement are enough.
+_SINGLE = 1e3
 
 
 class NewtonSystem(Protocol):
@@ -112,19 +114,20 @@ class _Factored:
     """Cholesky's factor of a matrix."""
 
     def __init__(self, matrix: np.ndarray) -> None:
-        diagonal = np.einsum("ii->i", matrix)
-        kept = diagonal.copy()
-        lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=0)
+        factorize = spotrf if matrix.dtype == np.float32 else dpotrf
+        lower, failed = factorize(matrix, lower=1, clean=0, overwrite_a=0)
         if failed:
             # Near the end the weights differ by fifteen digits.
-            diagonal[:] = kept + 1e-14 * kept.max()
-            lower, failed = dpotrf(matrix, lower=1, clean=0, overwrite_a=1)
+            diagonal = np.einsum("ii->i", matrix)
+            diagonal += 2.0 * np.finfo(matrix.dtype).eps ** 0.9 * diagonal.max()
+            lower, failed = factorize(matrix, lower=1, clean=0, overwrite_a=1)
         if failed:
             raise LinAlgError("The Newton system is singular.")
         self._factor = (lower, True)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
-        return np.asarray(cho_solve(self._factor, right, check_finite=False))
+        right = right.astype(self._factor[0].dtype, copy=False)
+        return np.asarray(cho_solve(self._factor, right, check_finite=False), dtype=np.float64)
 
 
 class KernelGeometry:
@@ -143,6 +146,7 @@ class KernelGeometry:
         self.signs = signs
         self.K = np.asfortranarray(kernel.T) * (unit * signs)
         self.K *= signs[:, None]
+        self._single: np.ndarray | None = None
         self.diagonal = np.maximum(0.0, np.diagonal(self.K))
         self._scale = max(1.0, float(np.sqrt(self.diagonal.max())))
 
@@ -154,6 +158,12 @@ class KernelGeometry:
 
     def square(self, w: np.ndarray) -> float:
         return max(0.0, float(w @ self.kernel_times(w)))
+
+    def single(self) -> np.ndarray:
+        """The matrix in single precision."""
+        if self._single is None:
+            self._single = self.K.astype(np.float32)
+        return self._single
 
     def kernel_times(self, values: np.ndarray) -> np.ndarray:
         """The product with the signed kernel matrix, of which one triangle is read."""
@@ -180,16 +190,19 @@ class _KernelSystem:
         self.root = np.sqrt(weights[self.rows])
         m, p, n_bags = len(self.rows), len(pull), len(bags) - 1
         # In the order of columns, as LAPACK takes it; above the diagonal nothing is read.
-        matrix = np.empty((m + n_bags, m + n_bags), order="F")
+        K, root, signed_pull = of.K, self.root, pull
+        if share.max() <= _SINGLE:
+            K, root, signed_pull = of.single(), root.astype(np.float32), pull.astype(np.float32)
+        matrix = np.empty((m + n_bags, m + n_bags), order="F", dtype=K.dtype)
         ours = matrix[:m, :m]
         if m < of.width:
-            np.multiply(of.K.T[np.ix_(self.rows, self.rows)].T, self.root, out=ours)
+            np.multiply(K.T[np.ix_(self.rows, self.rows)].T, root, out=ours)
         else:
-            np.multiply(of.K, self.root, out=ours)
-        ours *= self.root[:, None]
-        of_bags = segment_sum(pull[:, None] * of.K.T[:p], bags)
-        matrix[m:, :m] = of_bags[:, self.rows] * self.root
-        matrix[m:, m:] = segment_sum(pull[:, None] * of_bags[:, :p].T, bags)
+            np.multiply(K, root, out=ours)
+        ours *= root[:, None]
+        of_bags = segment_sum(signed_pull[:, None] * K.T[:p], bags)
+        matrix[m:, :m] = of_bags[:, self.rows] * root
+        matrix[m:, m:] = segment_sum(signed_pull[:, None] * of_bags[:, :p].T, bags)
         np.einsum("ii->i", matrix)[:] += 1.0
         self._factor = _Factored(matrix)
         self.right_b = self._times(of.signs)
