@@ -138,10 +138,14 @@ class DPBoost(BoostedBags):
       same. Constraints of single instances stay in it, as in [1]_.
     * A reduction counts as violated when the slack that all instances of its bag share does not
       cover it; score (10) of [1]_ leaves slacks out.
-    * Up to five learners and a hundred reductions are added at a time, and learners without weight
-      and with a score below 1 are taken out again.
+    * Up to twenty learners and a hundred reductions are added at a time, and learners without
+      weight and with a score below 1 are taken out again. They are scored between the dual
+      solution and the best one that is feasible for all learners; with more than two hundred
+      constraints, first at the iterates of an interior point method, as in :class:`LPBoost`.
     * [1]_ returns the weights of the relaxation. Here the witnesses that these name are fixed and
       the linear program that is left is solved, as long as that lowers the value of the problem.
+      In a large problem the first witnesses are those of a solution inside the relaxation rather
+      than in a corner of it.
     * Negative bags may have several instances, each with a constraint and a slack of its own.
 
     References

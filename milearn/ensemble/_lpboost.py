@@ -110,13 +110,18 @@ class LPBoost(BoostedBags):
 
     Notes
     -----
-    [1]_ adds one learner per round and stops by the same rule; here up to five are added, the best
-    of each feature. The constant learners 1 and -1 belong to the stumps, in place of an intercept.
+    [1]_ adds one learner per round and stops by the same rule; here up to twenty are added, the
+    best of each feature. The constant learners 1 and -1 belong to the stumps, in place of an
+    intercept. Corners of the dual are poor guides to learners: with stumps and balls and more than
+    two hundred instances, learners are first sought along the path of an interior point method
+    [2]_, one Newton step between two searches, and the simplex method starts from where it ends.
 
     References
     ----------
     .. [1] A. Demiriz, K. P. Bennett, J. Shawe-Taylor. Linear Programming Boosting via Column
        Generation. Machine Learning 46, 2002.
+    .. [2] J. Gondzio, P. Gonzalez-Brevis, P. Munari. New developments in the primal-dual column
+       generation technique. European Journal of Operational Research 224, 2013.
 
     Examples
     --------

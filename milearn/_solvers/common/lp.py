@@ -221,6 +221,26 @@ class LPModel:
         rows = self._rows.spread([status == basic for status in basis.row_status]) > 0
         return columns, rows
 
+    def set_basis(
+        self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
+    ) -> None:
+        """Start the next solution from an estimate of a basis, which HiGHS completes where it is none.
+
+        Parameters
+        ----------
+        basic_columns, upper_columns : ndarray of bool, shape (n_columns,)
+            Columns that are basic, and of the others those at their upper bound.
+        basic_rows : ndarray of bool, shape (n_rows,)
+            Rows with slack; the others are at their upper bound.
+        """
+        status, basis = highspy.HighsBasisStatus, highspy.HighsBasis()
+        kinds = np.where(basic_columns, 0, np.where(upper_columns, 1, 2)).tolist()
+        basis.col_status = [(status.kBasic, status.kUpper, status.kLower)[kind] for kind in kinds]
+        kinds = np.where(basic_rows, 0, 1).tolist()
+        basis.row_status = [(status.kBasic, status.kUpper)[kind] for kind in kinds]
+        basis.valid = basis.alien = True
+        self._check(self._highs.setBasis(basis), "an estimate of the basis")
+
     def copied(self) -> LPModel:
         """The same program in a model that was never solved."""
         copy = LPModel()

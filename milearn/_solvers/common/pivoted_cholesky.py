@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpstrf
 
 from .gram import Gram, Matrix
 
-__all__ = ["kernel_features"]
+__all__ = ["centered_kernel", "kernel_features", "needs_kernel"]
 
 # Share of the largest diagonal entry below which a column of the factor is rounding.
 _NEGLIGIBLE = 1e-13
@@ -54,6 +54,37 @@ def kernel_features(
     if n_components is not None and n_components < n:
         factor = _greedy(gram, n_components)
         return np.asarray(factor - factor.mean(axis=0))
+    matrix = centered_kernel(gram, max_bytes=max_bytes)
+    largest = float(np.diagonal(matrix).max())
+    if largest <= 0:
+        return np.zeros((n, 1))
+    lower, order, rank, _ = dpstrf(matrix, tol=_NEGLIGIBLE * largest, lower=1, overwrite_a=1)
+    factor = np.empty((n, rank))
+    factor[order - 1] = np.tril(lower[:, :rank])
+    return factor
+
+
+def needs_kernel(gram: Gram) -> bool:
+    """Whether there are no features, fewer than instances, to work with instead."""
+    vectors = gram.vectors()
+    return vectors is None or _columns(vectors) is None
+
+
+def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:
+    """The kernel matrix of instances counted from their mean, new, in the order of columns.
+
+    Parameters
+    ----------
+    gram : Gram
+    max_bytes : float
+        Maximum size of the matrix.
+
+    Raises
+    ------
+    MemoryError
+        Where it would need more.
+    """
+    n = gram.n
     if 8 * n * n > max_bytes:
         raise MemoryError(
             f"The relaxation needs the kernel matrix of {n} x {n} instances "
@@ -65,13 +96,7 @@ def kernel_features(
     middle = matrix.mean(axis=0)
     matrix -= middle
     matrix -= (middle - middle.mean())[:, None]
-    largest = float(np.diagonal(matrix).max())
-    if largest <= 0:
-        return np.zeros((n, 1))
-    lower, order, rank, _ = dpstrf(matrix, tol=_NEGLIGIBLE * largest, lower=1, overwrite_a=1)
-    factor = np.empty((n, rank))
-    factor[order - 1] = np.tril(lower[:, :rank])
-    return factor
+    return matrix
 
 
 def _columns(instances: Matrix) -> np.ndarray | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .interior import InteriorOptions, InteriorStart, interior_start
 from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem
@@ -19,14 +20,30 @@ from .relaxation import Relaxation
 from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
 from .relaxation_rows import separate
 
-__all__ = ["BoostingOptions", "Budget", "Incumbent", "LearnerSet", "Relaxed", "relax"]
+__all__ = [
+    "BoostingOptions",
+    "Budget",
+    "Incumbent",
+    "LearnerSet",
+    "Relaxed",
+    "interior_settings",
+    "relax",
+]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
-_LEARNERS_PER_ROUND = 5
+_LEARNERS_PER_ROUND = 20
+_LEARNERS_PER_STEP = 50
+# From this number of rows on, learners are first sought at interior prices.
+_INTERIOR_ROWS = 200
+_INTERIOR_TOL = 1e-7
+# How far from the last solution, on the way to the centre, learners are priced.
+_CENTER_SHARE = 0.5
 _COPIES_PER_ROUND = 500
 _REDUCTIONS_PER_ROUND = 100
-# Above this number, learners without weight are removed when their score is this far below 1.
+# Above this number and this multiple of those with weight, learners without weight are removed when
+# their score is this far below 1.
 _PRUNE_ABOVE = 20
+_PRUNE_SHARE = 1.5
 _PRUNE_MARGIN = 1e-3
 # Objectives that differ by less, relatively, are the same: the first solution is then kept, so
 # that rounding does not choose between equal ones.
@@ -111,15 +128,16 @@ class Relaxed:
     """A relaxation as far as it was solved.
 
     ``lower_bound`` holds over all learners of an exact pool, else over those that were generated;
-    ``stopped`` is empty where neither learners nor reductions are missing.
+    ``stopped`` is empty where neither learners nor reductions are missing; ``interior`` is what
+    the simplex method started from.
     """
 
     relaxation: Relaxation
     value: float
     lower_bound: float
-    score: float
     violation: float
     stopped: str
+    interior: InteriorStart | None = None
 
     @property
     def learners(self) -> LearnerSet:
@@ -133,7 +151,7 @@ def relax(
     budget: Budget,
     options: BoostingOptions,
     *,
-    start: LearnerSet | None = None,
+    start: LearnerSet | InteriorStart | None = None,
     cutoff: float = np.inf,
     on_round: Callable[[Relaxation, float], object] | None = None,
 ) -> Relaxed:
@@ -145,28 +163,30 @@ def relax(
     pool : LearnerPool
     budget : Budget
     options : BoostingOptions
-    start : (learners, columns), default=None
-        Learners to begin with.
+    start : (learners, columns) or InteriorStart, default=None
+        Learners to begin with, or a solution of a program with the same rows.
     cutoff : float, default=inf
         A lower bound above this ends it: the caller has something better.
     on_round : callable, default=None
         Called with the relaxation and the lower bound whenever no learner prices out.
     """
-    relaxation = Relaxation(problem)
-    if start is not None and len(start[0]):
-        add_learners(relaxation, list(start[0]), start[1])
-    bound, score, violation, stopped = 0.0, np.inf, np.inf, ""
-    if not relaxation.solve(budget.remaining):
+    relaxation, warm = _started(problem, pool, budget, options, start)
+    bound = 0.0 if warm is None else warm.bound
+    violation, stopped = np.inf, ""
+    solved = relaxation.solve(budget.remaining)
+    if not solved and bound > 0.0:
+        budget.exhausted()
+        return Relaxed(relaxation, relaxation.value, bound, violation, "time_limit", warm)
+    if not solved:
         # Nothing is known but that costs are not negative; a program without learners is trivial.
         budget.exhausted()
         relaxation = Relaxation(problem)
         relaxation.solve()
-        return Relaxed(relaxation, 0.0, 0.0, score, violation, "time_limit")
+        return Relaxed(relaxation, 0.0, 0.0, violation, "time_limit")
     while True:
-        stopped, score = _generate_columns(relaxation, pool, budget, options)
+        stopped, found = _generate_columns(relaxation, pool, budget, options)
         value = relaxation.value
-        # The dual solution over the best score is feasible for every learner.
-        bound = max(bound, value / max(1.0, score) if pool.exact else value)
+        bound = max(bound, found)
         if on_round is not None:
             on_round(relaxation, bound)
         if stopped or bound >= cutoff:
@@ -183,39 +203,107 @@ def relax(
             budget.exhausted()
             stopped = "time_limit"
             break
-    return Relaxed(relaxation, value, bound, score, violation, stopped)
+    return Relaxed(relaxation, value, bound, violation, stopped, warm)
+
+
+class _Prices:
+    """Dual prices between those of the last solution and the best feasible ones so far.
+
+    A vertex of the restricted program is far from what the dual will be, and swings from one round
+    to the next. Halfway to the *centre*, a point that is feasible for all learners, prices change
+    slowly, and a learner that is worth adding there cuts off the vertex as well, for the centre
+    does not violate it (in-out separation, Ben-Ameur & Neto 2007).
+    """
+
+    def __init__(self, relaxation: Relaxation, exact: bool) -> None:
+        self.relaxation = relaxation
+        self.exact = exact
+        self.bound = 0.0
+        self._center: np.ndarray | None = None
+
+    def at(self, share: float) -> tuple[np.ndarray, float]:
+        """The point at a share of the way to the centre, and its value."""
+        y, value = self.relaxation.result.y, self.relaxation.value
+        if share == 0.0 or self._center is None:
+            return y, value
+        mixed = (1.0 - share) * y
+        # Rows of copies that came since have no multiplier there.
+        mixed[: len(self._center)] += share * self._center
+        return mixed, share * self.bound + (1.0 - share) * value
+
+    def learn(self, y: np.ndarray, value: float, score: float) -> None:
+        """Take a point, over its best score, as the centre if that is better."""
+        scale = max(1.0, score) if self.exact else 1.0
+        if value / scale > self.bound:
+            self.bound, self._center = value / scale, y / scale
+
+
+def _started(
+    problem: DisjunctiveProblem,
+    pool: LearnerPool,
+    budget: Budget,
+    options: BoostingOptions,
+    start: LearnerSet | InteriorStart | None,
+) -> tuple[Relaxation, InteriorStart | None]:
+    """The program with learners to begin with, and where they are from when it is large."""
+    relaxation = Relaxation(problem)
+    if not pool.exact or len(problem.points) + len(problem.members) < _INTERIOR_ROWS:
+        if isinstance(start, tuple) and len(start[0]):
+            add_learners(relaxation, list(start[0]), start[1])
+        return relaxation, None
+    warm = interior_start(
+        problem, pool, start, interior_settings(options, _INTERIOR_TOL), budget.exhausted
+    )
+    add_learners(relaxation, warm.learners, warm.H)
+    relaxation.adopt(warm.alpha, warm.y, warm.free_rows, warm.slack_rows)
+    return relaxation, warm
+
+
+def interior_settings(options: BoostingOptions, tol: float) -> InteriorOptions:
+    """When the search at interior prices ends."""
+    return InteriorOptions(tol, options.max_learners, _LEARNERS_PER_STEP)
 
 
 def _generate_columns(
     relaxation: Relaxation, pool: LearnerPool, budget: Budget, options: BoostingOptions
 ) -> tuple[str, float]:
-    """Add columns until none prices out; why it stopped before that, and the last best score."""
+    """Add columns until none prices out; why it stopped before that, and the lower bound."""
     # So small that all the copies that are left out are worth less than tol.
     copy_tol = 0.1 * options.tol / max(1, len(relaxation.bags))
+    prices = _Prices(relaxation, pool.exact)
     last = np.inf
     while True:
-        prices = dual_prices(relaxation)
-        value = relaxation.value
-        progress = value < last - options.tol * max(1.0, value)
-        if progress and len(relaxation.learners) > _PRUNE_ABOVE:
-            # Only after progress, so that no learner can come and go for ever.
-            prune_learners(relaxation, prices, _PRUNE_MARGIN)
-            last = value
-        best, learners, columns = pool.price(prices, 1.0 + options.tol, _LEARNERS_PER_ROUND)
+        y, value = prices.at(_CENTER_SHARE if pool.exact else 0.0)
+        found = dual_prices(relaxation, y)
+        best, learners, columns = pool.price(found, 1.0 + options.tol, _LEARNERS_PER_ROUND)
+        prices.learn(y, value, best)
         fresh = _new_columns(relaxation.H, columns)
-        n_copies = add_copies(relaxation, prices, copy_tol, _COPIES_PER_ROUND)
+        at_vertex = y is relaxation.result.y
+        own = found if at_vertex else dual_prices(relaxation)
+        if not len(fresh) and not at_vertex:
+            best, learners, columns = pool.price(own, 1.0 + options.tol, _LEARNERS_PER_ROUND)
+            prices.learn(relaxation.result.y, relaxation.value, best)
+            fresh = _new_columns(relaxation.H, columns)
+            found = own
+        n_copies = add_copies(relaxation, own, copy_tol, _COPIES_PER_ROUND)
         room = options.max_learners - len(relaxation.learners)
         stopped = "max_learners" if len(fresh) and room <= 0 else ""
         if not n_copies and (stopped or not len(fresh)):
-            return stopped, best
+            return stopped, prices.bound
         if budget.exhausted():
-            return budget.reason, best
+            return budget.reason, prices.bound
+        progress = relaxation.value < last - options.tol * max(1.0, relaxation.value)
+        used = np.count_nonzero(relaxation.alpha)
+        if progress and len(relaxation.learners) > _PRUNE_ABOVE + _PRUNE_SHARE * used:
+            # Only after progress, so that no learner can come and go for ever.
+            prune_learners(relaxation, own, _PRUNE_MARGIN)
+            last = relaxation.value
         if len(fresh) and room > 0:
             fresh = fresh[:room]
-            add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], prices)
+            add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], found)
         if not relaxation.solve(budget.remaining):
             budget.exhausted()
-            return "time_limit", best
+            return "time_limit", prices.bound
 
 
 def _new_columns(H: np.ndarray, columns: np.ndarray) -> np.ndarray:

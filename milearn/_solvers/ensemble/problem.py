@@ -94,6 +94,23 @@ class BagPrices:
     eta: np.ndarray
     bag: int = -1
 
+    @classmethod
+    def of_whole(cls, members: np.ndarray, u: float) -> BagPrices:
+        """The prices of a bag that is one disjunct of all its points."""
+        return cls(
+            members=[members],
+            u=np.array([u]),
+            owners=np.zeros(1, dtype=np.intp),
+            points=np.zeros(0, dtype=np.intp),
+            weights=np.zeros((1, 0)),
+            eta=np.ones(1),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it pays for the maximum over one set of points and nothing else."""
+        return len(self.members) == 1 and self.weights.shape == (1, 0)
+
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
         """What each disjunct pays for each learner, shape (n_disjuncts, n_learners)."""
         out: np.ndarray = self.weights @ H[:, self.points].T.astype(np.float64)

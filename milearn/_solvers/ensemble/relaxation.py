@@ -25,7 +25,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..common.lp import LPModel, LPResult
+from ..common.lp import LPResult
+from .dual_program import DualProgram
 from .learners import WeakLearner
 from .problem import DisjunctiveProblem
 
@@ -158,7 +159,7 @@ class Relaxation:
     learners : list of WeakLearner
         The learners in the program, in the order of ``H``.
     H : ndarray of shape (n_learners, n_points), int8
-    model : LPModel
+    model : DualProgram
     alpha_columns : list of int
         Column of each learner's weight.
     slack_columns, margin_rows : ndarray of shape (r,)
@@ -173,19 +174,15 @@ class Relaxation:
         self.problem = problem
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
-        self.model = LPModel()
+        self.model = DualProgram()
         self.alpha_columns: list[int] = []
         self.rows_changed = False
         self._result: LPResult | None = None
-        r, p = len(problem.points), len(problem.members)
-        self.slack_columns = self.model.add_columns(problem.costs)
-        self.margin_rows = self.model.add_rows(
-            np.ones(r), starts=np.arange(r), columns=self.slack_columns, values=np.ones(r)
+        self._scores: np.ndarray | None = None
+        self.margin_rows, self.slack_columns = self.model.add_soft_rows(
+            np.ones(len(problem.points)), problem.costs
         )
-        slacks = self.model.add_columns(problem.member_costs)
-        rows = self.model.add_rows(
-            np.ones(p), starts=np.arange(p), columns=slacks, values=np.ones(p)
-        )
+        rows, slacks = self.model.add_soft_rows(np.ones(len(problem.members)), problem.member_costs)
         self.bags = [
             BagHull(block, int(row), int(slack))
             for block, row, slack in zip(problem.members, rows, slacks, strict=True)
@@ -193,22 +190,51 @@ class Relaxation:
 
     def solve(self, time_limit: float = np.inf) -> bool:
         """Solve the program as it stands; False when the time was over before it was solved."""
-        result = self.model.solve(primal=not self.rows_changed, time_limit=time_limit)
+        result = self.model.solve(rows_changed=self.rows_changed, time_limit=time_limit)
         if result is None:
             self._pad()
             return False
         self._result = result
+        self._scores = None
         self.rows_changed = False
         return True
+
+    def adopt(self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray) -> None:
+        """Take weights of the learners as the present solution, and what they suggest as a basis.
+
+        Only while every row is that of a point or of a whole bag.
+
+        Parameters
+        ----------
+        alpha : ndarray of shape (n_learners,)
+            Zero for learners that do not belong to the basis.
+        y : ndarray of shape (n_rows,)
+            Multipliers.
+        free, slack : ndarray of bool, shape (n_rows,)
+            Rows with a multiplier between its bounds, and rows with a slack above zero.
+        """
+        x, _ = self.model.zero_solution()
+        x[self.alpha_columns] = alpha
+        self.model.set_basis(x > 0.0, free, slack)
+        scores = alpha @ self.H
+        problem = self.problem
+        reached = problem.signs * scores[problem.points]
+        x[self.slack_columns] = np.maximum(0.0, 1.0 - reached)
+        for bag in self.bags:
+            x[bag.slack] = max(0.0, 1.0 - float(alpha @ self.H[:, bag.members].max(axis=1)))
+        slacks = problem.costs @ x[self.slack_columns]
+        slacks += problem.member_costs @ x[[bag.slack for bag in self.bags]]
+        value = float(alpha.sum() + slacks)
+        gap = abs(value - float(y.sum()))
+        self._result, self._scores = LPResult(x, y, np.zeros(0), value, 0.0, 0.0, gap, 0), scores
 
     def _pad(self) -> None:
         # The last solution is still feasible for the columns; what is new in the program is zero.
         if self._result is not None:
-            x, y, reduced = self.model.zero_solution()
+            x, y = self.model.zero_solution()
             x[: len(self._result.x)] = self._result.x
             y[: len(self._result.y)] = self._result.y
-            reduced[: len(self._result.reduced)] = self._result.reduced
-            self._result = replace(self._result, x=x, y=y, reduced=reduced)
+            self._result = replace(self._result, x=x, y=y)
 
     @property
     def result(self) -> LPResult:
@@ -231,8 +257,11 @@ class Relaxation:
     @property
     def scores(self) -> np.ndarray:
         """F of every point."""
-        scores: np.ndarray = self.alpha @ self.H
-        return scores
+        if self._scores is None:
+            alpha = self.alpha
+            used = np.flatnonzero(alpha)
+            self._scores = alpha[used] @ self.H[used]
+        return self._scores
 
     @property
     def n_reductions(self) -> int:

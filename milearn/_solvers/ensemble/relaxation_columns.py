@@ -11,9 +11,17 @@ from .relaxation import ZERO_TOL, BagHull, Relaxation
 __all__ = ["add_copies", "add_learners", "copy_learners", "dual_prices", "prune_learners"]
 
 
-def dual_prices(relaxation: Relaxation) -> DualPrices:
-    """The dual variables of the last solution, in the form in which learners are scored by them."""
-    problem, y = relaxation.problem, np.maximum(0.0, relaxation.result.y)
+def dual_prices(relaxation: Relaxation, y: np.ndarray | None = None) -> DualPrices:
+    """Multipliers of the rows, in the form in which learners are scored by them.
+
+    Parameters
+    ----------
+    relaxation : Relaxation
+    y : ndarray, default=None
+        Multipliers by the numbers of the rows; those of the last solution when None.
+    """
+    problem = relaxation.problem
+    y = np.maximum(0.0, relaxation.result.y if y is None else y)
     linear = np.bincount(
         problem.points,
         weights=problem.signs * y[relaxation.margin_rows],
@@ -22,22 +30,11 @@ def dual_prices(relaxation: Relaxation) -> DualPrices:
     bags = []
     for number, bag in enumerate(relaxation.bags):
         if y[bag.row] > ZERO_TOL:
-            bags.append(_prices_of_whole(bag.members, y[bag.row]))
+            bags.append(BagPrices.of_whole(bag.members, float(y[bag.row])))
         prices = _prices_of_disjuncts(relaxation, number, y)
         if prices is not None:
             bags.append(prices)
     return DualPrices(linear, bags, relaxation.scores)
-
-
-def _prices_of_whole(members: np.ndarray, u: float) -> BagPrices:
-    return BagPrices(
-        members=[members],
-        u=np.array([u]),
-        owners=np.zeros(1, dtype=np.intp),
-        points=np.zeros(0, dtype=np.intp),
-        weights=np.zeros((1, 0)),
-        eta=np.ones(1),
-    )
 
 
 def _prices_of_disjuncts(relaxation: Relaxation, number: int, y: np.ndarray) -> BagPrices | None:
@@ -191,11 +188,11 @@ def prune_learners(relaxation: Relaxation, prices: DualPrices, margin: float) ->
     if not poor.any():
         return 0
     split = [bag for bag in relaxation.bags if bag.disjuncts]
-    # Only where as many basic variables go as rows: the rest is then still a basis.
+    # Only where as many basic variables go as columns: the rest is then still a basis.
     basic_columns, basic_rows = relaxation.model.basic()
     for k in np.flatnonzero(poor).tolist():
         columns, links = _variables_of(relaxation, split, k)
-        poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(links)
+        poor[k] = basic_columns[columns].sum() + basic_rows[links].sum() == len(columns)
     if not poor.any():
         return 0
     removed, kept = np.flatnonzero(poor).tolist(), np.flatnonzero(~poor).tolist()

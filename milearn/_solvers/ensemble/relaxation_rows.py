@@ -149,7 +149,7 @@ def _split(relaxation: Relaxation, bag: BagHull, place: int, point: int) -> int:
     """Split one point off a disjunct, which keeps the others; returns the place of its own."""
     if not bag.disjuncts:
         model = relaxation.model
-        bag.convexity_row = int(model.add_rows([1.0], 1.0)[0])
+        bag.convexity_row = int(model.add_rows([1.0], equal=True)[0])
         bag.slack_row = int(model.add_rows([0.0], starts=[0], columns=[bag.slack], values=[1.0])[0])
         for _ in relaxation.alpha_columns:
             bag.add_learner(0)

@@ -188,7 +188,9 @@ def _ranked(values: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray, n
     return merged[ranks.ravel()], distinct[first], distinct[last]
 
 
-def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[np.ndarray, float]:
+def stump_scores(
+    bins: BinnedFeatures, prices: DualPrices, sign: int, per_bin: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
     """Score of every cut, and of the constant learner ``sign``.
 
     Parameters
@@ -197,6 +199,8 @@ def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[n
     prices : DualPrices
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for those that are 1 below it.
+    per_bin : ndarray of shape (n_bins,), default=None
+        Weights of the points with a sign by bin, which are those of both signs.
 
     Returns
     -------
@@ -204,17 +208,35 @@ def stump_scores(bins: BinnedFeatures, prices: DualPrices, sign: int) -> tuple[n
         At the first bin of a feature stands the score of the constant.
     constant : float
     """
-    jumps = np.zeros(bins.n_bins)
-    linear = sign * prices.linear
-    base = float(linear.sum())
-    jumps -= 2.0 * bins.weight_per_bin(linear)
+    if per_bin is None:
+        per_bin = bins.weight_per_bin(prices.linear)
+    base = sign * float(prices.linear.sum())
+    jumps = (-2.0 * sign) * per_bin
+    whole = [bag for bag in prices.bags if bag.is_whole and not bins.sparse]
+    if whole:
+        base += _whole_jumps(bins, whole, sign, jumps)
     for bag in prices.bags:
-        base += _bag_jumps(bins, bag, sign, jumps)
+        if bins.sparse or not bag.is_whole:
+            base += _bag_jumps(bins, bag, sign, jumps)
     # The cut at a bin keeps the points in that bin above: jumps count from the next one on.
     sums = np.cumsum(jumps)
     before = np.r_[0.0, sums[bins.starts[1:-1] - 1]] if bins.n_features else np.zeros(0)
     scores = base + sums - jumps - np.repeat(before, np.diff(bins.starts))
     return scores, base
+
+
+def _whole_jumps(
+    bins: BinnedFeatures, bags: list[BagPrices], sign: int, jumps: np.ndarray
+) -> float:
+    """Add the jumps of bags that are one disjunct each; their score for the constant ``sign``."""
+    points = np.concatenate([bag.members[0] for bag in bags])
+    starts = np.cumsum([0] + [len(bag.members[0]) for bag in bags[:-1]])
+    outermost = np.maximum if sign > 0 else np.minimum
+    tops = outermost.reduceat(bins.bins_of(points)[1], starts, axis=0)
+    u = sign * np.array([bag.u[0] for bag in bags])
+    spread = np.repeat(-2.0 * u, tops.shape[1])
+    jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
+    return float(u.sum())
 
 
 def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
@@ -260,8 +282,9 @@ def best_cuts(
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
+    per_bin = bins.weight_per_bin(prices.linear)
     for sign in (1, -1):
-        scores, constant = stump_scores(bins, prices, sign)
+        scores, constant = stump_scores(bins, prices, sign, per_bin)
         best = max(best, constant)
         if constant > limit:
             found.append((constant, -1, -1, sign))
@@ -270,7 +293,11 @@ def best_cuts(
         tops = np.maximum.reduceat(scores, bins.starts[:-1])
         best = max(best, float(tops.max()))
         tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max()))
-        for feature in np.flatnonzero(tops > limit).tolist():
+        above = np.flatnonzero(tops > limit)
+        if len(above) > max_cuts > 0:
+            # No other feature can be among the best.
+            above = above[tops[above] >= np.partition(tops[above], -max_cuts)[-max_cuts] - tie]
+        for feature in above.tolist():
             first, stop = bins.starts[feature], bins.starts[feature + 1]
             near = np.flatnonzero(scores[first:stop] >= tops[feature] - tie)
             # Points without a dual variable make runs of equal cuts: the middle one keeps away

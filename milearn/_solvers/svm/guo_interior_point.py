@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
 
 from ..._bags.segments import segment_index, segment_sum
 from ...exceptions import SolverError
@@ -27,8 +27,6 @@ _BOUNDARY = 0.995
 _STAGNATION_TOL = 1e-4
 _PATIENCE = 3
 _REFINEMENTS = 1
-# A row of less weight than this, beside the heaviest, is lost in rounding anyway.
-_WEIGHTLESS = 1e-15
 
 
 @dataclass
@@ -70,12 +68,8 @@ class InteriorPointMethod:
         self.bags = problem.bag_offsets
         self.bag = segment_index(problem.bag_offsets)
         self.exactly_one = problem.exactly_one
-        n, r = problem.features.shape
-        # Signed rows (z, 1); sqrt(unit) moves the cost from the slacks to the features.
-        self.Z = np.empty((n, r + 1))
-        np.multiply(problem.features, np.sqrt(unit), out=self.Z[:, :r])
-        self.Z[:, r] = 1.0
-        self.Z *= self.y[:, None]
+        # The unit moves the cost from the slacks to the inner products.
+        self.geometry = problem.geometry(unit)
         self.n_iter = 0
         self.gap = self.primal_residual = self.dual_residual = np.inf
 
@@ -112,7 +106,7 @@ class InteriorPointMethod:
         one = np.ones
         sum_slack = np.zeros(0) if self.exactly_one else one(n_bags)
         return InteriorPoint(
-            w=np.zeros(self.Z.shape[1] - 1),
+            w=np.zeros(self.geometry.width),
             b=0.0,
             slacks=slacks,
             eta=1.0 / sizes[self.bag],
@@ -129,13 +123,13 @@ class InteriorPointMethod:
     def _residuals(self, x: InteriorPoint) -> tuple[np.ndarray, ...]:
         """Gradient of the Lagrangian in (w, b), l and e; violation of margins and of sums."""
         p = self.p
-        omega = np.append(x.w, 0.0) - self.Z.T @ x.alpha
+        omega = np.append(x.w, 0.0) - self.geometry.times_rows(x.alpha)
         gradient = self.c.copy()
         gradient[:p] *= x.slacks[:p] + x.eta - 0.5 * self.s
         gradient -= x.alpha + x.kappa
         gradient[:p] += x.upsilon
         eta = self.c[:p] * (x.slacks[:p] + x.eta - 0.5) - x.rho - x.nu[self.bag]
-        margin = self.Z @ np.append(x.w, x.b) - 1.0 + x.slacks - x.margin_slack
+        margin = self.geometry.rows_times(np.append(x.w, x.b)) - 1.0 + x.slacks - x.margin_slack
         sums = segment_sum(x.eta, self.bags) - 1.0
         if not self.exactly_one:
             sums -= x.sum_slack
@@ -150,13 +144,14 @@ class InteriorPointMethod:
         p = self.p
         both = x.slacks[:p] + x.eta
         bags = 0.5 * both**2 - 0.5 * self.s * x.slacks[:p] - 0.5 * x.eta
-        objective = float(0.5 * x.w @ x.w + self.c[:p] @ bags + self.c[p:] @ x.slacks[p:])
+        square = self.geometry.square(x.w)
+        objective = float(0.5 * square + self.c[:p] @ bags + self.c[p:] @ x.slacks[p:])
         self.gap = self._complementarity(x)
         self.primal_residual = float(max(np.abs(margin).max(), np.abs(sums).max()))
         # The gradient in (w, b) grows with the features: it is judged by their size.
         self.dual_residual = float(
             max(
-                np.abs(omega).max() / max(1.0, np.abs(self.Z).max()),
+                self.geometry.residual(omega),
                 np.abs(gradient).max(),
                 np.abs(eta).max(),
             )
@@ -172,7 +167,7 @@ class InteriorPointMethod:
         system = _Reduced(self, x)
         products = self._products(x, x)
         mu = self._complementarity(x) / sum(map(len, products))
-        affine = system.direction(residuals, tuple(-part for part in products))
+        affine = system.direction(residuals, tuple(-part for part in products), refinements=0)
         ahead = x.plus(self._length(x, affine, 1.0), affine)
         target = (self._complementarity(ahead) / self._complementarity(x)) ** 3 * mu
         # What the predictor's step would add to the products in second order is taken off.
@@ -246,30 +241,23 @@ class _Reduced:
         if not method.exactly_one:
             self.sums = self.sums + x.sum_slack / x.nu
         self.pull = D * self.cross
-        heavy = weight > _WEIGHTLESS * weight.max()
-        rows = method.Z[heavy] * np.sqrt(weight[heavy])[:, None]
-        bags = segment_sum(self.pull[:, None] * method.Z[:p], method.bags)
-        self.bags = bags / np.sqrt(self.sums)[:, None]
-        matrix = rows.T @ rows + self.bags.T @ self.bags
-        diagonal = np.einsum("ii->i", matrix)
-        diagonal[:-1] += 1.0
-        try:
-            self.factor = cho_factor(matrix, check_finite=False)
-        except LinAlgError:
-            # Near the end the weights differ by fifteen digits.
-            diagonal += 1e-14 * diagonal.max()
-            self.factor = cho_factor(matrix, overwrite_a=True, check_finite=False)
+        self.system = method.geometry.system(
+            weight, self.pull / np.sqrt(self.sums)[method.bag], method.bags
+        )
 
     def direction(
-        self, residuals: tuple[np.ndarray, ...], wanted: tuple[np.ndarray, ...]
+        self,
+        residuals: tuple[np.ndarray, ...],
+        wanted: tuple[np.ndarray, ...],
+        refinements: int = _REFINEMENTS,
     ) -> InteriorPoint:
         """The Newton direction that takes the residuals to zero and changes products as wanted.
 
         Divisions by what is nearly zero lose digits; solving once more for what is left of the
-        equations brings them back.
+        equations brings them back. A predictor does without.
         """
         found = self._solve(residuals, wanted)
-        for _ in range(_REFINEMENTS):
+        for _ in range(refinements):
             found = found.plus(1.0, self._solve(*self._left(found, residuals, wanted)))
         return found
 
@@ -283,10 +271,10 @@ class _Reduced:
         gradient[:p] += both + by.upsilon
         sums = sums + segment_sum(by.eta, of.bags)
         left = (
-            omega + np.append(by.w, 0.0) - of.Z.T @ by.alpha,
+            omega + np.append(by.w, 0.0) - of.geometry.times_rows(by.alpha),
             gradient,
             eta + both - by.rho - by.nu[of.bag],
-            margin + of.Z @ np.append(by.w, by.b) + by.slacks - by.margin_slack,
+            margin + of.geometry.rows_times(np.append(by.w, by.b)) + by.slacks - by.margin_slack,
             sums if of.exactly_one else sums - by.sum_slack,
         )
         changes = zip(wanted, of._products(x, by), of._products(by, x), strict=True)
@@ -311,9 +299,9 @@ class _Reduced:
         alpha[p:] -= self.D[p:] * right[p:] / self.k_negative
         alpha[:p] -= self.D[:p] * (own * right[:p] + cross * right_eta)
         alpha[:p] -= self.pull * nu_rest[of.bag]
-        step = cho_solve(self.factor, of.Z.T @ alpha - omega, check_finite=False)
+        step = self.system.solve(of.geometry.times_rows(alpha) - omega)
 
-        moved = of.Z @ step
+        moved = of.geometry.rows_times(step)
         nu = nu_rest + segment_sum(self.pull * moved[:p], of.bags) / self.sums
         left = right - self.D * moved
         slacks = np.empty_like(left)

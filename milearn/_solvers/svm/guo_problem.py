@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._bags.segments import gather_rows, segment_index
+from .guo_geometry import FeatureGeometry, Geometry, KernelGeometry
 
 __all__ = ["RelaxationProblem"]
 
@@ -15,13 +16,16 @@ class RelaxationProblem:
     Parameters
     ----------
     features : ndarray of shape (n_instances, r)
-        Vectors with the inner products of the kernel.
+        Vectors with the inner products of the kernel; with ``is_kernel`` the matrix of these.
     offsets : ndarray of shape (n_bags + 1,)
     signs : ndarray of shape (n_bags,), +1.0 or -1.0
     weights : ndarray of shape (n_bags,), the costs, above zero
     slack_bound : float, above zero
     exactly_one : bool
         Whether the e_i of a bag sum to one, or to one at least.
+    is_kernel : bool, default=False
+        Whether ``features`` is a kernel matrix, shape (n_instances, n_instances): what has w in
+        it is then in terms of coefficients of the instances, in the order of the relaxation.
     """
 
     def __init__(
@@ -33,21 +37,31 @@ class RelaxationProblem:
         *,
         slack_bound: float,
         exactly_one: bool,
+        is_kernel: bool = False,
     ) -> None:
         positive = np.flatnonzero(signs > 0)
         self.positive_rows, self.bag_offsets = gather_rows(offsets, positive)
         self.negative_rows, _ = gather_rows(offsets, np.flatnonzero(signs < 0))
         self.rows = np.concatenate([self.positive_rows, self.negative_rows])
         self.n_positive = len(self.positive_rows)
-        self.features = features[self.rows]
+        self.is_kernel = is_kernel
+        self.features = (
+            features[np.ix_(self.rows, self.rows)] if is_kernel else features[self.rows]
+        )
         self.signs = np.where(np.arange(len(self.rows)) < self.n_positive, 1.0, -1.0)
         self.costs = weights[segment_index(offsets)][self.rows]
         self.slack_bound = float(slack_bound)
         self.exactly_one = exactly_one
+
+    def geometry(self, unit: float) -> Geometry:
+        """Products with the signed instances, inner products times ``unit``."""
+        build = KernelGeometry if self.is_kernel else FeatureGeometry
+        return build(self.features, self.signs, unit)
 
     def value(self, w: np.ndarray, slacks: np.ndarray, eta: np.ndarray) -> float:
         """The objective of :mod:`.guo_relaxation`."""
         p = self.n_positive
         above, costs = slacks[:p], self.costs[:p]
         bags = 0.5 * (above + eta) ** 2 - 0.5 * self.slack_bound * above - 0.5 * eta
-        return float(0.5 * w @ w + costs @ bags + self.costs[p:] @ slacks[p:])
+        square = w @ self.features @ w if self.is_kernel else w @ w
+        return float(0.5 * square + costs @ bags + self.costs[p:] @ slacks[p:])

@@ -37,6 +37,7 @@ class RelaxationResult:
     Attributes
     ----------
     w, intercept : ndarray of shape (r,) and float
+        With a kernel matrix w has the coefficients of the instances, positive bags first.
     scores : ndarray of shape (n_instances,)
         Scores in the order of the instances as they were given, with the intercept.
     rows : ndarray of int
@@ -101,7 +102,8 @@ def solve_relaxation(
     unit = float(problem.costs.max())
     method = InteriorPointMethod(problem, unit)
     best = method.run(tol)
-    w = best.w * np.sqrt(unit)
+    # In units of the cost, w is that much shorter; coefficients of instances are in them outright.
+    w = best.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
     return RelaxationResult(
         w=w,
         intercept=best.b,

@@ -12,12 +12,13 @@ descends from any selection.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..._bags.segments import gather_rows
 from ..common.options import SolverOptions
-from ..common.pivoted_cholesky import kernel_features
+from ..common.pivoted_cholesky import centered_kernel, kernel_features, needs_kernel
 from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
@@ -109,13 +110,19 @@ def solve_selection(
     """
     # A bound of the approximated problem would bound nothing.
     columns = None if settings.tight else settings.n_components
+    # Where there are fewer components than instances, they are cheaper than the kernel matrix; and
+    # what else is made of the relaxation needs them.
+    plain = not (settings.tight or settings.conic) and options.qp_solver is None
+    is_kernel = plain and columns is None and needs_kernel(problem.gram)
+    build = centered_kernel if is_kernel else partial(kernel_features, n_components=columns)
     relaxed = RelaxationProblem(
-        kernel_features(problem.gram, n_components=columns, max_bytes=settings.max_bytes),
+        build(problem.gram, max_bytes=settings.max_bytes),
         problem.offsets,
         problem.signs,
         problem.weights,
         slack_bound=settings.slack_bound,
         exactly_one=settings.exactly_one,
+        is_kernel=is_kernel,
     )
     if settings.conic:
         relaxation = solve_three_cones(relaxed)

@@ -1,0 +1,175 @@
+"""Linear programs with many rows and few columns, kept as their duals.
+
+    min c'x   subject to   Ax >= b (some rows with equality),  x >= 0,
+
+is handed to HiGHS as
+
+    max b'y   subject to   A'y <= c,   y >= 0 (free where the row is an equation).
+
+A program of boosting has a row and a slack for every instance, and a column for each of a few
+hundred learners. As it stands, its basis has the size of the instances, and every slack that comes
+or goes is a step of the simplex method. In the dual a slack is no more than an upper bound on y:
+the basis has the size of the learners, and the dual simplex method, which is what a new learner
+calls for, passes over many bounds in one step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..common.lp import LPModel, LPResult
+
+__all__ = ["DualProgram"]
+
+
+class DualProgram:
+    """A linear program in x >= 0 that grows and shrinks, solved by its dual.
+
+    Rows and columns are those of the program in x, named by numbers that stay valid. The results
+    are in terms of x too: ``x`` are values of columns, ``y`` multipliers of rows.
+
+    Attributes
+    ----------
+    dual : LPModel
+        The dual: a column for each row here, a row for each column here that is more than a slack.
+    """
+
+    def __init__(self) -> None:
+        self.dual = LPModel()
+        # Of each column the row of the dual, and the dual variable that it bounds; -1 for none.
+        self._row = np.zeros(0, dtype=np.int64)
+        self._bounds = np.zeros(0, dtype=np.int64)
+        self._costs = np.zeros(0)
+        self._n_rows = 0
+
+    def add_soft_rows(self, lower: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Add rows xi >= lower with a slack xi of a cost each; the numbers of rows and slacks."""
+        rows = self.dual.add_columns(-np.asarray(lower, dtype=np.float64), 0.0, costs)
+        self._n_rows += len(rows)
+        return rows, self._extend(np.full(len(rows), -1), rows, costs)
+
+    def add_rows(
+        self,
+        lower: Any,
+        *,
+        equal: bool = False,
+        starts: Any = None,
+        columns: Any = (),
+        values: Any = (),
+    ) -> np.ndarray:
+        """Add rows ``Ax >= lower``, or ``= lower``, on columns that are there; their numbers."""
+        columns = np.asarray(columns, dtype=np.int64)
+        self._write_out(columns)
+        least = -np.inf if equal else 0.0
+        costs = -np.asarray(lower, dtype=np.float64)
+        rows = self.dual.add_columns(
+            costs, least, starts=starts, rows=self._row[columns], values=values
+        )
+        self._n_rows += len(rows)
+        return rows
+
+    def add_columns(
+        self, costs: Any, *, starts: Any = None, rows: Any = (), values: Any = ()
+    ) -> np.ndarray:
+        """Add columns x >= 0 with their entries in rows that are there; their numbers."""
+        costs = np.asarray(costs, dtype=np.float64)
+        made = self.dual.add_rows(
+            np.full(len(costs), -np.inf), costs, starts=starts, columns=rows, values=values
+        )
+        return self._extend(made, np.full(len(made), -1), costs)
+
+    def _extend(self, rows: np.ndarray, bounds: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        numbers = len(self._row) + np.arange(len(rows))
+        self._row = np.concatenate([self._row, rows])
+        self._bounds = np.concatenate([self._bounds, bounds])
+        self._costs = np.concatenate([self._costs, costs])
+        return numbers
+
+    def _write_out(self, columns: np.ndarray) -> None:
+        """Make rows of the dual of slacks that are bounds so far, for they get more entries.
+
+        The bound stays as a slack of its own: a cheaper way around the other rows would be a
+        change of the program, but these entries only ever add to what a slack is good for.
+        """
+        slacks = np.unique(columns[self._row[columns] < 0])
+        if len(slacks):
+            self._row[slacks] = self.dual.add_rows(
+                np.full(len(slacks), -np.inf),
+                self._costs[slacks],
+                starts=np.arange(len(slacks)),
+                columns=self._bounds[slacks],
+                values=np.ones(len(slacks)),
+            )
+
+    def remove(self, columns: Any, rows: Any) -> None:
+        """Remove columns that are no slacks, and rows.
+
+        The basis survives where as many basic variables go as columns, see :meth:`basic`.
+        """
+        columns = np.asarray(columns, dtype=np.int64)
+        self.dual.remove(rows, self._row[columns])
+        self._row[columns] = -1
+
+    def basic(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which dual variables are basic: those of columns (their reduced costs) and of rows."""
+        variables, constraints = self.dual.basic()
+        written = self._row >= 0
+        columns = np.zeros(len(self._row), dtype=bool)
+        columns[written] = constraints[self._row[written]]
+        return columns, variables
+
+    def set_basis(self, columns: np.ndarray, rows: np.ndarray, slacks: np.ndarray) -> None:
+        """Say which columns, and which slacks of which rows, are likely to have weight.
+
+        Only while every slack is that of one row, and no row or column was removed.
+
+        Parameters
+        ----------
+        columns : ndarray of bool, shape (n_columns,)
+            By the numbers of the columns; those of slacks do not count.
+        rows : ndarray of bool, shape (n_rows,)
+            Rows that are tight without a slack: with a multiplier between its bounds.
+        slacks : ndarray of bool, shape (n_rows,)
+            Rows with a slack above zero.
+        """
+        written = self._row >= 0
+        idle = np.zeros(int(written.sum()), dtype=bool)
+        idle[self._row[written]] = ~columns[written]
+        self.dual.set_basis(rows, slacks, idle)
+
+    def zero_solution(self) -> tuple[np.ndarray, np.ndarray]:
+        """Zeros of the shapes of ``x`` and ``y`` of a solution."""
+        return np.zeros(len(self._row)), np.zeros(self._n_rows)
+
+    def solve(self, *, rows_changed: bool = False, time_limit: float = np.inf) -> LPResult | None:
+        """Solve from the last basis; None when the time limit is reached first.
+
+        Parameters
+        ----------
+        rows_changed : bool, default=False
+            Whether rows were added: the last basis is then feasible for the dual and the primal
+            simplex method goes on from it. Otherwise the dual one does.
+        time_limit : float, default=inf
+            Seconds.
+        """
+        found = self.dual.solve(primal=rows_changed, time_limit=time_limit)
+        if found is None:
+            return None
+        x = np.zeros(len(self._row))
+        written = self._row >= 0
+        x[written] = np.maximum(0.0, -found.y[self._row[written]])
+        bounded = self._bounds >= 0
+        # What a bound is worth is the part of the slack that only its own row needs.
+        x[bounded] += np.maximum(0.0, -found.reduced[self._bounds[bounded]])
+        return LPResult(
+            x=x,
+            y=found.x,
+            reduced=np.zeros(0),
+            objective=-found.objective,
+            primal_residual=found.dual_residual,
+            dual_residual=found.primal_residual,
+            dual_gap=found.dual_gap,
+            n_iter=found.n_iter,
+        )

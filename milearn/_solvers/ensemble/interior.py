@@ -1,0 +1,445 @@
+"""Column generation at interior dual prices, for programs whose rows are all soft.
+
+A program (5) without ambiguous bags, and the relaxation of one before any reduction, is
+
+    min  sum_k alpha_k + c'xi    s.t.  G'alpha + xi - v = 1,    alpha, xi, v >= 0,
+    max  sum_i y_i               s.t.  G y + s = 1,  0 <= y <= c,  s >= 0,
+
+with a row of G for each learner: its signed values, and its maximum over each bag. Its vertices
+are poor guides to learners, and so many simplex steps apart that most of the time goes there. Here
+learners are priced at the iterates of a primal-dual interior point method (Mehrotra 1992), as in
+the primal-dual column generation of Gondzio, Gonzalez-Brevis & Munari (2013), but with one Newton
+step between two pricings: new learners join the iterate, and the barrier is lowered no faster than
+the gap to the bound over *all* learners closes. A step costs the rows times the square of the
+learners; the simplex method then starts from what is nearly the last basis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.blas import dsyrk
+
+from .learners import WeakLearner
+from .pools import LearnerPool
+from .problem import BagPrices, DisjunctiveProblem, DualPrices
+
+__all__ = ["InteriorStart", "interior_start", "soft_entries", "soft_prices"]
+
+_BOUNDARY = 0.99
+_MAX_STEPS = 300
+# Steps without progress after which rounding, or a problem that is no good, has the last word.
+_PATIENCE = 40
+_PROGRESS = 0.9
+# The barrier stays at this share of what the gap over all learners would ask for.
+_AHEAD = 0.1
+# Share by which the diagonal of a singular system is raised.
+_NUDGE = 1e-11
+# Learners leave, so many at a time, when their weight is at most this share of their slack and of
+# ten times the largest weight, and their score this far below 1.
+_IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
+# A learner goes on to the simplex method when its weight is above this share of its slack.
+_NEARLY = 1e-3
+# The gap, as a share of the value, at which a rough solution is kept.
+_ROUGH_GAP = 0.1
+# Below this share, steps that found no learner come in twos.
+_LATE_GAP = 1e-2
+# A restart takes this share of multipliers in the middle of their bounds, and this gap.
+_INSIDE = 0.1
+_RESTART_GAP = 0.1
+# Up to this number of rows the matrix is held in floating point; of more, it is held in bytes and
+# multiplied by as many rows at a time.
+_BLOCK = 8192
+
+
+def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray:
+    """Coefficients of learners in the rows of points and of whole bags, (n_learners, n_rows)."""
+    r = len(problem.points)
+    entries = np.empty((len(columns), r + len(problem.members)), dtype=np.int8)
+    entries[:, :r] = problem.signs.astype(np.int8) * columns[:, problem.points]
+    for k, block in enumerate(problem.members, start=r):
+        entries[:, k] = columns[:, block].max(axis=1)
+    return entries
+
+
+def soft_prices(problem: DisjunctiveProblem, y: np.ndarray, zero: float = 0.0) -> DualPrices:
+    """Multipliers of these rows in the form in which learners are scored by them."""
+    r = len(problem.points)
+    linear = np.bincount(problem.points, weights=problem.signs * y[:r], minlength=problem.n_points)
+    bags = [
+        BagPrices.of_whole(block, u)
+        for block, u in zip(problem.members, y[r:].tolist(), strict=True)
+        if u > zero
+    ]
+    return DualPrices(linear, bags, np.zeros(problem.n_points))
+
+
+@dataclass
+class InteriorStart:
+    """Learners with weights and multipliers, for another program or for the simplex method.
+
+    Attributes
+    ----------
+    problem : DisjunctiveProblem
+        The program that they are near the optimum of.
+    learners, H : the learners that have weight, or nearly, and their columns
+    alpha : ndarray of shape (n_learners,)
+        Weights; zero where one is likely to be zero.
+    y : ndarray of shape (n_rows,)
+        Multipliers that are feasible for all learners of the pool.
+    bound : float
+        The value of the dual there.
+    free_rows, slack_rows : ndarray of bool, shape (n_rows,)
+        Rows whose multiplier is likely to be strictly between its bounds, or the upper one.
+    n_steps : int
+        Newton steps.
+    rough : InteriorStart or None
+        The same on the way, when the gap was still wide: inside the set of good weights, where
+        that at the end is a corner of it.
+    """
+
+    problem: DisjunctiveProblem
+    learners: list[WeakLearner]
+    H: np.ndarray
+    alpha: np.ndarray
+    y: np.ndarray
+    bound: float
+    free_rows: np.ndarray
+    slack_rows: np.ndarray
+    n_steps: int
+    rough: InteriorStart | None = None
+
+    @property
+    def scores(self) -> np.ndarray:
+        """F of every point."""
+        scores: np.ndarray = self.alpha @ self.H
+        return scores
+
+
+@dataclass(frozen=True)
+class InteriorOptions:
+    """When :func:`interior_start` ends.
+
+    Attributes
+    ----------
+    tol : float
+        Relative gap between weights and bound.
+    max_learners : int
+        Of the program at a time.
+    learners_per_step : int
+        Maximum number of learners that a pricing adds.
+    """
+
+    tol: float
+    max_learners: int
+    learners_per_step: int
+
+
+@dataclass
+class _Point:
+    """An iterate, or a direction; every part of an iterate is above zero."""
+
+    alpha: np.ndarray
+    s: np.ndarray
+    y: np.ndarray
+    v: np.ndarray
+    t: np.ndarray
+    xi: np.ndarray
+
+    def pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        return (self.alpha, self.s), (self.y, self.v), (self.t, self.xi)
+
+    def length(self, by: _Point) -> float:
+        """The longest step, up to one, that stays clear of the boundary."""
+        steepest = max(
+            float((-getattr(by, f.name) / getattr(self, f.name)).max(initial=0.0))
+            for f in fields(self)
+        )
+        return 1.0 if steepest <= _BOUNDARY else _BOUNDARY / steepest
+
+    def plus(self, step: float, by: _Point) -> _Point:
+        return _Point(*(getattr(self, f.name) + step * getattr(by, f.name) for f in fields(self)))
+
+    def gap(self) -> float:
+        return float(sum(a @ b for a, b in self.pairs()))
+
+    @property
+    def size(self) -> int:
+        return len(self.alpha) + 2 * len(self.y)
+
+
+class _Master:
+    """The program of the learners so far, at an iterate."""
+
+    def __init__(self, costs: np.ndarray) -> None:
+        r = len(costs)
+        self.costs = costs
+        self.G = np.zeros((0, r), dtype=np.float64 if r <= _BLOCK else np.int8)
+        half = 0.5 * costs
+        self.at = _Point(np.zeros(0), np.zeros(0), half.copy(), np.ones(r), half, np.ones(r))
+
+    def value(self) -> float:
+        """The objective at the weights."""
+        alpha = self.at.alpha
+        lost = self.costs @ np.maximum(0.0, 1.0 - self.back(alpha))
+        return float(alpha.sum() + lost)
+
+    @property
+    def mu(self) -> float:
+        return self.at.gap() / self.at.size
+
+    def times(self, y: np.ndarray) -> np.ndarray:
+        """G y."""
+        out = np.zeros(len(self.G))
+        for first in range(0, len(y), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            out += self._part(part) @ y[part]
+        return out
+
+    def back(self, alpha: np.ndarray) -> np.ndarray:
+        """G' alpha."""
+        parts = [
+            alpha @ self._part(slice(first, first + _BLOCK))
+            for first in range(0, self.G.shape[1], _BLOCK)
+        ]
+        return np.concatenate(parts)
+
+    def _part(self, columns: slice) -> np.ndarray:
+        part: np.ndarray = self.G[:, columns].astype(np.float64, copy=False)
+        return part
+
+    def normal_matrix(self, theta: np.ndarray) -> np.ndarray:
+        """The lower triangle of G diag(theta) G'."""
+        k = len(self.G)
+        out = np.zeros((k, k), order="F")
+        root = np.sqrt(theta)
+        for first in range(0, len(theta), _BLOCK):
+            part = slice(first, first + _BLOCK)
+            scaled = self.G[:, part] * root[part]
+            # A matrix in rows is the transpose of one in columns.
+            out = dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=out, lower=1, overwrite_c=1)
+        return out
+
+    def add(self, entries: np.ndarray) -> None:
+        mu, at = self.mu, self.at
+        slack = 1.0 - entries @ at.y
+        slack = np.maximum(np.abs(slack), np.sqrt(mu))
+        self.G = np.concatenate([self.G, entries.astype(self.G.dtype, copy=False)])
+        at.s = np.concatenate([at.s, slack])
+        at.alpha = np.concatenate([at.alpha, mu / slack])
+
+    def recenter(self, alpha: np.ndarray, gap: float) -> None:
+        """Take weights of the first learners, and the rest so that products are about equal.
+
+        Equations may be left open: a Newton step closes them again.
+        """
+        at = self.at
+        mu = gap * float(at.y.sum()) / at.size
+        at.s = np.maximum(1.0 - self.times(at.y), 0.1 * np.sqrt(mu))
+        at.alpha = mu / at.s
+        at.alpha[: len(alpha)] = np.maximum(alpha, at.alpha[: len(alpha)])
+        reached = self.back(at.alpha)
+        at.v = np.maximum(reached - 1.0, mu / at.y)
+        at.xi = np.maximum(1.0 - reached, mu / at.t)
+
+    def keep(self, kept: np.ndarray) -> None:
+        self.G, self.at.s, self.at.alpha = self.G[kept], self.at.s[kept], self.at.alpha[kept]
+
+    def advance(self, least_mu: float) -> None:
+        """One step of predictor and corrector, whose barrier is not below ``least_mu``."""
+        x = self.at
+        residual_y = 1.0 - self.back(x.alpha) - x.xi + x.v
+        residual_s = 1.0 - self.times(x.y) - x.s
+        residual_t = self.costs - x.y - x.t
+        theta = 1.0 / (x.xi / x.t + x.v / x.y)
+        matrix = self.normal_matrix(theta)
+        diagonal = np.einsum("ii->i", matrix)
+        diagonal += x.s / x.alpha
+        try:
+            factor = cho_factor(matrix, lower=True, check_finite=False)
+        except LinAlgError:
+            # Learners that differ in points without weight: near the end they are one.
+            diagonal *= 1.0 + _NUDGE
+            factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+        def direction(wanted: tuple[np.ndarray, ...]) -> _Point:
+            for_alpha, for_y, for_t = wanted
+            pull = residual_y - (for_t - x.xi * residual_t) / x.t + for_y / x.y
+            alpha = cho_solve(
+                factor,
+                self.times(theta * pull) - residual_s + for_alpha / x.alpha,
+                check_finite=False,
+            )
+            y = theta * (pull - self.back(alpha))
+            t = residual_t - y
+            return _Point(
+                alpha=alpha,
+                s=(for_alpha - x.s * alpha) / x.alpha,
+                y=y,
+                v=(for_y - x.v * y) / x.y,
+                t=t,
+                xi=(for_t - x.xi * t) / x.t,
+            )
+
+        mu = self.mu
+        products = [a * b for a, b in x.pairs()]
+        affine = direction(tuple(-each for each in products))
+        ahead = x.plus(x.length(affine), affine).gap() / x.size
+        target = max((ahead / mu) ** 3 * mu, min(mu, least_mu))
+        second = [a * b for a, b in affine.pairs()]
+        step = direction(
+            tuple(target - one - two for one, two in zip(products, second, strict=True))
+        )
+        self.at = x.plus(x.length(step), step)
+
+
+class _Search:
+    """Learners of the program, in the order of the rows of its matrix."""
+
+    def __init__(
+        self, problem: DisjunctiveProblem, pool: LearnerPool, options: InteriorOptions
+    ) -> None:
+        self.problem, self.pool, self.options = problem, pool, options
+        self.master = _Master(np.concatenate([problem.costs, problem.member_costs]))
+        self.learners: list[WeakLearner] = []
+        self.H = np.zeros((0, problem.n_points), dtype=np.int8)
+        self.bound, self.center = 0.0, self.master.at.y
+        self._known: set[bytes] = set()
+
+    def begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
+        """Learners to begin with, and multipliers that are feasible for all."""
+        at, costs = self.master.at, self.master.costs
+        prices = soft_prices(self.problem, at.y)
+        best, found, columns = self.pool.price(prices, -np.inf, self._room())
+        at.y /= max(1.0, best)
+        at.t = costs - at.y
+        self.add(learners, H)
+        self.add(found, columns)
+
+    def begin_near(self, start: InteriorStart) -> None:
+        """The same from the solution of a program that differs in a few rows."""
+        at, costs = self.master.at, self.master.costs
+        inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
+        y = np.clip(start.y, 0.0, costs)
+        prices = soft_prices(self.problem, y)
+        best, found, columns = self.pool.price(prices, 1.0, self._room())
+        at.y = _INSIDE * inside + (1.0 - _INSIDE) * y / max(1.0, best)
+        at.t = costs - at.y
+        self.add(start.learners, start.H)
+        self.add(found, columns)
+        self.master.recenter(start.alpha, _RESTART_GAP)
+
+    def _room(self) -> int:
+        left = self.options.max_learners - len(self.learners)
+        return max(0, min(self.options.learners_per_step, left))
+
+    def price(self) -> bool:
+        """Add learners at the present multipliers, which over their best score are a bound.
+
+        Returns whether there were any.
+        """
+        y = self.master.at.y
+        best, learners, columns = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
+        value = float(y.sum()) / max(1.0, best)
+        if value > self.bound:
+            self.bound, self.center = value, y / max(1.0, best)
+        return self.add(learners, columns)
+
+    def add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
+        """Add those that are new; whether there were any."""
+        new = []
+        for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
+            key = column.tobytes()
+            if key not in self._known:
+                self._known.add(key)
+                new.append(k)
+        if new:
+            self.learners += [learners[k] for k in new]
+            self.H = np.concatenate([self.H, columns[new]])
+            self.master.add(soft_entries(self.problem, columns[new]))
+        return bool(new)
+
+    def drop_idle(self) -> None:
+        """Forget the learners that are far from being used, when they are many."""
+        at = self.master.at
+        idle = (at.alpha < _IDLE * np.minimum(at.s, 10.0 * at.alpha.max())) & (at.s > _IDLE_SLACK)
+        if idle.sum() <= _IDLE_SHARE * len(self.learners):
+            return
+        kept = np.flatnonzero(~idle)
+        self.master.keep(kept)
+        self._known -= {self.H[k].tobytes() for k in np.flatnonzero(idle)}
+        self.learners = [self.learners[k] for k in kept]
+        self.H = self.H[kept]
+
+    def result(self, n_steps: int) -> InteriorStart:
+        at = self.master.at
+        kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
+        return InteriorStart(
+            problem=self.problem,
+            learners=[self.learners[k] for k in kept],
+            H=self.H[kept],
+            alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
+            y=self.center,
+            bound=self.bound,
+            free_rows=(at.y > at.v) & (at.t > at.xi),
+            slack_rows=at.xi > at.t,
+            n_steps=n_steps,
+        )
+
+
+def interior_start(
+    problem: DisjunctiveProblem,
+    pool: LearnerPool,
+    start: InteriorStart | tuple[list[WeakLearner], np.ndarray] | None,
+    options: InteriorOptions,
+    exhausted: Callable[[], bool],
+) -> InteriorStart:
+    """Learners and multipliers near the optimum, or as near as rounding and time allow.
+
+    Parameters
+    ----------
+    problem : DisjunctiveProblem
+        Its bags count as wholes.
+    pool : LearnerPool
+        Exact.
+    start : InteriorStart, (learners, columns) or None
+        A solution of a program with as many rows, or learners, to begin with.
+    options : InteriorOptions
+    exhausted : callable
+        Whether to end with what there is.
+    """
+    search = _Search(problem, pool, options)
+    if start is None:
+        search.begin([], search.H)
+    elif isinstance(start, tuple):
+        search.begin(*start)
+    else:
+        search.begin_near(start)
+    rough, waited, least = None, 0, np.inf
+    for n_steps in range(_MAX_STEPS):
+        master = search.master
+        value = master.value()
+        found = search.price()
+        gap = value - search.bound
+        if gap <= options.tol * max(1.0, value) or exhausted():
+            break
+        if rough is None and gap <= _ROUGH_GAP * value:
+            rough = search.result(n_steps)
+        waited = 0 if gap < _PROGRESS * least else waited + 1
+        least = min(least, gap)
+        if waited > _PATIENCE:
+            break
+        try:
+            master.advance(_AHEAD * gap / master.at.size)
+            if not found and gap <= _LATE_GAP * value:
+                # No learner was missing, so the gap is that of the barrier: two steps at a time.
+                master.advance(_AHEAD * master.mu)
+        except LinAlgError:
+            break
+        search.drop_idle()
+    result = search.result(n_steps)
+    result.rough = rough
+    return result
