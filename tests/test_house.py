@@ -30,6 +30,7 @@ LAYERS = (
     ("utils._multi_start",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),
+    ("embedding",),
     ("baselines", "cluster", "ensemble", "structured", "svm"),
     ("datasets._atomic", "datasets._errors"),
     ("datasets._formats",),

@@ -1,5 +1,6 @@
-"""Baselines: estimators that know nothing of bags."""
+"""Baselines: the classifiers of the literature that every method is compared with."""
 
+from ._miles import MILES
 from ._single_instance import SingleInstance
 
-__all__ = ["SingleInstance"]
+__all__ = ["MILES", "SingleInstance"]
