@@ -1,6 +1,7 @@
 """Baselines: the classifiers of the literature that every method is compared with."""
 
+from ._citation_knn import CitationKNN
 from ._miles import MILES
 from ._single_instance import SingleInstance
 
-__all__ = ["MILES", "SingleInstance"]
+__all__ = ["MILES", "CitationKNN", "SingleInstance"]
