@@ -36,8 +36,8 @@ class CitationKNN(BaselineClassifier):
     n_references : int, default=2
         Number of references.
     n_citers : int, default=4
-        How near to a training bag a bag has to be to be cited by it, as a rank. 0 leaves the
-        nearest neighbours alone.
+        Rank among the neighbours of a training bag up to which it cites. 0 leaves the references
+        alone.
     metric : {"min", "max", "mean"}, default="min"
         Distance between bags, see :func:`milearn.metrics.bag_distances`: that of the two nearest
         instances, the Hausdorff distance, or its average form.
