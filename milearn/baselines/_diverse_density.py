@@ -261,8 +261,9 @@ class EMDD(_ConceptClassifier):
         - \sum_{i: y_i = -1} c_i \log \bigl( 1 - e^{-\min_j D(x_{ij})} \bigr) ,
 
     which is the negative logarithm of the diverse density with one instance for each bag.
-    It is descended on with the instances held, which are then chosen anew, until the same are chosen
-    or the objective has not fallen for five choices. Scores are those of :class:`DiverseDensity`.
+    It is descended on with the instances held, which are then chosen anew, until the same are
+    chosen or the objective has not fallen for five choices. Scores are those of
+    :class:`DiverseDensity`.
 
     Parameters
     ----------
