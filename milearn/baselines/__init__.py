@@ -1,5 +1,8 @@
-"""Baselines: estimators that know nothing of bags."""
+"""Baselines: the classifiers of the literature that every method is compared with."""
 
+from ._citation_knn import CitationKNN
+from ._diverse_density import EMDD, DiverseDensity
+from ._miles import MILES
 from ._single_instance import SingleInstance
 
-__all__ = ["SingleInstance"]
+__all__ = ["EMDD", "MILES", "CitationKNN", "DiverseDensity", "SingleInstance"]

@@ -1,0 +1,242 @@
+r"""Diverse density: a concept point t with scales s, near to positive bags and far from others.
+
+With D_j = sum_k s_k^2 (x_jk - t_k)^2 and p_j = exp(-D_j) both problems minimise a negative
+log-likelihood sum_i c_i L_i of the bags,
+
+    noisy-or:  L_i = -log(1 - prod_j (1 - p_j))  (positive),  -sum_j log(1 - p_j)  (negative)
+    nearest:   L_i = min_j D_j                   (positive),  -log(1 - max_j p_j)  (negative)
+
+over t and s. The first is diverse density, by L-BFGS from several starts; the second is EM-DD,
+which alternates between the nearest instance of each bag and L-BFGS for these instances alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+__all__ = [
+    "ConceptProblem",
+    "ConceptSolution",
+    "nearest_solution",
+    "noisy_or",
+    "noisy_or_solution",
+    "promising_starts",
+    "squared_distances",
+]
+
+# Smallest distance, so that an instance of a negative bag at the concept has a finite loss.
+_NEAREST = 1e-8
+# Below this exponent a probability is so small that 1 - p is 1 in double precision.
+_VANISHED = -30.0
+_LARGEST_EXPONENT = 700.0
+_GRADIENT_TOL = 1e-8
+# The distance of probability one half.
+_HALF = float(np.log(2.0))
+# Rounds of EM-DD without a lower loss after which it ends.
+_PATIENCE = 5
+# Bytes of the matrix of distances of several starts.
+_BLOCK_BYTES = 2**23
+
+
+@dataclass(frozen=True)
+class ConceptProblem:
+    """Bags of dense instances, which of them are positive, and their costs.
+
+    Attributes
+    ----------
+    instances : ndarray of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+    positive : ndarray of bool, shape (n_bags,)
+    costs : ndarray of shape (n_bags,)
+    """
+
+    instances: np.ndarray
+    offsets: np.ndarray
+    positive: np.ndarray
+    costs: np.ndarray
+
+
+@dataclass
+class ConceptSolution:
+    """A concept with its loss.
+
+    Attributes
+    ----------
+    concept, scales : ndarray of shape (n_features,)
+    objective : float
+    n_iter : int
+        Iterations of L-BFGS.
+    n_rounds : int
+        Choices of nearest instances; 1 for the noisy-or.
+    converged : bool
+    """
+
+    concept: np.ndarray
+    scales: np.ndarray
+    objective: float
+    n_iter: int
+    n_rounds: int
+    converged: bool
+
+
+def squared_distances(instances: np.ndarray, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """D of each instance, shape (n_instances,)."""
+    steps = (instances - concept) * scales
+    squares: np.ndarray = np.einsum("ij,ij->i", steps, steps)
+    return squares
+
+
+def _log_complement(D: np.ndarray) -> np.ndarray:
+    """log(1 - exp(-D)) with all its digits, for D near zero and for large D."""
+    near = D < _HALF
+    held = np.where(near, D, _HALF)
+    return np.where(near, np.log(-np.expm1(-held)), np.log1p(-np.exp(-np.where(near, _HALF, D))))
+
+
+def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loss and its derivative by the distances.
+
+    Parameters
+    ----------
+    problem : ConceptProblem
+    distances : ndarray of shape (n_instances,) or (n_instances, n_starts)
+        D of each instance.
+
+    Returns
+    -------
+    loss : ndarray of shape () or (n_starts,)
+    slopes : ndarray of the shape of ``distances``
+    """
+    starts, sizes = problem.offsets[:-1], np.diff(problem.offsets)
+    D = np.maximum(distances, _NEAREST)
+    odds = 1.0 / np.expm1(np.minimum(D, _LARGEST_EXPONENT))  # p / (1 - p)
+    no_instance = np.add.reduceat(_log_complement(D), starts, axis=0)  # log prod (1 - p)
+    nearest = np.minimum.reduceat(D, starts, axis=0)
+    shifted = np.exp(np.repeat(nearest, sizes, axis=0) - D)
+    total = np.add.reduceat(shifted, starts, axis=0)
+    # Where p is below rounding 1 - prod (1 - p) is the sum of the p.
+    vanished = -nearest < _VANISHED
+    safe = np.where(vanished, -1.0, no_instance)
+    log_some = np.where(vanished, np.log(total) - nearest, _log_complement(-safe))
+    positive, costs = problem.positive, problem.costs
+    shape = (-1,) + (1,) * (D.ndim - 1)
+    weight = costs.reshape(shape)
+    is_positive = positive.reshape(shape)
+    loss = (weight * np.where(is_positive, -log_some, -no_instance)).sum(axis=0)
+    by_bag = np.where(is_positive, 1.0 / np.expm1(np.minimum(-safe, _LARGEST_EXPONENT)), -1.0)
+    slopes = np.repeat(weight * by_bag, sizes, axis=0) * odds
+    far = np.repeat(vanished & is_positive, sizes, axis=0)
+    softmax = np.repeat(weight, sizes, axis=0) * shifted / np.repeat(total, sizes, axis=0)
+    return loss, np.where(far, softmax, slopes)
+
+
+def promising_starts(
+    problem: ConceptProblem, scales: np.ndarray, candidates: np.ndarray, n_starts: int
+) -> np.ndarray:
+    """The candidates, rows of the instances, with the lowest noisy-or loss at the given scales.
+
+    All candidates are looked at together, in blocks. Ties are broken by the order of candidates.
+    """
+    scaled = problem.instances * scales
+    norms = np.einsum("ij,ij->i", scaled, scaled)
+    block = max(1, _BLOCK_BYTES // (8 * len(scaled)))
+    losses = []
+    for first in range(0, len(candidates), block):
+        rows = candidates[first : first + block]
+        distances = norms[:, None] + norms[rows] - 2.0 * scaled @ scaled[rows].T
+        losses.append(noisy_or(problem, distances)[0])
+    order = np.argsort(np.concatenate(losses), kind="stable")
+    return candidates[order[:n_starts]]
+
+
+def noisy_or_solution(
+    problem: ConceptProblem, row: int, scales: np.ndarray, *, tol: float, max_iter: int
+) -> ConceptSolution:
+    """Minimise the noisy-or loss from an instance and first scales."""
+    X = problem.instances
+    squares = X * X
+
+    def value(parameters: np.ndarray) -> tuple[float, np.ndarray]:
+        t, s = np.split(parameters, 2)
+        loss, slopes = noisy_or(problem, squared_distances(X, t, s))
+        return float(loss), _gradient(X, squares, slopes, t, s)
+
+    start = np.concatenate([X[row], scales])
+    found = _descend(value, start, tol, max_iter)
+    t, s = np.split(found.x, 2)
+    return ConceptSolution(t, np.abs(s), float(found.fun), int(found.nit), 1, found.status != 1)
+
+
+def nearest_solution(
+    problem: ConceptProblem, row: int, scales: np.ndarray, *, tol: float, max_iter: int
+) -> ConceptSolution:
+    """Minimise the loss of the nearest instances, alternating, from an instance and first scales.
+
+    Another nearest instance of a negative bag raises the loss, so that the alternation may cycle:
+    it ends when the nearest instances stay, when the loss has not fallen for a few rounds, or
+    after ``max_iter`` iterations in all. The best concept of all rounds is returned.
+    """
+    X, starts = problem.instances, problem.offsets[:-1]
+    bag_index = np.repeat(np.arange(len(starts)), np.diff(problem.offsets))
+    signs = np.where(problem.positive, problem.costs, 0.0)
+    others = np.where(problem.positive, 0.0, problem.costs)
+    n_iter, n_rounds, since_best = 0, 0, 0
+    t, s = X[row].copy(), scales.copy()
+    best = _nearest_loss(problem, t, s), t, s
+    rows = np.full(len(starts), -1)
+    while n_iter < max_iter and since_best < _PATIENCE:
+        nearest = np.lexsort((squared_distances(X, t, s), bag_index))[starts]
+        if (nearest == rows).all():
+            break
+        rows = nearest
+        chosen = X[rows]
+        squares = chosen * chosen
+
+        def value(
+            parameters: np.ndarray, chosen: np.ndarray = chosen, squares: np.ndarray = squares
+        ) -> tuple[float, np.ndarray]:
+            t, s = np.split(parameters, 2)
+            D = np.maximum(squared_distances(chosen, t, s), _NEAREST)
+            loss = signs @ D - others @ _log_complement(D)
+            slopes = signs - others / np.expm1(np.minimum(D, _LARGEST_EXPONENT))
+            return float(loss), _gradient(chosen, squares, slopes, t, s)
+
+        found = _descend(value, np.concatenate([t, s]), tol, max_iter - n_iter)
+        n_iter, n_rounds = n_iter + int(found.nit), n_rounds + 1
+        t, s = np.split(found.x, 2)
+        loss = _nearest_loss(problem, t, s)
+        since_best = 0 if loss < best[0] - tol * max(1.0, abs(best[0])) else since_best + 1
+        if loss < best[0]:
+            best = loss, t, s
+    return ConceptSolution(best[1], np.abs(best[2]), best[0], n_iter, n_rounds, n_iter < max_iter)
+
+
+def _nearest_loss(problem: ConceptProblem, t: np.ndarray, s: np.ndarray) -> float:
+    distances = squared_distances(problem.instances, t, s)
+    D = np.maximum(np.minimum.reduceat(distances, problem.offsets[:-1]), _NEAREST)
+    return float(problem.costs @ np.where(problem.positive, D, -_log_complement(D)))
+
+
+def _gradient(
+    X: np.ndarray, squares: np.ndarray, slopes: np.ndarray, t: np.ndarray, s: np.ndarray
+) -> np.ndarray:
+    """Gradient by (t, s) of a function whose derivative by D is given."""
+    total, first, second = slopes.sum(), slopes @ X, slopes @ squares
+    by_t = -2.0 * s * s * (first - total * t)
+    by_s = 2.0 * s * (second - 2.0 * t * first + total * t * t)
+    return np.concatenate([by_t, by_s])
+
+
+def _descend(
+    value: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    start: np.ndarray,
+    tol: float,
+    max_iter: int,
+) -> Any:
+    options = {"maxiter": max_iter, "ftol": tol, "gtol": _GRADIENT_TOL}
+    return minimize(value, start, jac=True, method="L-BFGS-B", options=options)

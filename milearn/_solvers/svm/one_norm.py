@@ -1,0 +1,136 @@
+r"""The 1-norm support vector machine as a linear program whose columns are generated.
+
+    min_{w, b, xi}  sum_k |w_k| + sum_i c_i xi_i
+    s. t.           y_i (<w, s_i> + b) + xi_i >= 1,  xi_i >= 0
+
+Its dual is max sum_i a_i with |sum_i a_i y_i s_ik| <= 1 for every feature k, sum_i a_i y_i = 0 and
+0 <= a_i <= c_i. The program starts without features. While multipliers violate the constraint of
+a feature, the features with the largest violations are added, and the program is solved again from
+its last basis. MILES has a feature for each training instance, of which few bags need few.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..common.lp import LPModel, LPResult
+
+__all__ = ["OneNormSolution", "central_intercept", "solve_one_norm"]
+
+_FEATURES_PER_ROUND = 30
+# Slopes of the loss that rounding alone keeps from zero, as a share of all costs.
+_FLAT = 1e-10
+
+
+@dataclass
+class OneNormSolution:
+    """Weights, intercept and bounds.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_features,)
+    intercept : float
+        The middle of the optimal ones.
+    objective, lower_bound : float
+        Value of the program at the weights, and of its dual at the scaled multipliers.
+    n_iter : int
+        Number of linear programs that were solved.
+    """
+
+    coef: np.ndarray
+    intercept: float
+    objective: float
+    lower_bound: float
+    n_iter: int
+
+
+def solve_one_norm(
+    rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, *, tol: float = 1e-7
+) -> OneNormSolution:
+    """Solve the program above over all features.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_bags, n_features)
+    signs : ndarray of shape (n_bags,), of -1 and 1
+    costs : ndarray of shape (n_bags,), above zero
+    tol : float, default=1e-7
+        Largest violation of a dual constraint, absolutely, that is left.
+
+    Raises
+    ------
+    milearn.exceptions.SolverError
+        When a linear program is not solved.
+    """
+    n_bags, n_features = rows.shape
+    model = LPModel()
+    slacks = model.add_columns(costs)
+    intercept = model.add_columns([0.0], -np.inf)
+    margins = model.add_rows(
+        np.ones(n_bags),
+        starts=2 * np.arange(n_bags),
+        columns=np.column_stack([slacks, np.full(n_bags, intercept[0])]).ravel(),
+        values=np.column_stack([np.ones(n_bags), signs]).ravel(),
+    )
+    features = np.zeros(0, dtype=np.intp)
+    columns = np.zeros(0, dtype=np.int64)
+    directions = np.zeros(0)
+    n_iter = 0
+    while True:
+        result = _solved(model, primal=n_iter > 0)
+        n_iter += 1
+        multipliers = np.clip(result.y[margins], 0.0, costs)
+        products = (multipliers * signs) @ rows
+        violation = np.abs(products) - 1.0
+        # A feature that is in the program satisfies its constraint up to the precision of HiGHS.
+        violation[features[directions == np.sign(products[features])]] = -1.0
+        order = np.argsort(-violation, kind="stable")[:_FEATURES_PER_ROUND]
+        new = order[violation[order] > tol]
+        if not len(new):
+            break
+        direction = np.sign(products[new])
+        made = model.add_columns(
+            np.ones(len(new)),
+            starts=n_bags * np.arange(len(new)),
+            rows=np.tile(margins, len(new)),
+            values=(signs[:, None] * rows[:, new] * direction).T.ravel(),
+        )
+        features, columns = np.r_[features, new], np.r_[columns, made]
+        directions = np.r_[directions, direction]
+    coef = np.zeros(n_features)
+    np.add.at(coef, features, directions * result.x[columns])
+    scores = rows @ coef
+    intercept_ = central_intercept(scores, signs, costs)
+    slack = np.maximum(0.0, 1.0 - signs * (scores + intercept_))
+    return OneNormSolution(
+        coef=coef,
+        intercept=intercept_,
+        objective=float(np.abs(coef).sum() + costs @ slack),
+        lower_bound=float(multipliers.sum() / max(1.0, np.abs(products).max(initial=0.0))),
+        n_iter=n_iter,
+    )
+
+
+def _solved(model: LPModel, primal: bool) -> LPResult:
+    result = model.solve(primal=primal)
+    assert result is not None  # there is no time limit
+    return result
+
+
+def central_intercept(scores: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> float:
+    """The middle of the intercepts b that minimise sum_i c_i [1 - y_i (s_i + b)]_+.
+
+    Where several are optimal the vertex that a simplex method returns depends on the order of the
+    bags; the middle does not.
+    """
+    kinks = signs - scores
+    order = np.argsort(kinks, kind="stable")
+    # Slope to the right of each kink: a positive bag has slope -c before its kink, a negative one
+    # slope c behind it.
+    slopes = np.cumsum(costs[order]) - costs[signs > 0].sum()
+    flat = _FLAT * costs.sum()
+    first = int(np.argmax(slopes >= -flat))
+    last = int(np.argmax(slopes > flat))
+    return float(0.5 * (kinks[order[first]] + kinks[order[last]]))

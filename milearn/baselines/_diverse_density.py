@@ -1,0 +1,423 @@
+"""Diverse density and EM-DD: one concept point with a scale for each feature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from .._bags import Bags
+from .._kernels.instance import resolve_gamma
+from .._kernels.memory import require_memory
+from .._solvers.baselines.diverse_density import (
+    ConceptProblem,
+    ConceptSolution,
+    nearest_solution,
+    noisy_or_solution,
+    promising_starts,
+    squared_distances,
+)
+from .._solvers.ensemble.points import distinct_points
+from ..utils._multi_start import values_of
+from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._warn import warn_user
+from ._base import BaselineClassifier, Training, stacked
+
+__all__ = ["EMDD", "DiverseDensity"]
+
+# Differences of the weighted training accuracy that do not decide on the threshold.
+_EQUAL_ACCURACY = 1e-6
+
+
+class _ConceptClassifier(BaselineClassifier):
+    """Base of the classifiers by the distance from a concept point."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_starts": [Interval(Integral, 1, None, closed="left"), None],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "pos_label": "no_validation",
+    }
+
+    concept_: np.ndarray
+    scales_: np.ndarray
+    threshold_: float | np.ndarray
+
+    def __init__(
+        self,
+        n_starts: int | None = 3,
+        *,
+        gamma: Any = "scale",
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        class_weight: Any = None,
+        pos_label: Any = None,
+    ) -> None:
+        self.n_starts = n_starts
+        self.gamma = gamma
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+
+    def _solve(self) -> Callable[..., ConceptSolution]:
+        raise NotImplementedError
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weight of each bag in the likelihood; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        training = self._training(X, y, sample_weight)
+        data = _Canonical.of(training)
+        gamma = resolve_gamma(
+            self.gamma, data.instances, np.repeat(data.sample_weights, np.diff(data.offsets))
+        )
+        scales = np.full(data.instances.shape[1], np.sqrt(gamma))
+        results, thresholds = [], []
+        for task in data.tasks(training):
+            problem = ConceptProblem(data.instances, data.offsets, data.codes == task, data.weights)
+            result = self._best(problem, scales, data.point_of)
+            distances = squared_distances(data.instances, result.concept, result.scales)
+            nearest = np.minimum.reduceat(distances, data.offsets[:-1])
+            results.append(result)
+            thresholds.append(_threshold(nearest, problem.positive, problem.costs))
+        several = len(results) > 1
+        concepts = np.stack([each.concept + data.centre for each in results])
+        all_scales = np.stack([each.scales for each in results])
+        self._replace_fitted(
+            {
+                **training.fitted(),
+                "concept_": concepts if several else concepts[0],
+                "scales_": all_scales if several else all_scales[0],
+                "threshold_": np.array(thresholds) if several else thresholds[0],
+                "gamma_": gamma,
+                "objective_": values_of(results, "objective"),
+                "n_iter_": values_of(results, "n_iter"),
+                "converged_": values_of(results, "converged"),
+            }
+        )
+        limited = sum(not each.converged for each in results)
+        if limited:
+            warn_user(
+                f"{type(self).__name__} stopped at max_iter={self.max_iter} before convergence in "
+                f"{limited} of {len(results)} problem(s): raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _best(
+        self, problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray
+    ) -> ConceptSolution:
+        sizes = np.diff(problem.offsets)
+        candidates = np.flatnonzero(np.repeat(problem.positive, sizes))
+        candidates = candidates[np.unique(point_of[candidates], return_index=True)[1]]
+        n_starts = len(candidates) if self.n_starts is None else self.n_starts
+        solve = self._solve()
+        found = [
+            solve(problem, row, scales, tol=self.tol, max_iter=self.max_iter)
+            for row in promising_starts(problem, scales, candidates, n_starts).tolist()
+        ]
+        return min(found, key=lambda each: each.objective)
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        concepts, scales = np.atleast_2d(self.concept_), np.atleast_2d(self.scales_)
+        columns = [
+            threshold - _distances(bags.instances, concept, scale)
+            for concept, scale, threshold in zip(
+                concepts, scales, np.atleast_1d(self.threshold_), strict=True
+            )
+        ]
+        return stacked(columns, self._positive_sign)
+
+
+class DiverseDensity(_ConceptClassifier):
+    r"""A concept point that is near to every positive bag and far from negative instances (DD).
+
+    An instance x belongs to the concept with probability
+    :math:`p(x) = \exp(-\sum_k s_k^2 (x_k - t_k)^2)`, and a bag is positive when one of its
+    instances does. The point t and the scales s minimise the negative logarithm of the diverse
+    density,
+
+    .. math::
+
+        -\sum_{i: y_i = 1} c_i \log \Bigl( 1 - \prod_j (1 - p(x_{ij})) \Bigr)
+        - \sum_{i: y_i = -1} c_i \sum_j \log (1 - p(x_{ij})) .
+
+    A bag is positive when its nearest instance is, at a distance below a threshold; the score of
+    an instance is the threshold less :math:`\sum_k s_k^2 (x_k - t_k)^2`.
+
+    Parameters
+    ----------
+    n_starts : int, default=3
+        Number of instances of positive bags to start from: those with the lowest objective at the
+        first scales. All of them when None, as published.
+    gamma : {"scale", "auto"} or float, default="scale"
+        First value of all :math:`s_k^2`. "scale" is 1 / (n_features * variance of the instances),
+        "auto" is 1 / n_features.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which a start ends.
+    max_iter : int, default=500
+        Maximum number of iterations of a start.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags by class.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        The point t.
+    scales_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        The scales s, not below zero: a feature of scale zero plays no part.
+    threshold_ : float or ndarray of shape (n_classes,)
+        Squared distance up to which an instance is positive: that of the best accuracy on the
+        training bags, in the middle of the widest gap where several are best.
+    gamma_ : float
+        The number behind ``gamma``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the objective above, the lowest of all starts.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of iterations of the start that was kept.
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether it converged within ``max_iter`` iterations.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    MemoryError
+        For CSR instances, where a dense copy of them does not fit into the available memory.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the start that is kept has not converged after ``max_iter`` iterations.
+
+    See Also
+    --------
+    EMDD : Looks at the nearest instance of each bag alone; several times faster.
+
+    Notes
+    -----
+    [1]_ starts from every instance of positive bags and ascends by gradients; here the starts are
+    ranked first and L-BFGS descends from the best. Choices among starts and of the threshold see
+    training bags only. Features should be scaled; ``gamma="scale"`` spreads the first concept
+    over the data, where scales of 1 leave it no gradient in more than a few dimensions.
+
+    References
+    ----------
+    .. [1] O. Maron, T. Lozano-Perez. A Framework for Multiple-Instance Learning. NIPS 10, 1998.
+
+    Examples
+    --------
+    >>> from milearn.baselines import DiverseDensity
+    >>> from milearn.datasets import make_bags
+    >>> bags, y = make_bags(n_bags=40, n_features=3, random_state=0)
+    >>> model = DiverseDensity().fit(bags, y)
+    >>> model.score(bags, y) > 0.9
+    True
+    >>> model.concept_.shape, model.scales_.shape
+    ((3,), (3,))
+    """
+
+    def _solve(self) -> Callable[..., ConceptSolution]:
+        return noisy_or_solution
+
+
+class EMDD(_ConceptClassifier):
+    r"""Diverse density of the nearest instance of each bag (EM-DD).
+
+    With :math:`D(x) = \sum_k s_k^2 (x_k - t_k)^2` the point t and the scales s minimise
+
+    .. math::
+
+        \sum_{i: y_i = 1} c_i \min_j D(x_{ij})
+        - \sum_{i: y_i = -1} c_i \log \bigl( 1 - e^{-\min_j D(x_{ij})} \bigr) ,
+
+    which is the negative logarithm of the diverse density with one instance for each bag.
+    It is descended on with the instances held, which are then chosen anew, until the same are
+    chosen or the objective has not fallen for five choices. Scores are those of
+    :class:`DiverseDensity`.
+
+    Parameters
+    ----------
+    n_starts : int, default=3
+        Number of instances of positive bags to start from: those with the lowest noisy-or
+        objective of :class:`DiverseDensity` at the first scales. All of them when None.
+    gamma : {"scale", "auto"} or float, default="scale"
+        First value of all :math:`s_k^2`. "scale" is 1 / (n_features * variance of the instances),
+        "auto" is 1 / n_features.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which a start ends.
+    max_iter : int, default=500
+        Maximum number of iterations of a start, over all choices of instances.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on the weights of the bags by class.
+    pos_label : label, default=None
+        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
+        three or more classes each is positive in turn (one-vs-rest).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        The point t.
+    scales_ : ndarray of shape (n_features,) or (n_classes, n_features)
+        The scales s, not below zero: a feature of scale zero plays no part.
+    threshold_ : float or ndarray of shape (n_classes,)
+        Squared distance up to which an instance is positive: that of the best accuracy on the
+        training bags, in the middle of the widest gap where several are best.
+    gamma_ : float
+        The number behind ``gamma``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the objective above, the lowest of all starts.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of iterations of the start that was kept.
+    converged_ : bool or ndarray of shape (n_classes,)
+        Whether it converged within ``max_iter`` iterations.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    MemoryError
+        For CSR instances, where a dense copy of them does not fit into the available memory.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the start that is kept has not converged after ``max_iter`` iterations.
+
+    See Also
+    --------
+    DiverseDensity : All instances of a bag, by a noisy-or.
+
+    Notes
+    -----
+    [1]_ reports, for each fold, the best of many starts as judged by the test bags; its 96.8 % on
+    Musk1 is not a generalisation figure. Here the start with the lowest objective is kept, and
+    the threshold is chosen on the training bags. On Elephant three ten-fold cross-validations gave
+    74.0 to 80.5 %: the concept of 230 scales is fitted to a few bags, and changes with them.
+
+    References
+    ----------
+    .. [1] Q. Zhang, S. A. Goldman. EM-DD: An Improved Multiple-Instance Learning Technique.
+       NIPS 14, 2001.
+
+    Examples
+    --------
+    >>> from milearn.baselines import EMDD
+    >>> from milearn.datasets import make_bags
+    >>> bags, y = make_bags(n_bags=40, n_features=3, random_state=0)
+    >>> EMDD().fit(bags, y).score(bags, y) > 0.9
+    True
+    """
+
+    def _solve(self) -> Callable[..., ConceptSolution]:
+        return nearest_solution
+
+
+@dataclass(frozen=True)
+class _Canonical:
+    """Dense centred bags in an order of their own, equal ones of a class merged.
+
+    A descent follows rounding, which follows the order of sums: in this order a fit does not
+    depend on that of the bags, and a weight of two is a repetition to the last digit.
+    """
+
+    instances: np.ndarray
+    offsets: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    sample_weights: np.ndarray
+    point_of: np.ndarray
+    centre: np.ndarray
+
+    @classmethod
+    def of(cls, training: Training) -> _Canonical:
+        bags = training.bags
+        if sparse.issparse(bags.instances):
+            require_memory(
+                16.0 * bags.n_instances * bags.shape[1],
+                f"A dense copy of {bags.n_instances} x {bags.shape[1]} instances",
+                "reduce the features first, by InstanceTransformer(TruncatedSVD(100))",
+            )
+        kept, point_of = distinct_points(bags.instances)
+        merged: dict[tuple[int, ...], np.ndarray] = {}
+        both = np.column_stack([training.weights, training.sample_weights])
+        for bag in range(len(bags)):
+            points = np.sort(point_of[bags.offsets[bag] : bags.offsets[bag + 1]])
+            key = (int(training.codes[bag]), *points.tolist())
+            merged[key] = merged.get(key, 0.0) + both[bag]
+        keys = sorted(merged)
+        points = np.concatenate([key[1:] for key in keys]).astype(np.intp)
+        distinct = bags.instances[kept]
+        if sparse.issparse(distinct):
+            distinct = distinct.toarray()
+        centre = distinct.mean(axis=0)
+        return cls(
+            instances=(distinct - centre)[points],
+            offsets=np.cumsum([0, *(len(key) - 1 for key in keys)]),
+            codes=np.array([key[0] for key in keys]),
+            weights=np.array([merged[key][0] for key in keys]),
+            sample_weights=np.array([merged[key][1] for key in keys]),
+            point_of=points,
+            centre=centre,
+        )
+
+    def tasks(self, training: Training) -> list[int]:
+        if training.positive >= 0:
+            return [training.positive]
+        return list(range(len(training.classes)))
+
+
+def _distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    if not sparse.issparse(instances):
+        return squared_distances(instances, concept, scales)
+    weights = scales * scales
+    norms = instances.multiply(instances) @ weights
+    return norms - 2.0 * (instances @ (weights * concept)) + weights @ (concept * concept)
+
+
+def _threshold(nearest: np.ndarray, positive: np.ndarray, costs: np.ndarray) -> float:
+    """The distance below which bags are positive, by the accuracy on bags with costs."""
+    order = np.argsort(nearest, kind="stable")
+    values = nearest[order]
+    right = np.where(positive, costs, -costs)[order]
+    # Weight of the bags that a cut behind the k-th gets right, but for a constant.
+    gained = np.concatenate([[0.0], np.cumsum(right)])
+    cuts = np.concatenate([[0.5 * values[0]], 0.5 * (values[1:] + values[:-1]), [2.0 * values[-1]]])
+    gaps = np.concatenate([[0.0], np.diff(values), [0.0]])
+    # Equal distances cannot be parted.
+    gained[1:-1][gaps[1:-1] == 0] = -np.inf
+    best = gained >= gained.max() - _EQUAL_ACCURACY * costs.sum()
+    return float(cuts[np.argmax(np.where(best, gaps, -1.0))])

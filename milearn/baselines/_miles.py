@@ -1,0 +1,230 @@
+"""MILES: a 1-norm support vector machine on similarities to training instances."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._kernels.instance import resolve_gamma
+from .._solvers.svm.one_norm import solve_one_norm
+from ..embedding._base import chosen_points
+from ..embedding._miles import largest_similarities
+from ..utils._multi_start import values_of
+from ..utils._sklearn import Interval, StrOptions, fit_context
+from ._base import BaselineClassifier
+
+__all__ = ["MILES"]
+
+
+class MILES(BaselineClassifier):
+    r"""Instance selection by a 1-norm support vector machine on similarities (MILES).
+
+    With the distinct training instances :math:`z_k` and the largest similarities
+    :math:`s_k(B) = \max_{x \in B} \exp(-\gamma \|x - z_k\|^2)` of a bag, the score is
+    :math:`f(B) = \sum_k w_k s_k(B) + b`, and the weights solve the linear program
+
+    .. math::
+
+        \min_{w, b} \; \sum_k |w_k| + C \sum_i c_i \, [1 - y_i f(B_i)]_+ .
+
+    Most weights are zero: those that are not select the instances that separate the bags.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a bag's slack against the 1-norm of w. Must be positive.
+    gamma : {"scale", "auto"} or float, default="scale"
+        The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
+        "auto" is 1 / n_features.
+    n_prototypes : int, default=None
+        Number of instances to select from, drawn from the distinct training instances; all of
+        them when None.
+    class_weight : dict, "balanced" or None, default=None
+        Factor on C by class of the bag.
+    pos_label : label, default=None
+        The positive class, ``classes_[1]`` when None. With three or more classes each is positive
+        in turn (one-vs-rest).
+    random_state : int, RandomState instance or None, default=None
+        Determines which instances are drawn. Pass an int for reproducible results.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The class labels, sorted.
+    prototypes_ : ndarray or CSR of shape (n_selected, n_features)
+        The instances with a weight, for some class.
+    prototype_rows_ : ndarray of shape (n_selected,)
+        Their rows in the training instances.
+    coef_ : ndarray of shape (1, n_selected) or (n_classes, n_selected)
+        Their weights; above zero speaks for the positive class.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The constant b: the middle, where several are optimal.
+    gamma_ : float
+        The number behind ``gamma``.
+    objective_ : float or ndarray of shape (n_classes,)
+        Value of the problem above.
+    lower_bound_ : float or ndarray of shape (n_classes,)
+        Value of its dual.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        Number of linear programs that were solved.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    MemoryError
+        Before anything is computed, where the matrix of similarities does not fit into the
+        available memory.
+    milearn.exceptions.SolverError
+        When a linear program is not solved.
+
+    See Also
+    --------
+    milearn.embedding.MILESEmbedding : The similarities alone, for any classifier behind them.
+    milearn.svm.MISVC : One instance decides.
+
+    Notes
+    -----
+    [1]_ has :math:`1/\sigma^2` for :math:`\gamma`, a mean of the similarities' weights
+    :math:`\lambda` in place of C, and a cost for each class, which is ``class_weight`` here. The
+    linear program is solved over all instances, but only those that can enter are given to the
+    solver. Instance scores are those of a bag of one. The paper instead divides the score of a
+    bag among its instances: :meth:`instance_contributions`.
+
+    References
+    ----------
+    .. [1] Y. Chen, J. Bi, J. Z. Wang. MILES: Multiple-Instance Learning via Embedded Instance
+       Selection. IEEE TPAMI 28(12), 2006.
+
+    Examples
+    --------
+    >>> from milearn.baselines import MILES
+    >>> from milearn.datasets import make_bags
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> model = MILES(C=10.0).fit(bags, y)
+    >>> model.score(bags, y)
+    1.0
+    >>> len(model.prototypes_) < bags.n_instances / 4
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "n_prototypes": [Interval(Integral, 1, None, closed="left"), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "pos_label": "no_validation",
+        "random_state": ["random_state"],
+    }
+
+    _bag_score_is_max = False
+    prototypes_: Any
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    gamma_: float
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        gamma: Any = "scale",
+        n_prototypes: int | None = None,
+        class_weight: Any = None,
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.C = C
+        self.gamma = gamma
+        self.n_prototypes = n_prototypes
+        self.class_weight = class_weight
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MILES:
+        """Fit on bags and their labels.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        training = self._training(X, y, sample_weight)
+        instances = training.bags.instances
+        points = chosen_points(instances, self.n_prototypes, check_random_state(self.random_state))
+        gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
+        rows = largest_similarities(training.bags, instances[points], gamma)
+        costs = self.C * training.weights
+        results = [
+            solve_one_norm(rows, np.where(positive, 1.0, -1.0), costs)
+            for positive in training.problems()
+        ]
+        coef = np.stack([result.coef for result in results])
+        selected = np.flatnonzero(coef.any(axis=0))
+        self._replace_fitted(
+            {
+                **training.fitted(),
+                "prototypes_": instances[points[selected]],
+                "prototype_rows_": training.rows[points[selected]],
+                "coef_": training.sign * coef[:, selected],
+                "intercept_": training.sign * np.array([each.intercept for each in results]),
+                "gamma_": gamma,
+                **{
+                    f"{name}_": values_of(results, name)
+                    for name in ("objective", "lower_bound", "n_iter")
+                },
+            }
+        )
+        return self
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        scores = np.tile(self.intercept_, (len(bags), 1))
+        if self.coef_.size:
+            scores += largest_similarities(bags, self.prototypes_, self.gamma_) @ self.coef_.T
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._bag_scores(Bags.singletons(bags.instances))
+
+    def instance_contributions(self, X: Any) -> np.ndarray:
+        """Share of each instance in the score of its bag, in the order of ``X.instances``.
+
+        A similarity of a bag belongs to the instance that attains it, in equal parts to several
+        that do. The contributions of a bag's instances add up to its score without the intercept.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags whose scores to divide.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
+            Contributions; zero where an instance attains none of the similarities.
+        """
+        bags = self._checked(X)
+        parts = np.zeros((bags.n_instances, len(self.coef_)))
+        if self.coef_.size:
+            alone = largest_similarities(
+                Bags.singletons(bags.instances), self.prototypes_, self.gamma_
+            )
+            top = np.maximum.reduceat(alone, bags.offsets[:-1], axis=0)
+            attained = (alone == top[bags.bag_index]).astype(np.float64)
+            count = np.add.reduceat(attained, bags.offsets[:-1], axis=0)
+            parts = (alone * attained / count[bags.bag_index]) @ self.coef_.T
+        return parts[:, 0] if len(self.classes_) == 2 else parts

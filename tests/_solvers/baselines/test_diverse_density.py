@@ -1,0 +1,122 @@
+"""Diverse density against loops over bags and instances, and its gradient against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from milearn._solvers.baselines.diverse_density import (
+    ConceptProblem,
+    nearest_solution,
+    noisy_or,
+    noisy_or_solution,
+    promising_starts,
+    squared_distances,
+)
+
+
+def problem(seed=0, n_bags=8, d=3):
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 5, n_bags))]
+    X = rng.normal(size=(offsets[-1], d))
+    return ConceptProblem(X, offsets, np.arange(n_bags) % 2 == 0, rng.uniform(0.5, 2.0, n_bags))
+
+
+def members(given):
+    return [
+        given.instances[a:b] for a, b in zip(given.offsets[:-1], given.offsets[1:], strict=True)
+    ]
+
+
+def looped(given, t, s):
+    """Negative log-likelihood of the noisy-or, one instance at a time."""
+    total = 0.0
+    for bag, positive, cost in zip(members(given), given.positive, given.costs, strict=True):
+        none = 1.0
+        for x in bag:
+            none *= 1.0 - np.exp(-np.sum((s * (x - t)) ** 2))
+        total -= cost * np.log(1.0 - none if positive else none)
+    return total
+
+
+def looped_nearest(given, t, s):
+    total = 0.0
+    for bag, positive, cost in zip(members(given), given.positive, given.costs, strict=True):
+        p = max(np.exp(-np.sum((s * (x - t)) ** 2)) for x in bag)
+        total -= cost * np.log(p if positive else 1.0 - p)
+    return total
+
+
+def loss_at(given, parameters):
+    return noisy_or(given, squared_distances(given.instances, *np.split(parameters, 2)))[0]
+
+
+@pytest.mark.parametrize("scale", [0.1, 0.5, 1.5])
+def test_noisy_or_is_that_of_the_loop(scale):
+    given, t, s = problem(), np.array([0.3, -0.2, 0.1]), scale * np.array([1.0, 0.5, 2.0])
+    loss, slopes = noisy_or(given, squared_distances(given.instances, t, s))
+    assert loss == pytest.approx(looped(given, t, s), rel=1e-10)
+    D = squared_distances(given.instances, t, s)
+    numeric = approx_fprime(D, lambda D: noisy_or(given, D)[0], 1e-7)
+    np.testing.assert_allclose(slopes, numeric, rtol=1e-4, atol=1e-5)
+
+
+def test_probabilities_below_the_smallest_number_have_a_finite_loss():
+    given = problem()
+    D = 2000.0 + np.arange(len(given.instances))
+    loss, slopes = noisy_or(given, D)
+    first = np.minimum.reduceat(D, given.offsets[:-1])[given.positive]
+    assert loss == pytest.approx(given.costs[given.positive] @ first, rel=1e-3)
+    assert np.isfinite(slopes).all()
+    assert slopes.sum() == pytest.approx(given.costs[given.positive].sum(), rel=1e-9)
+
+
+def test_several_starts_are_evaluated_as_each_alone():
+    given = problem()
+    D = np.random.default_rng(1).uniform(0.1, 50, (len(given.instances), 4))
+    loss, slopes = noisy_or(given, D)
+    alone = [noisy_or(given, column) for column in D.T]
+    np.testing.assert_allclose(loss, [each[0] for each in alone], rtol=1e-12)
+    np.testing.assert_allclose(slopes, np.column_stack([each[1] for each in alone]), rtol=1e-12)
+
+
+def test_starts_are_the_candidates_of_lowest_loss():
+    given, scales = problem(1, n_bags=12), np.full(3, 0.7)
+    candidates = np.flatnonzero(np.repeat(given.positive, np.diff(given.offsets)))
+    losses = [looped(given, given.instances[row] + 1e-5, scales) for row in candidates]
+    found = promising_starts(given, scales, candidates, 4)
+    np.testing.assert_array_equal(found, candidates[np.argsort(losses)[:4]])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_descent_ends_at_a_stationary_point_with_the_value_of_the_loop(seed):
+    given = problem(seed, n_bags=14)
+    found = noisy_or_solution(given, 0, np.full(3, 0.5), tol=1e-12, max_iter=2000)
+    assert found.converged
+    assert found.objective == pytest.approx(looped(given, found.concept, found.scales), rel=1e-8)
+    at = np.r_[found.concept, found.scales]
+    numeric = approx_fprime(at, lambda each: loss_at(given, each), 1e-7)
+    assert np.abs(numeric).max() < 1e-3
+    assert found.objective <= looped(given, given.instances[0] + 1e-5, np.full(3, 0.5))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_em_dd_reports_the_loss_of_the_nearest_instances(seed):
+    given = problem(seed, n_bags=14)
+    found = nearest_solution(given, 0, np.full(3, 0.5), tol=1e-9, max_iter=2000)
+    assert found.converged
+    value = looped_nearest(given, found.concept, found.scales)
+    assert found.objective == pytest.approx(value, rel=1e-8)
+    assert value <= looped_nearest(given, given.instances[0] + 1e-5, np.full(3, 0.5))
+
+
+def test_both_are_one_problem_on_bags_of_one_instance():
+    given = problem(4, n_bags=14)
+    alone = ConceptProblem(given.instances[:14], np.arange(15), given.positive, given.costs)
+    solved = [
+        solve(alone, 2, np.full(3, 0.5), tol=1e-12, max_iter=2000)
+        for solve in (noisy_or_solution, nearest_solution)
+    ]
+    assert solved[0].objective == pytest.approx(solved[1].objective, rel=1e-6)
+    assert solved[1].n_rounds == 1
