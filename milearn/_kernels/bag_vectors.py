@@ -31,6 +31,8 @@ __all__ = [
 _SAMPLE = 1000
 # Share of the largest distance up to which one is rounding: that of bags in another order.
 _NEGLIGIBLE = 1e-14
+# Offsets of rows that are no bags.
+_ALONE = np.zeros(1, dtype=np.intp)
 
 
 def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
@@ -81,21 +83,24 @@ def unit_rows(matrix: Any) -> Any:
 def cosines(left: Any, right: Any) -> np.ndarray:
     """Cosines of the angles between rows, zero for a row of zeros."""
     product = unit_rows(left) @ unit_rows(right).T
-    return product.toarray() if sparse.issparse(product) else np.asarray(product)
+    values = product.toarray() if sparse.issparse(product) else np.asarray(product)
+    # Rounding depends on the side.
+    return 0.5 * (values + values.T) if left is right else values
 
 
 def squared_distances(left: Any, right: Any) -> np.ndarray:
     """Squared Euclidean distances between rows, exactly zero where they are equal."""
     out = np.empty((left.shape[0], right.shape[0]))
     centre = None if sparse.issparse(right) else right.mean(axis=0)
-    rows = rows_of(left, np.arange(left.shape[0] + 1), centre)
-    columns = columns_of(right, np.arange(right.shape[0] + 1), centre)
     height, width = block_shape()
     for top in range(0, out.shape[0], height):
         of = slice(top, min(top + height, out.shape[0]))
+        rows = rows_of(left[of], _ALONE, centre)
         for start in range(top if left is right else 0, out.shape[1], width):
             to = slice(start, min(start + width, out.shape[1]))
-            out[of, to] = squares(rows, columns, of, to)
+            # Made again for each block: a copy of long rows would take more memory than time.
+            columns = columns_of(right[to], _ALONE, centre)
+            out[of, to] = squares(rows, columns, slice(0, None), slice(0, None))
         if left is right:
             out[of, of] = 0.5 * (out[of, of] + out[of, of].T)
             out[of.stop :, of] = out[of, of.stop :].T

@@ -201,10 +201,10 @@ class LearnedBagKernels:
             )
 
     def _rows(self, new: _Bags) -> list[np.ndarray]:
-        rows, found = None, PairSums()
+        rows, found, scales = None, PairSums(), (self.set_scale, self.row_scale)
         if self.columns is not None:
             rows = rows_of(new.compared, new.offsets, self.centre, self.columns.factor.dtype)
-            found = _one_pass(self.names, rows, self.columns, self.set_scale, False, self.n_jobs)
+            found = _one_pass(self.names, rows, self.columns, scales, False, self.n_jobs)
         values = []
         for part in self.parts:
             if part.name in _VECTORS and self.cosine:
@@ -226,7 +226,7 @@ class LearnedBagKernels:
                 elif part.name == "mind":
                     distances = _symmetric_mean(found)
                 else:
-                    vectors = _vectors(part.name, new, found, self.row_scale)
+                    vectors = _vectors(part.name, new, found)
                     if part.standard is not None:
                         vectors = _standardised(part.name, vectors, part.standard)
                     distances = _distances(part.name, vectors, part.training, self.n_jobs)
@@ -361,7 +361,7 @@ def learn_bag_kernels(
         elif "set" in names or "miles_rows" in names:
             row_scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
         set_scale = width * row_scale
-        found = _one_pass(names, rows, columns, set_scale, True, n_jobs)
+        found = _one_pass(names, rows, columns, (set_scale, row_scale), True, n_jobs)
     parts, matrices = [], []
     for name in names:
         if name == "set":
@@ -383,7 +383,7 @@ def learn_bag_kernels(
         elif name == "mind":
             distances = _symmetric_mean(found)
         else:
-            vectors = _vectors(name, bags, found, row_scale)
+            vectors = _vectors(name, bags, found)
             if name == "statistics" or name in _ROWS:
                 # Distances do not change with the origin: what is not clipped needs no mean.
                 standard = StandardScaler(with_mean=name == "mind_rows").fit(vectors)
@@ -414,22 +414,28 @@ def _one_pass(
     names: Sequence[str],
     rows: Side,
     columns: Side,
-    set_scale: float,
+    scales: tuple[float, float],
     symmetric: bool,
     n_jobs: int | None,
 ) -> PairSums:
+    """What the kernels need of pairs of instances; ``nearest`` as rows of similarities."""
     means, nearest = "mind" in names or "mind_rows" in names, "miles_rows" in names
     if not (means or nearest or "set" in names):
         return PairSums()
-    return pair_reductions(
+    found = pair_reductions(
         rows,
         columns,
         symmetric=symmetric,
         means=means,
         nearest=nearest,
-        scale=set_scale if "set" in names else None,
+        scale=scales[0] if "set" in names else None,
         n_jobs=n_jobs,
     )
+    if found.nearest is not None:
+        # The largest similarity is that of the nearest instance.
+        found.nearest *= -1.0 / scales[1]
+        np.exp(found.nearest, out=found.nearest)
+    return found
 
 
 def _symmetric_mean(found: PairSums) -> np.ndarray:
@@ -438,14 +444,14 @@ def _symmetric_mean(found: PairSums) -> np.ndarray:
     return 0.5 * (found.there + found.back)
 
 
-def _vectors(name: str, bags: _Bags, found: PairSums, row_scale: float) -> Any:
+def _vectors(name: str, bags: _Bags, found: PairSums) -> Any:
     """One row for each bag, of which a kernel takes the distances."""
     if name == "mind_rows":
         assert found.there is not None
         return found.there
     if name == "miles_rows":
         assert found.nearest is not None
-        return np.exp(found.nearest / -row_scale)
+        return found.nearest
     return bags.vectors(name)
 
 
@@ -469,7 +475,8 @@ def _check_memory(names: Sequence[str], left: _Bags, n_right: int, n_instances: 
         width = left.raw.shape[1] + 2
         cells += 2 * (left.raw.nnz if sparse.issparse(left.raw) else n_instances * width)
     if "miles_rows" in names:
-        cells += 3 * len(left) * n_instances
+        # Similarities, those standardised, and what their variances are computed with.
+        cells += 4 * len(left) * n_instances
     require_memory(
         8.0 * cells + BLOCKS_HELD * block_bytes(),
         f"The kernels {', '.join(names)} of {len(left)} x {n_right} bags",

@@ -65,8 +65,9 @@ def rows_of(
     """
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
-    lines, norms = _lines(instances, centre, dtype)
-    return Side(np.column_stack([lines, norms, np.ones_like(norms)]), norms, offsets)
+    factor, norms = _factor(instances, centre, dtype)
+    factor[:, -2], factor[:, -1] = norms, 1.0
+    return Side(factor, norms, offsets)
 
 
 def columns_of(
@@ -75,18 +76,21 @@ def columns_of(
     """Instances as the columns of blocks, see :func:`rows_of`."""
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
-    lines, norms = _lines(instances, centre, dtype)
-    lines *= -2.0
-    factor = np.column_stack([lines, np.ones_like(norms), norms])
+    factor, norms = _factor(instances, centre, dtype)
+    factor[:, :-2] *= -2.0
+    factor[:, -2], factor[:, -1] = 1.0, norms
     return Side(factor, norms, offsets, scaling=-0.5)
 
 
-def _lines(
+def _factor(
     instances: np.ndarray, centre: np.ndarray | None, dtype: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    lines = instances.astype(dtype) if centre is None else instances - centre
-    lines = lines.astype(dtype, copy=False)
-    return lines, np.einsum("ij,ij->i", lines, lines)
+    """Instances less the centre with room for two more columns, and their squared norms."""
+    n, n_features = instances.shape
+    factor = np.empty((n, n_features + 2), dtype=dtype)
+    lines = factor[:, :-2]
+    np.subtract(instances, 0.0 if centre is None else centre, out=lines, casting="same_kind")
+    return factor, np.einsum("ij,ij->i", lines, lines)
 
 
 def _sparse_side(instances: Any, offsets: np.ndarray) -> Side:

@@ -110,7 +110,7 @@ def bag_kernel(
         first (but for "mean"); "mean", "unit_mean" and "statistics" are cosines of the angle
         between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and s is 1/2.
     n_jobs : int, default=None
-        Number of threads for these kernels. None means 1 unless in a
+        Number of threads, in which a callable ``kernel`` is called too. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
     random_state : int, RandomState instance or None, default=None
         Draws the training bags or instances whose pairs make the medians, where there are more
@@ -130,6 +130,10 @@ def bag_kernel(
     ValueError
         For unknown names, bags that differ in their features, and bags whose similarity with
         themselves is negative where it has to be divided by.
+
+    See Also
+    --------
+    bag_distances : Distances of bags.
 
     Notes
     -----
@@ -216,10 +220,15 @@ def bag_kernel(
         product = sums @ (sums if right is None else _bag_sums(other)).T
         values = product.toarray() if sparse.issparse(product) else np.asarray(product)
     elif right is None:
-        values = pair_sums(left.instances, left.offsets, kernel=function)
+        values = pair_sums(left.instances, left.offsets, kernel=function, n_jobs=n_jobs)
     else:
         values = pair_sums(
-            left.instances, left.offsets, other.instances, other.offsets, kernel=function
+            left.instances,
+            left.offsets,
+            other.instances,
+            other.offsets,
+            kernel=function,
+            n_jobs=n_jobs,
         )
     scale = _scales(name, left, function, values if right is None else None)
     values *= scale[:, None]

@@ -299,9 +299,7 @@ def test_errors(monkeypatch):
 
 def test_text_is_not_made_dense(monkeypatch):
     # Of 200 instances with 300,000 features a dense matrix would take 480 MB.
-    matrix = sparse.random_array(
-        (200, 300_000), density=1e-4, format="csr", rng=np.random.default_rng(0)
-    )
+    matrix = sparse.random(200, 300_000, density=1e-4, format="csr", random_state=0)
     offsets = np.arange(0, 201, 5)
     monkeypatch.setattr(memory, "available_memory", lambda: 2.0**28)
     monkeypatch.setattr(sparse.csr_array, "toarray", _only_small(sparse.csr_array.toarray))

@@ -102,6 +102,8 @@ def test_blocks_of_any_size_give_the_same_sums(block_bytes, largest):
     own = kernel(X.instances, X.instances)
     own = np.add.reduceat(np.add.reduceat(own, X.offsets[:-1], axis=0), X.offsets[:-1], axis=1)
     assert pair_sums(X.instances, X.offsets, **options) == pytest.approx(own)
+    threads = pair_sums(X.instances, X.offsets, n_jobs=2, **options)
+    np.testing.assert_array_equal(threads, pair_sums(X.instances, X.offsets, **options))
     assert self_sums(X.instances, X.offsets, kernel) == pytest.approx(np.diagonal(own))
 
 
