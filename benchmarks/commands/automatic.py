@@ -190,6 +190,7 @@ def show_plain_five(mine: Sequence[Summary], plain: Sequence[Summary]) -> None:
 def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]]) -> None:
     """Every further set beside the best of the baselines, by halves."""
     titles = {name: METHODS[name].title for name in PLAIN}
+    unfinished = dict.fromkeys(FURTHER)
     for half in ("guide", "aside"):
         rows, differences = [], []
         for name in dict.fromkeys(item.dataset for item in summaries):
@@ -200,6 +201,7 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
             )
             if half_of(name) != half or not complete:
                 continue
+            unfinished.pop(name, None)
             best = max(PLAIN, key=lambda method: here[method].accuracy)
             differences.append(100 * (here["default"].accuracy - here[best].accuracy))
             rows.append(
@@ -228,6 +230,8 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
             f"Within a point of the best of five baselines, or above, on {near} of "
             f"{len(differences)} sets; on average {np.mean(differences):+.1f} points."
         )
+    if unfinished:
+        say(f"Without all folds, and left out: {', '.join(unfinished)}.")
     say(_halves())
 
 
