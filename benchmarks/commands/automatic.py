@@ -20,7 +20,7 @@ from ..common.halves import ASIDE, GUIDE, half_of
 from ..common.memory import Stopwatch
 from ..common.methods import METHODS
 from ..common.output import add_common_options
-from ..common.page import say, show
+from ..common.page import note_sources, say, show
 from ..common.protocol import Summary, run, summarise, tasks_for
 from ..common.records import RecordFile
 from ..common.reports import finish
@@ -59,6 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument(
+        "--recorded", action="store_true", help="show what earlier runs recorded, and run nothing"
+    )
+    parser.add_argument(
         "--sets", nargs="+", default=list(FURTHER), metavar="NAME", help="further sets"
     )
 
@@ -86,7 +89,13 @@ def main(args: argparse.Namespace) -> int:
                 n_inner=5,
                 level="full",
             )
-            records, complete = run(tasks, file, jobs=args.jobs, label="automatic")
+            if args.recorded:
+                kept = file.read()
+                records = {task.key: kept[task.key] for task in tasks if task.key in kept}
+                note_sources(records.values())
+                complete = True
+            else:
+                records, complete = run(tasks, file, jobs=args.jobs, label="automatic")
             found.append((tasks, records))
             status = max(status, finish(records, complete, file, len(tasks)))
             if not complete:
@@ -181,6 +190,7 @@ def show_plain_five(mine: Sequence[Summary], plain: Sequence[Summary]) -> None:
 def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]]) -> None:
     """Every further set beside the best of the baselines, by halves."""
     titles = {name: METHODS[name].title for name in PLAIN}
+    unfinished = dict.fromkeys(FURTHER)
     for half in ("guide", "aside"):
         rows, differences = [], []
         for name in dict.fromkeys(item.dataset for item in summaries):
@@ -191,6 +201,7 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
             )
             if half_of(name) != half or not complete:
                 continue
+            unfinished.pop(name, None)
             best = max(PLAIN, key=lambda method: here[method].accuracy)
             differences.append(100 * (here["default"].accuracy - here[best].accuracy))
             rows.append(
@@ -219,13 +230,17 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
             f"Within a point of the best of five baselines, or above, on {near} of "
             f"{len(differences)} sets; on average {np.mean(differences):+.1f} points."
         )
+    if unfinished:
+        say(f"Without all folds, and left out: {', '.join(unfinished)}.")
     say(_halves())
 
 
 def _halves() -> str:
     return (
         f"Guide (decided what the defaults are): {', '.join(GUIDE)}.\n"
-        f"Aside (looked at once, when nothing was open any more): {', '.join(ASIDE)}."
+        f"Aside: {', '.join(ASIDE)}.\n"
+        "The texts aside had been looked at once before the last change, see the guide; the other "
+        "sets aside when nothing was open any more."
     )
 
 

@@ -79,8 +79,9 @@ class Method:
         ``make(text)`` makes the pipeline; ``text`` is True for sparse rows.
     step : str
         Prefix of the parameters ``C`` and ``gamma`` in the pipeline.
-    kernel : {"linear", "rbf", "boost", "mean"}
-        Which values of C are tried; only with "rbf" there is a gamma to choose.
+    kernel : {"linear", "rbf", "boost", "mean", "none"}
+        Which values of C are tried; only with "rbf" there is a gamma to choose, and with "none"
+        nothing.
     width : int, default=1
         Features that the kernel sees for one feature of an instance.
     gamma : str, default=None
@@ -240,7 +241,7 @@ def _plain_row(
     name: str, title: str, make: Callable[[bool], BaseEstimator], baseline: bool = True
 ) -> Method:
     """A method that is fitted as it is: what it tunes, it tunes by itself."""
-    return Method(name, title, make, "", search=_nothing_to_set, baseline=baseline)
+    return Method(name, title, make, "", "none", search=_nothing_to_set, baseline=baseline)
 
 
 def _tuned_svc(kernel: str = "rbf") -> GridSearchCV:
