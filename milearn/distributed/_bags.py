@@ -160,7 +160,7 @@ class DistributedBags(RemoteBags):
         for first, last in bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)):
             # In turn: the scheduler does not know sizes before a task has run.
             place = workers[len(futures) % len(workers) :][:1] if workers else None
-            futures.append(put(client, bags[first:last], "bags", place))
+            futures.append(put(client, bags[first:last], "bags", workers=place))
             sizes.append(bags.sizes[first:last])
         return cls(Partitions(client, futures, sizes), described(bags))
 

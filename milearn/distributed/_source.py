@@ -120,7 +120,8 @@ class DaskSource:
             return self._kept[id(argument)][1]
         if isinstance(argument, (int, float, str)) or len(dumps(argument)) < _LARGE_BYTES:
             return argument
-        future = put(self.client, argument, "argument")
+        # Signs and weights of the bags repeat themselves.
+        future = put(self.client, argument, "argument", compress=True)
         self._kept[id(argument)] = argument, future
         if len(self._kept) > _KEPT:
             self._kept.popitem(last=False)
