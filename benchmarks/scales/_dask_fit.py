@@ -237,8 +237,8 @@ def row_bytes(value: Any) -> int:
         parts = [getattr(value, each.name) for each in dataclasses.fields(value)]
         lengths = {part.shape[0] for part in parts if getattr(part, "ndim", 0) == 2}
         numbers = [part for part in parts if getattr(part, "ndim", 0) == 1]
-        told = [part.nbytes for part in numbers if part.dtype.kind == "i" and len(part) in lengths]
-        return sum(told) + sum(map(row_bytes, parts))
+        ranks = [part.nbytes for part in numbers if part.dtype.kind == "i" and len(part) in lengths]
+        return sum(ranks) + sum(map(row_bytes, parts))
     if isinstance(value, (list, tuple)):
         return sum(map(row_bytes, value))
     return 0

@@ -1,4 +1,4 @@
-"""What runs on workers, and how values get there: pure functions of their arguments.
+"""Tasks of the workers, pure functions of their arguments, and the way values get to them.
 
 Nothing here keeps state, so that every task whose result was lost with a worker can be computed
 again from the files, or from the pieces of data that the scheduler holds.
@@ -75,7 +75,7 @@ def current_client(client: Client | None) -> Client:
     except ValueError as error:
         raise ValueError(
             "There is no Dask client: create one first, client = distributed.Client(address), or "
-            "Client() for workers on this machine."
+            "Client() for workers beside this process."
         ) from error
 
 
