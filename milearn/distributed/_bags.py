@@ -61,7 +61,17 @@ class DistributedBags(RemoteBags):
     partition by partition. Selections (``bags[train]``) are lazy, so that splitters,
     ``cross_val_score`` and ``GridSearchCV`` work as they are.
 
-    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`.
+    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`, not by their
+    constructor.
+
+    Parameters
+    ----------
+    partitions : Partitions
+        Tasks that give the bags of each partition, and the sizes of the bags.
+    description : dict
+        What all partitions have in common: number and names of the features, type, form.
+    positions : ndarray of shape (n_bags,), default=None
+        Positions of the selected bags; all when None.
 
     Attributes
     ----------
