@@ -138,9 +138,15 @@ def _count(state, block, factor):
 
 def test_a_large_argument_is_sent_once(there):
     source, large = there.source(), np.arange(10_000.0)
-    assert source.map(_sum, large) == source.map(_sum, large)
-    (kept,) = source._kept.values()
-    assert kept[0] is large
+    first = source.map(_sum, large)
+    assert source.map(_sum, large) == first
+    assert len(source._kept) == 1
+    large[0] = 0.5  # in place, which has to be seen
+    assert source.map(_sum, large) == [value + 0.5 for value in first]
+    for number in range(20):
+        large[0] = number
+        source.map(_sum, large)
+    assert len(source._kept) < 10
 
 
 def _sum(block, values):
