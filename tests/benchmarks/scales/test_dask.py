@@ -53,11 +53,10 @@ def test_bytes_are_counted_between_two_gathers():
 
 FIT = {"wall_seconds": 2.0, "cpu_seconds": 1.0, "objective": 5.0, "gap": 1e-4, "n_passes": 4}
 RESULTS = {
-    "local": {"n_instances": 1000, **FIT},
     "workers": {
         "n_instances": 1000,
-        **FIT,
-        "wall_seconds": 4.0,
+        "here": FIT,
+        "workers": {**FIT, "wall_seconds": 4.0},
         "n_partitions": 3,
         "send_seconds": 1.0,
         "largest_pass": 1000,
