@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
@@ -99,8 +100,9 @@ class M3IC(CallbackSupport, BagClusterer):
     random_state : int, RandomState instance or None, default=None
         Draws the starts.
     n_jobs : int, default=None
-        Number of starts that run in parallel. None means 1 unless in a
-        :func:`joblib.parallel_config` context, -1 means all processors.
+        Number of starts that run in parallel; jobs that are left share a start's passes over the
+        instances by threads. None means 1 unless in a :func:`joblib.parallel_config` context, -1
+        means all processors.
     verbose : bool or int, default=False
         Whether to print the objective after each step.
 
@@ -243,10 +245,12 @@ class M3IC(CallbackSupport, BagClusterer):
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
         starts = self._starts(bags, check_random_state(self.random_state))
-        problem = ClusterProblem.of(_source(bags), self.C, self.balance)
+        runs = MultiStart(self, self.max_iter)
+        # Jobs for which there is no start share the blocks of a pass.
+        n_threads = max(1, effective_n_jobs(self.n_jobs) // runs.n_workers(len(starts)))
+        problem = ClusterProblem.of(_source(bags, n_threads), self.C, self.balance)
         options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
         solve = partial(_solve, problem, options, self.cutting_plane_tol)
-        runs = MultiStart(self, self.max_iter)
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
         self._replace_fitted(
             {
@@ -374,9 +378,9 @@ class M3IC(CallbackSupport, BagClusterer):
         return highest(_source(self._checked(X)), margin_weights(self.coef_))[0]
 
 
-def _source(bags: Bags) -> PassSource:
+def _source(bags: Bags, n_jobs: int = 1) -> PassSource:
     # Blocks that stay in a core's cache, with digits of float64 whatever the type.
-    return bags.source(block_bytes=STREAM_BYTES, dtype=np.float64)
+    return bags.source(block_bytes=STREAM_BYTES, dtype=np.float64, n_jobs=n_jobs)
 
 
 def _solve(

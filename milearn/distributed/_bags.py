@@ -61,7 +61,17 @@ class DistributedBags(RemoteBags):
     partition by partition. Selections (``bags[train]``) are lazy, so that splitters,
     ``cross_val_score`` and ``GridSearchCV`` work as they are.
 
-    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`.
+    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`, not by their
+    constructor.
+
+    Parameters
+    ----------
+    partitions : Partitions
+        Tasks that give the bags of each partition, and the sizes of the bags.
+    description : dict
+        What all partitions have in common: number and names of the features, type, form.
+    positions : ndarray of shape (n_bags,), default=None
+        Positions of the selected bags; all when None.
 
     Attributes
     ----------
@@ -160,7 +170,7 @@ class DistributedBags(RemoteBags):
         for first, last in bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)):
             # In turn: the scheduler does not know sizes before a task has run.
             place = workers[len(futures) % len(workers) :][:1] if workers else None
-            futures.append(put(client, bags[first:last], "bags", place))
+            futures.append(put(client, bags[first:last], "bags", workers=place))
             sizes.append(bags.sizes[first:last])
         return cls(Partitions(client, futures, sizes), described(bags))
 

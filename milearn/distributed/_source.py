@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ class DaskSource:
         self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         self.block_bytes, self.block_dtype = block_bytes, block_dtype
-        self._kept: OrderedDict[int, tuple[Any, Future]] = OrderedDict()
+        self._kept: OrderedDict[bytes, Future] = OrderedDict()
 
     @property
     def sizes(self) -> np.ndarray:
@@ -113,18 +114,19 @@ class DaskSource:
     def _sent(self, argument: Any) -> Any:
         """The argument, or a task that gives it: a large one travels once and not with each task.
 
-        It is recognised by its identity, so it must not be changed between passes.
+        It is recognised by its content, so that what was changed in place is sent again.
         """
-        if id(argument) in self._kept:
-            self._kept.move_to_end(id(argument))
-            return self._kept[id(argument)][1]
-        if isinstance(argument, (int, float, str)) or len(dumps(argument)) < _LARGE_BYTES:
+        data = dumps(argument)
+        if len(data) < _LARGE_BYTES:
             return argument
-        future = put(self.client, argument, "argument")
-        self._kept[id(argument)] = argument, future
-        if len(self._kept) > _KEPT:
-            self._kept.popitem(last=False)
-        return future
+        digest = hashlib.sha256(data).digest()
+        if digest not in self._kept:
+            # Signs and weights of the bags repeat themselves.
+            self._kept[digest] = put(self.client, argument, "argument", compress=True)
+            if len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(digest)
+        return self._kept[digest]
 
 
 def _first(found: tuple[int, list[Any]]) -> int:

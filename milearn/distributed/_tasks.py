@@ -1,4 +1,4 @@
-"""What runs on workers, and how values get there: pure functions of their arguments.
+"""Tasks of the workers, pure functions of their arguments, and the way values get to them.
 
 Nothing here keeps state, so that every task whose result was lost with a worker can be computed
 again from the files, or from the pieces of data that the scheduler holds.
@@ -7,6 +7,7 @@ again from the files, or from the pieces of data that the scheduler holds.
 from __future__ import annotations
 
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -74,7 +75,7 @@ def current_client(client: Client | None) -> Client:
     except ValueError as error:
         raise ValueError(
             "There is no Dask client: create one first, client = distributed.Client(address), or "
-            "Client() for workers on this machine."
+            "Client() for workers beside this process."
         ) from error
 
 
@@ -83,23 +84,33 @@ def name_of(kind: str) -> str:
     return f"milearn-{kind}-{uuid.uuid4().hex}"
 
 
-def put(client: Client, value: Any, kind: str, workers: Sequence[str] | None = None) -> Future:
+def put(
+    client: Client,
+    value: Any,
+    kind: str,
+    *,
+    workers: Sequence[str] | None = None,
+    compress: bool = False,
+) -> Future:
     """A task that gives the value, and can be run again wherever the first result is lost.
 
     The value is part of the graph, in pieces, which the scheduler keeps as long as the task is
     wanted.
     """
     key, data = name_of(kind), dumps(value)
+    if compress:
+        data = zlib.compress(data, 1)
     place = {"workers": workers, "allow_other_workers": workers is not None}
     pieces = [
         client.submit(bytes, data[start : start + _PIECE_BYTES], key=f"{key}-{start}", **place)
         for start in range(0, len(data), _PIECE_BYTES)
     ]
-    return client.submit(_joined, *pieces, key=key, **place)
+    return client.submit(_joined, compress, *pieces, key=key, **place)
 
 
-def _joined(*pieces: bytes) -> Any:
-    return loads(b"".join(pieces))
+def _joined(compressed: bool, *pieces: bytes) -> Any:
+    data = b"".join(pieces)
+    return loads(zlib.decompress(data) if compressed else data)
 
 
 # -- parts of bags ---------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._bags import Bags
-from .._bags.blocks import compute_dtype, is_read_in_blocks, row_blocks
+from .._bags.blocks import is_read_in_blocks
 from ..utils.validation import STORED_FLOATS, validate_bags
-from ._instance_transformer import InstanceTransformer
+from ._instance_transformer import InstanceTransformer, fit_block
 
 __all__ = ["ClippedScaler"]
 
@@ -135,7 +135,7 @@ class ClippedScaler(InstanceTransformer):
         if not isinstance(self.clip, Real) or isinstance(self.clip, bool) or not self.clip > 0:
             raise ValueError(f"clip={self.clip!r} is not a positive number.")
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite="allow-nan")
-        if sparse.issparse(bags.instance_rows) and not self._keeps_zeros():
+        if bags.is_sparse and not self._keeps_zeros():
             raise TypeError(
                 f"Sparse instances would be filled by scaling={self.scaling!r} with "
                 f'with_mean={self.with_mean}: choose ClippedScaler("standard", with_mean=False).'
@@ -202,18 +202,12 @@ def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) ->
     if not is_read_in_blocks(bags):
         return scaler.fit(bags.instances)
     if hasattr(scaler, "partial_fit"):
-        for _, _, block in row_blocks(bags, compute_dtype(bags)):
-            scaler.partial_fit(block)
-        return scaler
+        return bags.source().fold(fit_block, scaler)
     n, wanted = bags.n_instances, bags.n_instances if subsample is None else subsample
     drawn = np.arange(n)
     if wanted < n:
         drawn = np.sort(check_random_state(random_state).choice(n, wanted, replace=False))
-    rows = np.empty((len(drawn), bags.shape[1]), dtype=compute_dtype(bags))
-    for start, stop, block in row_blocks(bags, compute_dtype(bags)):
-        first, last = np.searchsorted(drawn, [start, stop])
-        rows[first:last] = block[drawn[first:last] - start]
-    return scaler.fit(rows)
+    return scaler.fit(bags.source().gather(drawn))
 
 
 def _constant(scaler: Any) -> np.ndarray:

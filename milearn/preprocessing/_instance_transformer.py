@@ -189,13 +189,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
         if bags.is_remote:
             _check_learns_in_blocks(inner, params)
-            self.transformer_ = bags.source().fold(_partial_fit, clone(inner))
+            self.transformer_ = bags.source().fold(fit_block, clone(inner))
             return self
         labels = _labels_of_instances(y, bags)
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
-            fitted = bags.source().fold(_partial_fit, fitted)
+            fitted = bags.source().fold(fit_block, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
             fitted.fit(whole.instances, labels, **routed)
@@ -333,7 +333,8 @@ def _check_learns_in_blocks(inner: Any, params: dict[str, Any]) -> None:
         )
 
 
-def _partial_fit(transformer: Any, block: Block) -> Any:
+def fit_block(transformer: Any, block: Block) -> Any:
+    """The transformer after one more block."""
     return transformer.partial_fit(block.instances)
 
 

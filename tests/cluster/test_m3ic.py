@@ -96,6 +96,24 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 
 
+def test_threads_of_a_pass_change_no_bit(monkeypatch):
+    X, _ = concept_bags(n_bags=90, distance=1.5)
+    monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
+    used = []
+    make = Bags.source
+
+    def noted(self, **options):
+        used.extend([options["n_jobs"]] if "n_jobs" in options else [])
+        return make(self, **options)
+
+    monkeypatch.setattr(Bags, "source", noted)
+    start = np.eye(3, 4)
+    one, three = (M3IC(3, init=start, n_init=1, n_jobs=n_jobs).fit(X) for n_jobs in (1, 3))
+    assert used == [1, 3]
+    np.testing.assert_array_equal(one.coef_, three.coef_)
+    np.testing.assert_array_equal(one.witnesses_, three.witnesses_)
+
+
 def test_nonlinear_clusters_by_nystroem():
     # Two rings in the plane: no direction tells them apart, distances from the origin do.
     rng = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
-from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -138,9 +138,15 @@ def _count(state, block, factor):
 
 def test_a_large_argument_is_sent_once(there):
     source, large = there.source(), np.arange(10_000.0)
-    assert source.map(_sum, large) == source.map(_sum, large)
-    (kept,) = source._kept.values()
-    assert kept[0] is large
+    first = source.map(_sum, large)
+    assert source.map(_sum, large) == first
+    assert len(source._kept) == 1
+    large[0] = 0.5  # in place, which has to be seen
+    assert source.map(_sum, large) == [value + 0.5 for value in first]
+    for number in range(20):
+        large[0] = number
+        source.map(_sum, large)
+    assert len(source._kept) < 10
 
 
 def _sum(block, values):
@@ -238,11 +244,18 @@ def test_m3ic_is_that_of_bags(there, data):
     np.testing.assert_array_equal(model.predict_instances(there), here.predict_instances(bags))
 
 
-@pytest.mark.parametrize("inner", [StandardScaler(), MinMaxScaler()], ids=lambda each: str(each))
-def test_scaled_bags_stay_distributed(there, data, inner):
+SCALERS = [
+    InstanceTransformer(StandardScaler()),
+    InstanceTransformer(MinMaxScaler()),
+    ClippedScaler("quantile"),
+]
+
+
+@pytest.mark.parametrize("scaler", SCALERS, ids=str)
+def test_scaled_bags_stay_distributed(there, data, scaler):
     bags, _ = data
-    here = InstanceTransformer(inner).fit(bags)
-    scaled = InstanceTransformer(inner).fit_transform(there)
+    here = copy.deepcopy(scaler).fit(bags)
+    scaled = scaler.fit_transform(there)
     assert isinstance(scaled, DistributedBags)
     np.testing.assert_allclose(
         scaled.compute().instances, here.transform(bags).instances, atol=1e-10
