@@ -34,12 +34,12 @@ LONGEST = 300.0
 class BoostingTask:
     """One method on one data set, or on as many bags of ten instances."""
 
-    data: str
+    dataset: str
     method: str
 
     @property
     def key(self) -> str:
-        return f"boosting/{self.data}/{self.method}@{digest([asdict(self), source_digest()])}"
+        return f"boosting/{self.dataset}/{self.method}@{digest([asdict(self), source_digest()])}"
 
 
 METHODS = ("DPBoost", "LPBoost", "stumps", "histogram", "histogram on statistics")
@@ -58,10 +58,10 @@ def run_task(task: BoostingTask) -> dict[str, Any]:
 
 def measure(task: BoostingTask) -> dict[str, Any]:
     """CPU time and peak memory above what was there before, and the gap of a booster."""
-    if task.data.isdigit():
-        bags, y = make_bags(int(task.data), n_features=50, bag_size=10, random_state=0)
+    if task.dataset.isdigit():
+        bags, y = make_bags(int(task.dataset), n_features=50, bag_size=10, random_state=0)
     else:
-        data = load(task.data)
+        data = load(task.dataset)
         bags, y = data.bags, data.y
     inherited = np.asarray(y)[bags.bag_index]
     found: dict[str, Any] = {"n_bags": len(bags), "n_instances": bags.n_instances}
@@ -122,7 +122,7 @@ def _objective(result: dict[str, Any]) -> str:
 NOTE = (
     "\nCPU time of one fit, C = 1, stumps; GB: scikit-learn's gradient boosting on instances with "
     "inherited labels,\nHistGB: its histogram-based boosting with default parameters, there and on "
-    "statistics of bags;\nmemory: largest above that before the fit; value: objective and its lower "
+    "statistics of bags;\nmemory: largest above that before the fit; value: objective, lower "
     f"bound; a fit may take {LONGEST:.0f} s."
 )
 
