@@ -224,7 +224,7 @@ class LPModel:
     def set_basis(
         self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
     ) -> None:
-        """Start the next solution from an estimate of a basis, which HiGHS completes where it is none.
+        """Start the next solution from an estimate of a basis, which HiGHS completes.
 
         Parameters
         ----------

@@ -41,6 +41,7 @@ _NUDGE = 1e-11
 # Learners leave, so many at a time, when their weight is at most this share of their slack and of
 # ten times the largest weight, and their score this far below 1.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
+_LITTLE_USE = 1e-2
 # A learner goes on to the simplex method when its weight is above this share of its slack.
 _NEARLY = 1e-3
 # The gap, as a share of the value, at which a rough solution is kept.
@@ -366,7 +367,12 @@ class _Search:
         """Forget the learners that are far from being used, when they are many."""
         at = self.master.at
         idle = (at.alpha < _IDLE * np.minimum(at.s, 10.0 * at.alpha.max())) & (at.s > _IDLE_SLACK)
-        if idle.sum() <= _IDLE_SHARE * len(self.learners):
+        if self._room() == 0:
+            # No place for others: those of little use have to go too.
+            idle = (at.alpha < _LITTLE_USE * at.s) & (at.s > _LITTLE_USE)
+        elif idle.sum() <= _IDLE_SHARE * len(self.learners):
+            return
+        if not idle.any():
             return
         kept = np.flatnonzero(~idle)
         self.master.keep(kept)

@@ -151,7 +151,7 @@ class KernelGeometry:
         self._scale = max(1.0, float(np.sqrt(self.diagonal.max())))
 
     def rows_times(self, v: np.ndarray) -> np.ndarray:
-        return self.kernel_times(v[:-1]) + v[-1] * self.signs
+        return np.asarray(self.kernel_times(v[:-1]) + v[-1] * self.signs)
 
     def times_rows(self, alpha: np.ndarray) -> np.ndarray:
         return np.append(alpha, self.signs @ alpha)

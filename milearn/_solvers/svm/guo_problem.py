@@ -45,9 +45,7 @@ class RelaxationProblem:
         self.rows = np.concatenate([self.positive_rows, self.negative_rows])
         self.n_positive = len(self.positive_rows)
         self.is_kernel = is_kernel
-        self.features = (
-            features[np.ix_(self.rows, self.rows)] if is_kernel else features[self.rows]
-        )
+        self.features = features[np.ix_(self.rows, self.rows)] if is_kernel else features[self.rows]
         self.signs = np.where(np.arange(len(self.rows)) < self.n_positive, 1.0, -1.0)
         self.costs = weights[segment_index(offsets)][self.rows]
         self.slack_bound = float(slack_bound)

@@ -13,7 +13,12 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from milearn._bags.segments import segment_min, segment_sum
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.common.pivoted_cholesky import kernel_features
+from milearn._solvers.common.pivoted_cholesky import (
+    centered_kernel,
+    kernel_features,
+    needs_kernel,
+)
+from milearn._solvers.svm.guo_geometry import FeatureGeometry, KernelGeometry
 from milearn._solvers.svm.guo_relaxation import RelaxationProblem, solve_relaxation
 from milearn.exceptions import SolverError
 
@@ -312,3 +317,78 @@ def test_too_large_a_kernel_matrix_is_refused_with_a_remedy():
 def test_a_constant_kernel_has_no_features():
     features = kernel_features(KernelGram(np.zeros((5, 2)), rbf_kernel, 2**20))
     assert not features.any()
+
+
+# -- the kernel matrix in place of features -----------------------------------------------------
+
+
+@pytest.mark.parametrize("one", [True, False])
+@pytest.mark.parametrize("cost", [0.1, 3.0])
+def test_kernel_matrix_gives_the_solution_of_features(one, cost):
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 7, 30))])
+    signs = np.where(np.arange(30) % 2, 1.0, -1.0)
+    X = rng.normal(size=(offsets[-1], 4)) + 0.4 * np.repeat(signs, np.diff(offsets))[:, None]
+    gram = KernelGram(X, rbf_kernel, 2**24)
+    costs = cost * rng.uniform(0.5, 1.5, 30)
+
+    def problem(values, **more):
+        return RelaxationProblem(
+            values, offsets, signs, costs, slack_bound=2.0, exactly_one=one, **more
+        )
+
+    theirs = solve_relaxation(problem(kernel_features(gram)), tol=1e-10)
+    mine = problem(centered_kernel(gram), is_kernel=True)
+    ours = solve_relaxation(mine, tol=1e-10)
+    # The residual of w is a norm there, of a vector that is known to rounding of the coefficients.
+    assert max(ours.error, theirs.error) <= 1e-8
+    assert ours.value == pytest.approx(theirs.value, rel=1e-8)
+    assert ours.scores == pytest.approx(theirs.scores, abs=1e-5)
+    # Of slack and selection only the sum is unique: the objective is strictly convex in it.
+    p = mine.n_positive
+    sums = theirs.slacks[:p] + theirs.eta
+    assert ours.slacks[:p] + ours.eta == pytest.approx(sums, abs=1e-4)
+    # w is in terms of the instances, in the order of the relaxation.
+    assert mine.value(ours.w, ours.slacks, ours.eta) == pytest.approx(ours.value, rel=1e-12)
+    scores = mine.features @ ours.w + ours.intercept
+    assert ours.scores[mine.rows] == pytest.approx(scores, abs=1e-12)
+    assert (mine.signs * scores >= 1.0 - ours.slacks - 1e-8).all()
+
+
+@pytest.mark.parametrize("heaviest", [1.0, 1e8])
+def test_systems_of_kernel_and_of_features_have_the_same_solution(heaviest):
+    """In single precision and in double; with rows whose weight does not count."""
+    rng = np.random.default_rng(1)
+    Z = rng.normal(size=(40, 5))
+    signs = np.where(np.arange(40) < 25, 1.0, -1.0)
+    bags = np.array([0, 5, 6, 15, 25])
+    weights = heaviest * 10.0 ** rng.uniform(-20, 0, 40)
+    pull = rng.normal(size=25)
+    plain = FeatureGeometry(Z, signs, 0.7)
+    kernel = KernelGeometry(Z @ Z.T, signs, 0.7)
+    alpha, other = rng.normal(size=(2, 40))
+    right = plain.times_rows(alpha)
+    right[:-1] += plain.times_rows(other)[:-1]
+    same = kernel.times_rows(alpha)
+    same[:-1] += other
+    assert kernel.rows_times(same)[:25] == pytest.approx(plain.rows_times(right)[:25])
+    assert kernel.square(same[:-1]) == pytest.approx(plain.square(right[:-1]))
+    one = plain.system(weights, pull, bags).solve(right)
+    two = kernel.system(weights, pull, bags).solve(same)
+    expected, found = plain.rows_times(one), kernel.rows_times(two)
+    # What is neglected is a share of 1e-4 at most, single precision less.
+    assert found == pytest.approx(expected, abs=3e-4 * np.abs(expected).max())
+    assert len(kernel.system(weights, pull, bags).rows) < 40
+
+
+def test_kernel_is_asked_for_only_where_features_are_not_fewer():
+    rng = np.random.default_rng(0)
+    assert not needs_kernel(LinearGram(rng.normal(size=(9, 3))))
+    assert needs_kernel(LinearGram(rng.normal(size=(3, 9))))
+    gram = KernelGram(rng.normal(size=(9, 3)), rbf_kernel, 2**20)
+    assert needs_kernel(gram)
+    K = rbf_kernel(gram.instances, gram.instances)
+    middle = np.eye(9) - 1.0 / 9.0
+    assert centered_kernel(gram) == pytest.approx(middle @ K @ middle)
+    with pytest.raises(MemoryError, match="raise cache_size"):
+        centered_kernel(gram, max_bytes=8 * 80)
