@@ -179,7 +179,7 @@ def show_plain_five(mine: Sequence[Summary], plain: Sequence[Summary]) -> None:
             values = [here[name].accuracy for name in SETS]
             total = f"{100 * sum(values):.1f}"
             rows.append([METHODS[method].title, *map(percent, values), total])
-    if rows:
+    if len(rows) > 1:
         title = "accuracy % on the five sets, plain scikit-learn baselines with C by inner folds"
         show(Table(["method", *SETS, "sum"], rows, title=title))
 
