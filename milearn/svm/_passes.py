@@ -1,4 +1,4 @@
-"""Formulations that are solved by passes over the instances, and the rule by which they are taken.
+"""Formulations that are solved by passes over the instances, and when they are taken.
 
 With a linear kernel the primal decides: its cost grows with the instances and hardly with the bags.
 """
@@ -21,29 +21,16 @@ from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
+from .._solvers.svm.sizes import by_passes
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._formulations import Report, TrainingBags, drawn_labels, primal_precision, with_intercepts
 from ._functions import BagFunction, Expansion, LinearExpansion
 from ._kernel import Kernel
 
-__all__ = ["SOLVERS", "CoupledPasses", "InstanceLabelsPrimal", "PassesMixin", "by_passes"]
+__all__ = ["SOLVERS", "CoupledPasses", "InstanceLabelsPrimal", "PassesMixin"]
 
 SOLVERS = ("auto", "dual", "primal")
-
-# The dual grows with the bags and the primal hardly: from so many instances in so many bags on the
-# primal is quicker, and from so many instances on whatever the bags.
-_MANY_INSTANCES, _MANY_BAGS = 5_000, 500
-_TOO_MANY_INSTANCES = 100_000
-
-
-def by_passes(solver: str, n_bags: int, n_instances: int) -> bool:
-    """Whether a problem that allows the primal goes by passes over its instances."""
-    if solver != "auto":
-        return solver == "primal"
-    return n_instances > _TOO_MANY_INSTANCES or (
-        n_instances > _MANY_INSTANCES and n_bags > _MANY_BAGS
-    )
 
 
 class PassesMixin:
