@@ -29,7 +29,7 @@ from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
-from .._solvers.svm.selection import SelectionSettings, solve_selection
+from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._functions import (
@@ -49,6 +49,7 @@ __all__ = [
     "InstanceLabels",
     "InstanceLabelsOfFeatures",
     "Selection",
+    "SelectionPrimal",
     "TrainingBags",
     "drawn_labels",
     "kernel_features",
@@ -373,6 +374,27 @@ class Selection(HardMaximum):
         return solve_selection(
             self.problem(loss), self.settings, self.options.watched_by(on_iteration)
         )
+
+
+@dataclass(frozen=True)
+class SelectionPrimal(Selection):
+    """The same with a linear kernel, the SVM of the selection by passes."""
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.options.tol, primal_precision(self.training))
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        assert self.settings is not None
+        options = self.options.watched_by(on_iteration)
+        by_passes = ByPasses(self.training.source(), self.gap_tol)
+        return solve_selection(self.problem(loss), self.settings, options, by_passes)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        function, attributes = primal_function(self.training, None, results, sign)
+        # The relaxation asked for instances in float64, and predictions are given these.
+        return function, {name: attributes[name] for name in attributes if name != "_dtypes"}
 
 
 # -- explicit features and stored attributes -------------------------------------------------------
