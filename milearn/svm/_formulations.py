@@ -18,6 +18,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.segments import gather_rows
 from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.feature_source import FeatureSource
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
@@ -28,7 +29,7 @@ from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
-from .._solvers.svm.selection import SelectionSettings, solve_selection
+from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._functions import (
@@ -46,18 +47,19 @@ __all__ = [
     "HardMaximumOfFeatures",
     "HardMaximumPrimal",
     "InstanceLabels",
+    "InstanceLabelsOfFeatures",
     "Selection",
+    "SelectionPrimal",
     "TrainingBags",
     "drawn_labels",
     "kernel_features",
+    "primal_function",
     "primal_precision",
+    "primal_source",
     "stored_features",
 ]
 
 Report = Callable[[int, float], bool]
-
-# Relative gap of a convex step over instances that are not at hand.
-_REMOTE_PRECISION = 5e-4
 
 
 @dataclass(frozen=True)
@@ -229,7 +231,7 @@ class HardMaximumOfFeatures(HardMaximum):
 
 @dataclass(frozen=True)
 class HardMaximumPrimal:
-    """MI-SVM with a linear kernel, by passes over the instances.
+    """MI-SVM with a linear kernel or explicit features, by passes over the instances.
 
     Attributes
     ----------
@@ -240,6 +242,8 @@ class HardMaximumPrimal:
     n_init : int
     n_jobs : int
         Threads that a pass is shared by.
+    features : FeatureMap or None
+        None for those of the linear kernel, the instances.
     """
 
     training: TrainingBags
@@ -248,6 +252,7 @@ class HardMaximumPrimal:
     init: Any = "auto"
     n_init: int = 1
     n_jobs: int = 1
+    features: FeatureMap | None = None
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -257,7 +262,7 @@ class HardMaximumPrimal:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, primal_precision(self.training))
+        return max(self.options.tol, primal_precision(self.training, self.features))
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses, one array per start, or the name of a start."""
@@ -270,21 +275,42 @@ class HardMaximumPrimal:
         return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = self.training.source(self.n_jobs)
+        source = primal_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
         return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        weights = sign * np.stack([result.w for result in results])
-        stored = LinearExpansion(weights), {"coef_": weights}
-        function, attributes = with_intercepts(stored, results, sign)
-        more = {"n_passes_": values_of(results, "n_passes"), "_dtypes": STORED_FLOATS}
-        return function, {**attributes, **more}
+        return primal_function(self.training, self.features, results, sign)
 
 
-def primal_precision(training: TrainingBags) -> float:
+def primal_function(
+    training: TrainingBags, features: FeatureMap | None, results: Sequence[Any], sign: int
+) -> tuple[BagFunction, dict[str, Any]]:
+    """The function of the weight vectors that results found by passes, times ``sign``."""
+    weights = sign * np.stack([result.w for result in results])
+    passes: dict[str, Any] = {"n_passes_": values_of(results, "n_passes")}
+    if features is None:
+        stored: Stored = LinearExpansion(weights), {"coef_": weights}
+        passes["_dtypes"] = STORED_FLOATS
+    else:
+        stored = stored_features(weights, features, training.rows)
+    function, attributes = with_intercepts(stored, results, sign)
+    return function, {**attributes, **passes}
+
+
+def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
+    """The instances, or their explicit features, for passes by so many threads."""
+    source = training.source(n_jobs)
+    return source if features is None else FeatureSource(source, features)
+
+
+def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
     """Relative gap of a convex step in the primal."""
-    return _REMOTE_PRECISION if training.is_remote else precision(training.stored)
+    if features is None and not training.is_remote:
+        return precision(training.stored)
+    # What is not at hand counts as if it were dense; nothing of this is allocated.
+    width = training.bags.shape[1] if features is None else features.dim
+    return precision(np.broadcast_to(0.0, (int(training.offsets[-1]), width)))
 
 
 def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
@@ -326,6 +352,15 @@ class InstanceLabels(HardMaximum):
 
 
 @dataclass(frozen=True)
+class InstanceLabelsOfFeatures(InstanceLabels):
+    """mi-SVM over explicit features of a kernel; ``gram`` is a :class:`FeatureGram`."""
+
+    gram: FeatureGram
+
+    function = HardMaximumOfFeatures.function
+
+
+@dataclass(frozen=True)
 class Selection(HardMaximum):
     """Guo's selection of one instance of each positive bag."""
 
@@ -339,6 +374,27 @@ class Selection(HardMaximum):
         return solve_selection(
             self.problem(loss), self.settings, self.options.watched_by(on_iteration)
         )
+
+
+@dataclass(frozen=True)
+class SelectionPrimal(Selection):
+    """The same with a linear kernel, the SVM of the selection by passes."""
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.options.tol, primal_precision(self.training))
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        assert self.settings is not None
+        options = self.options.watched_by(on_iteration)
+        by_passes = ByPasses(self.training.source(), self.gap_tol)
+        return solve_selection(self.problem(loss), self.settings, options, by_passes)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        function, attributes = primal_function(self.training, None, results, sign)
+        # The relaxation asked for instances in float64, and predictions are given these.
+        return function, {name: attributes[name] for name in attributes if name != "_dtypes"}
 
 
 # -- explicit features and stored attributes -------------------------------------------------------

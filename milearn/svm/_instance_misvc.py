@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
-from ._base import START_CONSTRAINTS, BaseMISVC, solver_options
-from ._formulations import Formulation, InstanceLabels, TrainingBags
+from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
+from ._formulations import (
+    Formulation,
+    InstanceLabels,
+    InstanceLabelsOfFeatures,
+    TrainingBags,
+    kernel_features,
+)
 from ._kernel import Kernel, training_gram
 from ._passes import SOLVERS, InstanceLabelsPrimal, PassesMixin
 
@@ -48,12 +55,19 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
+    n_components : int, default=None
+        Number of landmarks, drawn from the training instances: w is sought in the span of their
+        images (Nystroem's approximation of the kernel), over explicit features that are made in
+        blocks, without any kernel matrix. Ignored for the linear kernel, whose features are the
+        instances.
     solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel: "dual" solves the SVMs to a tenth of ``tol`` and suits thousands of
-        instances; "primal" takes passes over the instances, some for each relabelling, and solves
-        the SVMs to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 5,000
-        instances in more than 500 bags and above 100,000 in any. Other kernels have the dual only.
-        The primal reads float16, float32 and memory-mapped instances in blocks, without a copy.
+        For the linear kernel and explicit features of others (``n_components``): "dual" solves
+        the SVMs to a tenth of ``tol`` and suits thousands of instances; "primal" takes passes over
+        the instances, some for each relabelling, and solves the SVMs to ``tol`` or 5e-4, whichever
+        is larger. "auto" takes "primal" above 5,000 instances in more than 500 bags and above
+        100,000 in any. Other kernels have the dual only. With the linear kernel the primal reads
+        float16, float32 and memory-mapped instances in blocks, without a copy; features are made
+        block by block in each pass.
     init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: by the SVM that separates the means of
         positive bags from negative instances; all positive, as published; or drawn. "auto" is the
@@ -77,7 +91,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         Backend of qpsolvers for the dual problems. When None they go to libsvm, and to "piqp"
         where libsvm runs into its limit of steps.
     random_state : int, RandomState instance or None, default=None
-        Determines random starts. Pass an int for reproducible results.
+        Determines random starts and landmarks. Pass an int for reproducible results.
     n_jobs : int, default=None
         Number of jobs to run in parallel over classes and starts. None means 1 unless in a
         :obj:`joblib.parallel_config` context; -1 means using all processors.
@@ -91,15 +105,17 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Signed dual variables; absent with ``solver="primal"``, as are the next two.
+        Coefficients of the function over kernel values of the support vectors. It and the next two
+        are absent where the linear kernel went by passes.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
+        Rows of the support vectors in the training instances; with ``n_components`` those of the
+        landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``; absent with ``solver="primal"``.
+        The number behind ``gamma``; absent where the linear kernel went by passes.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -161,6 +177,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
         "init": [StrOptions({"auto", "mean", "bag", "random"})],
+        "n_components": COUPLED_CONSTRAINTS["n_components"],
         "solver": [StrOptions(set(SOLVERS))],
     }
 
@@ -172,6 +189,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
+        n_components: int | None = None,
         solver: str = "auto",
         init: str = "auto",
         n_init: int = 1,
@@ -190,6 +208,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.n_components = n_components
         self.solver = solver
         self.init = init
         self.n_init = n_init
@@ -223,22 +242,37 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
             The fitted estimator.
         """
         if self.solver == "primal" and not self._may_pass():
-            raise ValueError("solver='primal' is for kernel='linear': take solver='auto'.")
+            raise ValueError(
+                "solver='primal' is for kernel='linear' or explicit features (n_components=) of "
+                "another kernel: take solver='auto'."
+            )
         self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
         return self
 
     def _latent_labels(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
+        options, starts = solver_options(self), (self.init, self.n_init)
+        features = None
+        if self.n_components is not None and not kernel.linear:
+            features = kernel_features(training.instances, kernel, self.n_components, rng)
         if self._by_passes(training):
-            options, n_threads = solver_options(self), self._n_threads(n_workers)
-            return InstanceLabelsPrimal(training, options, self.init, self.n_init, n_threads)
-        gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
+            n_threads = self._n_threads(n_workers)
+            return InstanceLabelsPrimal(training, options, *starts, n_threads, features)
+        if features is not None:
+            gram = FeatureGram(training.instances, features)
+            return InstanceLabelsOfFeatures(
+                training, kernel, gram, options, init=self.init, n_init=self.n_init
+            )
+        whole = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,
             kernel,
-            gram.share_of(n_workers),
-            solver_options(self),
+            whole.share_of(n_workers),
+            options,
             init=self.init,
             n_init=self.n_init,
         )
+
+    def _has_features(self) -> bool:
+        return self.n_components is not None

@@ -99,12 +99,14 @@ class MISVC(PassesMixin, BaseMISVC):
         For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
         each of its instances.
     solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel: "dual" solves the convex steps to ``tol`` and suits thousands of
+        For the linear kernel, and with ``loss="max"`` for the explicit features of others
+        (``n_components``): "dual" solves the convex steps to ``tol`` and suits thousands of
         instances; "primal" takes a handful of passes over the instances, whatever their number,
         and solves them to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 5,000
         instances in more than 500 bags and above 100,000 in any. Other kernels, and
-        ``bag_kernel="minmax"`` where it is used, have the dual only. The primal reads float16,
-        float32 and memory-mapped instances in blocks, without a copy.
+        ``bag_kernel="minmax"`` where it is used, have the dual only. With the linear kernel the
+        primal reads float16, float32 and memory-mapped instances in blocks, without a copy;
+        features are made block by block in each pass.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
@@ -305,8 +307,8 @@ class MISVC(PassesMixin, BaseMISVC):
         if self.solver == "primal" and not self._may_pass():
             raise ValueError(
                 "solver='primal' is for kernel='linear', with a loss other than 'max' not for "
-                "bag_kernel='minmax': take solver='auto', or explicit features (n_components=) of "
-                "another kernel."
+                "bag_kernel='minmax', and with loss='max' for explicit features (n_components=) of "
+                "another kernel: take solver='auto'."
             )
         formulate = self._hard_maximum if self.loss == "max" else self._coupled
         self._fit_classes(X, y, sample_weight, formulate, self.n_init)
@@ -315,16 +317,22 @@ class MISVC(PassesMixin, BaseMISVC):
     def _may_pass(self) -> bool:
         return super()._may_pass() and (self.loss == "max" or self.bag_kernel != "minmax")
 
+    def _has_features(self) -> bool:
+        return self.n_components is not None and self.loss == "max"
+
     def _hard_maximum(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
-        if self._by_passes(training):
+        passes = self._by_passes(training)
+        if passes and kernel.linear:
             return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
         if self.n_components is None or kernel.linear:
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
         features = kernel_features(training.instances, kernel, self.n_components, rng)
+        if passes:
+            return HardMaximumPrimal(training, *options, self._n_threads(n_workers), features)
         gram = FeatureGram(training.instances, features)
         return HardMaximumOfFeatures(training, kernel, gram, *options)
 

@@ -281,8 +281,7 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         if self.solver == "primal" and not self._may_pass():
             raise ValueError(
                 "solver='primal' is for kernel='linear', with a loss other than 'max' not for "
-                "bag_kernel='minmax': take solver='auto', or explicit features (n_components=) of "
-                "another kernel."
+                "bag_kernel='minmax': take solver='auto'."
             )
         bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
         targets = validate_labels(self, y, bags, numeric=True)

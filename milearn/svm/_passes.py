@@ -1,4 +1,4 @@
-"""Formulations that are solved by passes over the instances, and the rule by which they are taken.
+"""Formulations that are solved by passes over the instances, and when they are taken.
 
 With a linear kernel the primal decides: its cost grows with the instances and hardly with the bags.
 """
@@ -17,33 +17,27 @@ from .._bags import Bags
 from .._bags.segments import bag_ranges, pooling_matrix
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import BLOCK_BYTES
+from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
-from ..utils._multi_start import values_of
+from .._solvers.svm.sizes import by_passes
 from ..utils.validation import STORED_FLOATS
-from ._formulations import Report, TrainingBags, drawn_labels, primal_precision, with_intercepts
+from ._formulations import (
+    Report,
+    TrainingBags,
+    drawn_labels,
+    primal_function,
+    primal_precision,
+    primal_source,
+)
 from ._functions import BagFunction, Expansion, LinearExpansion
 from ._kernel import Kernel
 
-__all__ = ["SOLVERS", "CoupledPasses", "InstanceLabelsPrimal", "PassesMixin", "by_passes"]
+__all__ = ["SOLVERS", "CoupledPasses", "InstanceLabelsPrimal", "PassesMixin"]
 
 SOLVERS = ("auto", "dual", "primal")
-
-# The dual grows with the bags and the primal hardly: from so many instances in so many bags on the
-# primal is quicker, and from so many instances on whatever the bags.
-_MANY_INSTANCES, _MANY_BAGS = 5_000, 500
-_TOO_MANY_INSTANCES = 100_000
-
-
-def by_passes(solver: str, n_bags: int, n_instances: int) -> bool:
-    """Whether a problem that allows the primal goes by passes over its instances."""
-    if solver != "auto":
-        return solver == "primal"
-    return n_instances > _TOO_MANY_INSTANCES or (
-        n_instances > _MANY_INSTANCES and n_bags > _MANY_BAGS
-    )
 
 
 class PassesMixin:
@@ -60,7 +54,11 @@ class PassesMixin:
     def _may_pass(self) -> bool:
         """Whether the parameters allow the primal; more of them than these may count."""
         free = self.solver == "primal" or (self.solver == "auto" and self.qp_solver is None)
-        return free and self._linear()
+        return free and (self._linear() or self._has_features())
+
+    def _has_features(self) -> bool:
+        """Whether a kernel beside the linear one is approximated by features that can be passed."""
+        return False
 
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the primal is taken."""
@@ -69,7 +67,7 @@ class PassesMixin:
         return self._may_pass() and large
 
     def _takes_remote_bags(self) -> bool:
-        return self._may_pass()
+        return self._may_pass() and self._linear()
 
     def _n_threads(self, n_workers: int) -> int:
         """Threads that share a pass: the jobs for which there is no run."""
@@ -77,11 +75,11 @@ class PassesMixin:
 
     def _fit_dtypes(self) -> Any:
         """Types of instances that ``fit`` takes as they are."""
-        return STORED_FLOATS if self._may_pass() else np.float64
+        return STORED_FLOATS if self._may_pass() and self._linear() else np.float64
 
     def _kernel_of(self, training: TrainingBags, sample_weight: np.ndarray) -> Kernel:
         """The kernel of a fit; ``sample_weight`` is that of the used bags."""
-        if self._by_passes(training):
+        if self._linear() and self._by_passes(training):
             return Kernel.plain()
         spread = np.repeat(sample_weight, np.diff(training.offsets))
         return Kernel.of(self, training.instances, spread)
@@ -99,6 +97,8 @@ class _Passes:
     n_init : int
     n_jobs : int
         Threads that a pass is shared by.
+    features : FeatureMap or None
+        None for those of the linear kernel, the instances.
     """
 
     training: TrainingBags
@@ -106,6 +106,7 @@ class _Passes:
     init: Any = "auto"
     n_init: int = 1
     n_jobs: int = 1
+    features: FeatureMap | None = None
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -115,20 +116,16 @@ class _Passes:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, primal_precision(self.training))
+        return max(self.options.tol, primal_precision(self.training, self.features))
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         """The function of the results times ``sign``, and its fitted attributes."""
-        weights = sign * np.stack([result.w for result in results])
-        stored = LinearExpansion(weights), {"coef_": weights}
-        function, attributes = with_intercepts(stored, results, sign)
-        more = {"n_passes_": values_of(results, "n_passes"), "_dtypes": STORED_FLOATS}
-        return function, {**attributes, **more}
+        return primal_function(self.training, self.features, results, sign)
 
 
 @dataclass(frozen=True)
 class InstanceLabelsPrimal(_Passes):
-    """mi-SVM with a linear kernel."""
+    """mi-SVM with a linear kernel or explicit features."""
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First labels of all instances, one array per start, or the name of a start."""
@@ -142,9 +139,8 @@ class InstanceLabelsPrimal(_Passes):
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         """A local minimum of the problem with this loss, from this start."""
         options = self.options.watched_by(on_iteration)
-        return solve_instance_labels_primal(
-            self.training.source(self.n_jobs), loss, start, options, self.gap_tol
-        )
+        source = primal_source(self.training, self.features, self.n_jobs)
+        return solve_instance_labels_primal(source, loss, start, options, self.gap_tol)
 
 
 @dataclass(frozen=True)
@@ -173,6 +169,7 @@ class CoupledPasses(_Passes):
             estimator.init,
             estimator.n_init,
             estimator._n_threads(n_workers),
+            None,
             estimator.bag_kernel,
             estimator.loss,
             estimator.coupling,
@@ -201,14 +198,9 @@ class CoupledPasses(_Passes):
         """A local minimum of the problem with this loss, from this start."""
         options = self.options.watched_by(on_iteration)
         coupling = Coupling(self.loss, self.coupling * loss.weights, self.epsilon)
+        source = self.training.source(self.n_jobs)
         return solve_coupled_passes(
-            self.training.source(self.n_jobs),
-            loss,
-            coupling,
-            self.bag_kernel,
-            start,
-            options,
-            self.gap_tol,
+            source, loss, coupling, self.bag_kernel, start, options, self.gap_tol
         )
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:

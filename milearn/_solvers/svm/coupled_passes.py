@@ -259,12 +259,12 @@ class _Coupled:
         if self.hard:
             # Where the upper side of the tube begins.
             side = self.loss.dual_columns()[0]
-            floor = -side.gain + side.equation * v[0] + side.tube * v[1]
+            limits = -side.gain + side.equation * v[0] + side.tube * v[1]
             bags = mixed
         else:
             bags = np.asarray(self.bags @ w)
-            floor = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        parts = self.source.map(_look, w, floor, self.scales, self.n_instances)
+            limits = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
+        parts = self.source.map(_look, w, limits, self.scales, self.n_instances)
         top = np.concatenate([part.top for part in parts])
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
@@ -516,7 +516,7 @@ def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
 
 
 def _look(
-    block: Block, w: np.ndarray, floor: np.ndarray, scales: np.ndarray | None, n_instances: int
+    block: Block, w: np.ndarray, limits: np.ndarray, scales: np.ndarray | None, n_instances: int
 ) -> _BlockTops:
     scores, sizes = block.scores(w), np.diff(block.offsets)
     if scales is not None:
@@ -525,7 +525,7 @@ def _look(
     numbers = n_instances * width_of(block.instances)
     # Few instances all belong to the working set.
     band = _BAND if numbers > EVERYTHING else np.inf
-    near = scores > np.repeat(np.maximum(top, floor[block.bags]) - band, sizes)
+    near = scores > np.repeat(np.maximum(top, limits[block.bags]) - band, sizes)
     limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
     if int(near.sum()) > limit:
         # Where scores hardly differ, the highest rows of each bag stand for the others.

@@ -166,14 +166,14 @@ def descend(
     (w, v), tol = point, max(options.tol, 0.1 * gap_tol)
     seen = model.look(w, v, held)
     best = Descent(w, v, seen, np.inf, [], 0, "max_iter", np.inf)
-    shares = _Shares(np.zeros(0, dtype=np.intp), np.zeros(0))
+    duals = _Duals(np.zeros(0, dtype=np.intp), np.zeros(0))
     held_value, last_objective, bound = np.inf, np.inf, -np.inf
     while model.n_passes < max_passes and best.n_iter < options.max_iter:
         problem, keys = model.problem(held, seen)
         aim = (_ROUGH if rough else _EXACT) * gap_tol
-        first = shares.first_of(problem, keys, problem.values(w, v))
+        first = duals.first_of(problem, keys, problem.values(w, v))
         solved = solve_groups(problem, w, v, gap_tol=aim, shares=first)
-        w, v, shares = solved.w, solved.v, _Shares.of_rows(keys, solved.shares)
+        w, v, duals = solved.w, solved.v, _Duals.of_rows(keys, solved.shares)
         before, seen = seen, model.look(w, v, held)
         bound = max(bound, solved.lower_bound)
         closed = seen.value - bound <= gap_tol * abs(seen.value)
@@ -211,8 +211,8 @@ def descend(
 
 
 @dataclass(frozen=True)
-class _Shares:
-    """Shares of the rows of a working set, by which the next one starts.
+class _Duals:
+    """Dual variables of a working set over the costs of their groups; the next one starts there.
 
     Attributes
     ----------
@@ -224,30 +224,30 @@ class _Shares:
     values: np.ndarray
 
     @classmethod
-    def of_rows(cls, keys: np.ndarray, shares: np.ndarray) -> _Shares:
-        known = np.flatnonzero((keys >= 0) & (shares > 0))
+    def of_rows(cls, keys: np.ndarray, found: np.ndarray) -> _Duals:
+        known = np.flatnonzero((keys >= 0) & (found > 0))
         known = known[np.argsort(keys[known], kind="stable")]
-        return cls(keys[known], shares[known])
+        return cls(keys[known], found[known])
 
     def first_of(self, problem: GroupProblem, keys: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
-        shares = np.zeros(len(u))
+        """Where to begin; in a group that has none the highest row takes all if it pays."""
+        found = np.zeros(len(u))
         if len(self.keys):
             place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
             known = self.keys[place] == keys
-            shares[known] = self.values[place[known]]
-        sums = np.add.reduceat(shares, problem.offsets[:-1])
+            found[known] = self.values[place[known]]
+        sums = np.add.reduceat(found, problem.offsets[:-1])
         top = segment_argmax(u, problem.offsets)
         missing = (sums == 0) & (u[top] > 0)
         full = np.ones(len(sums))
         # A row that came into a group does not take its sum beyond the bound.
         plain = slice(0, problem.n_plain)
         full[plain] = np.maximum(sums[plain], 1.0)
-        shares /= np.repeat(full, np.diff(problem.offsets))
-        shares[top[missing]] = 1.0
+        found /= np.repeat(full, np.diff(problem.offsets))
+        found[top[missing]] = 1.0
         squared = np.flatnonzero(missing[problem.n_plain :]) + problem.n_plain
-        shares[top[squared]] = 2.0 * u[top[squared]]
-        return shares
+        found[top[squared]] = 2.0 * u[top[squared]]
+        return found
 
 
 def stacked(parts: list[Matrix]) -> Matrix:
