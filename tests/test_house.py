@@ -27,6 +27,7 @@ LAYERS = (
     ("_solvers.common",),
     ("_solvers", "_solvers.cluster", "_solvers.ensemble", "_solvers.structured", "_solvers.svm"),
     ("utils._warn", "utils.validation"),
+    ("utils._estimates",),
     ("utils._multi_start",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
 from ._base import START_CONSTRAINTS, BaseMISVC, solver_options
-from ._formulations import InstanceLabels, TrainingBags
+from ._formulations import InstanceLabels, TrainingBags, announce
 from ._kernel import Kernel, training_gram
 
 __all__ = ["InstanceMISVC"]
@@ -214,6 +214,7 @@ class InstanceMISVC(BaseMISVC):
     def _latent_labels(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> InstanceLabels:
+        announce(training, "labels")
         gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,

@@ -17,6 +17,7 @@ from ._formulations import (
     HardMaximumOfFeatures,
     HardMaximumPrimal,
     TrainingBags,
+    announce,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
@@ -347,6 +348,7 @@ class MISVC(BaseMISVC):
         if self._by_passes(training):
             return HardMaximumPrimal(training, *options)
         if self.n_components is None or kernel.linear:
+            announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
         features = kernel_features(training.instances, kernel, self.n_components, rng)
