@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, Regressor
 from sklearn.utils.validation import check_is_fitted
 
 from ._bags import Bags
+from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from .utils.validation import validate_bags
 
@@ -61,6 +62,10 @@ class BagEstimator(BaseEstimator):
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
         return bags, noted
 
+    def _takes_remote_bags(self) -> bool:
+        """Whether ``fit``, with these parameters, passes over bags wherever they are."""
+        return False
+
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
         """Store all fitted attributes at once, and delete those of an earlier fit."""
         for name in self._fitted_names:
@@ -95,6 +100,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         scores = self._instance_scores(bags)
         return self._positive_sign * segment_max(self._positive_sign * scores, bags.offsets)
 
+    @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag; above zero speaks for ``classes_[1]``.
 
@@ -115,6 +121,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """
         return self._bag_scores(self._checked(X))
 
+    @over_blocks()
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -130,6 +137,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """
         return self._instance_scores(self._checked(X))
 
+    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Class of each bag.
 
@@ -145,6 +153,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """
         return self._decide(self.decision_function(X))
 
+    @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class of each instance, in the order of ``X.instances``.
 
@@ -160,6 +169,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """
         return self._decide(self.instance_decision_function(X))
 
+    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance that decides each bag.
 
@@ -206,6 +216,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return segment_max(self._instance_scores(bags), bags.offsets)
 
+    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Value of each bag.
 
@@ -221,6 +232,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """
         return self._bag_scores(self._checked(X))
 
+    @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Value of each instance, in the order of ``X.instances``.
 
@@ -236,6 +248,7 @@ class BagRegressor(RegressorMixin, BagEstimator):
         """
         return self._instance_scores(self._checked(X))
 
+    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row in ``X.instances`` of the instance with the highest value of each bag.
 

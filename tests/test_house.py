@@ -36,6 +36,7 @@ LAYERS = (
     ("datasets._formats",),
     ("datasets._fetch", "datasets._generate"),
     ("datasets",),
+    ("distributed",),
     ("",),
     ("utils._checks", "utils._discovery"),
     ("utils.estimator_checks", "utils"),

@@ -1,20 +1,33 @@
-"""Passes over the instances of a container that hold one block of them in memory."""
+"""Blocks of whole bags, and functions that are mapped over them.
+
+Everything that an algorithm for many instances asks of the data is a function of a block. What
+blocks return is combined in their order, so that a sum does not depend on who computed it. This is
+the one place that knows how instances are stored: float64, float32 or float16, dense or CSR, in
+memory or in a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from .container import Bags
+from .coerce import row_range
 from .mapped import MappedRows
 from .segments import bag_ranges
 
+if TYPE_CHECKING:
+    from .container import Bags
+
 __all__ = [
     "BLOCK_BYTES",
-    "bag_blocks",
+    "ArraySource",
+    "Block",
+    "PassSource",
     "compute_dtype",
     "converted",
     "in_memory",
@@ -22,51 +35,227 @@ __all__ = [
     "row_blocks",
 ]
 
-# Bytes of a block in the type in which it is computed.
-BLOCK_BYTES = 2**24
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Bytes of a block in float64.
+BLOCK_BYTES = 32 * 2**20
 
 
-def is_read_in_blocks(bags: Bags) -> bool:
-    """Whether the instances are too large or of too few digits to be used as they are stored."""
-    return bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
+@dataclass(frozen=True)
+class Block:
+    """Consecutive whole bags, or a part of a bag.
+
+    Attributes
+    ----------
+    instances : ndarray or CSR of shape (n_rows, n_features)
+    offsets : ndarray of shape (n_bags + 1,), from zero
+    first_bag, first_row : int
+        Where the block begins among all bags and instances.
+    whole_size : int, default=None
+        Number of instances of the bag of which the block is a part.
+    """
+
+    instances: Matrix
+    offsets: np.ndarray
+    first_bag: int
+    first_row: int
+    whole_size: int | None = None
+
+    @property
+    def bags(self) -> slice:
+        """The bags of the block among all."""
+        return slice(self.first_bag, self.first_bag + len(self.offsets) - 1)
+
+    @property
+    def rows(self) -> slice:
+        """The instances of the block among all."""
+        return slice(self.first_row, self.first_row + int(self.offsets[-1]))
+
+    @property
+    def bag_sizes(self) -> np.ndarray:
+        """Number of instances of each bag, wherever they are."""
+        if self.whole_size is not None:
+            return np.array([self.whole_size])
+        return np.diff(self.offsets)
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Inner products of all rows with a weight vector, in float64."""
+        if self.instances.dtype == np.float32:
+            w = w.astype(np.float32)
+        return np.asarray(self.instances @ w, dtype=np.float64)
+
+    def take(self, rows: np.ndarray) -> Matrix:
+        """A float64 copy of rows of the block."""
+        return self.instances[rows].astype(np.float64)
+
+    def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The weighted sum of rows of the block, shape (n_features,)."""
+        if len(rows) == 0:
+            return np.zeros(self.instances.shape[1])
+        if 2 * len(rows) < self.instances.shape[0]:
+            return np.asarray(self.instances[rows].T @ weights, dtype=np.float64)
+        spread = np.bincount(rows, weights=weights, minlength=self.instances.shape[0])
+        return np.asarray(self.instances.T @ spread, dtype=np.float64)
+
+
+class PassSource(Protocol):
+    """Bags that can be passed over, wherever they are.
+
+    Attributes
+    ----------
+    n_bags, n_instances, n_features : int
+    offsets : ndarray of shape (n_bags + 1,)
+    dtype : numpy.dtype, of the instances as they are stored
+    """
+
+    n_bags: int
+    n_instances: int
+    n_features: int
+    offsets: np.ndarray
+    dtype: np.dtype[Any]
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block, in their order.
+
+        With ``in_parts`` a bag that is larger than a block comes in several.
+        """
+        ...
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts."""
+        ...
+
+    def gather(self, rows: np.ndarray) -> Matrix:
+        """The given instances, in the type to compute in."""
+        ...
+
+
+class ArraySource:
+    """Blocks of an array, a memory map or a CSR matrix; only what is looked at is copied.
+
+    Parameters
+    ----------
+    instances : ndarray (also a memory map), CSR or ``Bags.instance_rows``
+        Shape (n_instances, n_features), of float64, float32 or float16; read by slices and by
+        arrays of rows.
+    offsets : ndarray of shape (n_bags + 1,)
+    block_bytes : int
+        Size of a block in float64. A bag is cut only for functions that take parts.
+    dtype : dtype, default=None
+        Type of the blocks: that of the instances, float32 for float16, when None.
+    n_jobs : int, default=1
+        Threads, each of which holds one block. What comes out is the same for any number of them.
+    """
+
+    def __init__(
+        self,
+        instances: Matrix,
+        offsets: np.ndarray,
+        block_bytes: int = BLOCK_BYTES,
+        *,
+        dtype: Any = None,
+        n_jobs: int = 1,
+    ) -> None:
+        self.instances, self.offsets, self.n_jobs = instances, offsets, n_jobs
+        self.n_instances, self.n_features = (int(size) for size in instances.shape)
+        self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
+        self.block_dtype = _computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
+        width = self.n_features
+        if sparse.issparse(instances):
+            width = 2 * instances.nnz // max(1, self.n_instances)
+        self.limit = max(1, block_bytes // (8 * max(1, width)))
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    def blocks(self, *, in_parts: bool = False) -> Iterator[Block]:
+        """One block after the other."""
+        return (self._block(*place) for place in self._places(in_parts))
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block, in their order."""
+        if self.n_jobs == 1:
+            return [function(block, *arguments) for block in self.blocks(in_parts=in_parts)]
+
+        def at(place: tuple[int, int, int, int]) -> Any:
+            return function(self._block(*place), *arguments)
+
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(at, self._places(in_parts)))
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts."""
+        for block in self.blocks(in_parts=True):
+            state = function(state, block, *arguments)
+        return state
+
+    def gather(self, rows: np.ndarray) -> Matrix:
+        """The given instances, in the type to compute in."""
+        taken = self.instances[rows]
+        return taken.astype(_computed_in(taken.dtype), copy=False)
+
+    def _places(self, in_parts: bool) -> Iterator[tuple[int, int, int, int]]:
+        """First and last bag, and first and last row, of each block."""
+        for first, last in bag_ranges(self.offsets, self.limit):
+            start, stop = int(self.offsets[first]), int(self.offsets[last])
+            if not in_parts or stop - start <= self.limit:
+                yield first, last, start, stop
+                continue
+            for row in range(start, stop, self.limit):
+                yield first, last, row, min(row + self.limit, stop)
+
+    def _block(self, first: int, last: int, start: int, stop: int) -> Block:
+        instances, whole = _read(self.instances, start, stop, self.block_dtype), None
+        if last - first == 1:
+            size = int(self.offsets[last] - self.offsets[first])
+            whole = size if stop - start < size else None
+            offsets = np.array([0, stop - start], dtype=self.offsets.dtype)
+        else:
+            offsets = self.offsets[first : last + 1] - start
+        return Block(instances, offsets, first, start, whole)
+
+
+def _read(rows: Any, start: int, stop: int, dtype: np.dtype) -> Matrix:
+    if isinstance(rows, MappedRows):
+        return rows.read(start, stop, dtype)
+    return row_range(rows, start, stop).astype(dtype, copy=False)
+
+
+# -- how instances are stored ----------------------------------------------------------------------
+
+
+def _computed_in(dtype: Any) -> np.dtype:
+    # float16 is a type for storage, in which nothing is computed.
+    return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
 
 
 def compute_dtype(bags: Bags) -> np.dtype:
     """The type to compute in: that of the instances, float32 for float16."""
-    return np.dtype(np.float32) if bags.dtype == np.float16 else bags.dtype
+    return _computed_in(bags.dtype)
 
 
-def row_blocks(
-    bags: Bags, dtype: Any = None, *, block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, int, np.ndarray]]:
-    """Dense instances ``start`` to ``stop``, block by block, in the given type or as stored."""
-    dtype = np.dtype(bags.dtype if dtype is None else dtype)
-    rows, n_features = bags.instance_rows, bags.shape[1]
-    step = max(1, block_bytes // max(1, n_features * dtype.itemsize))
-    for start in range(0, bags.n_instances, step):
-        stop = min(start + step, bags.n_instances)
-        yield start, stop, _read(rows, start, stop, dtype)
+def is_read_in_blocks(bags: Bags) -> bool:
+    """Whether the instances are too large or of too few digits to be used as they are stored."""
+    return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
 
 
-def _read(rows: Any, start: int, stop: int, dtype: Any) -> np.ndarray:
-    if isinstance(rows, MappedRows):
-        return rows.read(start, stop, dtype)
-    return rows[start:stop].astype(dtype, copy=False)
+def row_blocks(bags: Bags, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
+    """Instances ``start`` to ``stop``, block by block, in the given type or as stored."""
+    source = bags.source(dtype=bags.dtype if dtype is None else dtype)
+    for block in source.blocks(in_parts=True):
+        yield block.rows.start, block.rows.stop, block.instances
 
 
-def bag_blocks(
-    bags: Bags, dtype: Any, *, block_bytes: int = BLOCK_BYTES
-) -> Iterator[tuple[int, int, Bags]]:
-    """Bags ``first`` to ``last`` in memory, block by block, a large bag in a block of its own."""
-    limit = max(1, block_bytes // max(1, bags.shape[1] * np.dtype(dtype).itemsize))
-    for first, last in bag_ranges(bags.offsets, limit):
-        start, stop = bags.offsets[first], bags.offsets[last]
-        block = _read(bags.instance_rows, int(start), int(stop), dtype)
-        yield first, last, Bags(block, bags.offsets[first : last + 1] - start)
-
-
-def converted(bags: Bags, dtype: Any) -> Bags:
+def converted(bags: Any, dtype: Any) -> Any:
     """The bags over instances of another type, with no copy but that one."""
+    if bags.is_remote:
+        return bags.transformed(converted, dtype)
     if sparse.issparse(bags.instance_rows):
         instances = bags.instances.astype(dtype)
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .blocks import BLOCK_BYTES, ArraySource
 from .coerce import (
     canonical_csr,
     canonical_graph,
@@ -124,6 +125,8 @@ class Bags(BagConstructors, BagExports):
 
     __array_ufunc__ = None
     ndim = 2
+    # Whether the instances are on the workers of a cluster.
+    is_remote = False
 
     def __init__(
         self,
@@ -267,6 +270,34 @@ class Bags(BagConstructors, BagExports):
         is asked for, and every slice is a copy.
         """
         return self._instances if self._rows is None else self._rows
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the instances are CSR."""
+        return sparse.issparse(self.instance_rows)
+
+    def source(
+        self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
+    ) -> ArraySource:
+        """The instances as blocks of whole bags, for algorithms that pass over them.
+
+        Parameters
+        ----------
+        block_bytes : int, default=33554432
+            Size of a block in float64.
+        dtype : dtype, default=None
+            Type of the blocks: that of the instances, float32 for float16, when None.
+        n_jobs : int, default=1
+            Threads that functions are mapped by; each holds one block.
+
+        Returns
+        -------
+        ArraySource
+            Nothing is read before a function is mapped over it.
+        """
+        return ArraySource(
+            self.instance_rows, self.offsets, block_bytes, dtype=dtype, n_jobs=n_jobs
+        )
 
     @property
     def offsets(self) -> np.ndarray:

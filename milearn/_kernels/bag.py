@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import sparse
 
 from .._bags.segments import bag_ranges, segment_index, segment_max, segment_min
@@ -82,8 +83,19 @@ def pair_sums(
     *,
     kernel: Kernel,
     block_bytes: int | None = None,
+    n_jobs: int | None = None,
 ) -> np.ndarray:
     """s(A, B) for every bag A on the left and B on the right; both are the same without ``right``.
+
+    Parameters
+    ----------
+    left, right : ndarray or CSR
+    left_offsets, right_offsets : ndarray
+    kernel : callable
+    block_bytes : int, default=None
+        See :func:`row_sums`; of the blocks of each thread.
+    n_jobs : int, default=None
+        Number of threads that share the bags on the right.
 
     Returns
     -------
@@ -97,7 +109,8 @@ def pair_sums(
     sums = np.zeros((n_left, n_right))
     # Bags on the right in ranges whose instances fill a block's width; a bag is never cut there.
     width = _width(other.shape[0], block_bytes)
-    for first, last in bag_ranges(other_offsets, width):
+
+    def fill(first: int, last: int) -> None:
         start, stop = int(other_offsets[first]), int(other_offsets[last])
         inner = other_offsets[first:last] - start
         # By symmetry only the bags up to the range's last one are paired with it.
@@ -108,6 +121,10 @@ def pair_sums(
             partial, rows, left_offsets[: top + 1], other[start:stop], kernel, block_bytes
         )
         sums[:top, first:last] = np.add.reduceat(partial, inner, axis=1)
+
+    Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
+        delayed(fill)(first, last) for first, last in bag_ranges(other_offsets, width)
+    )
     if symmetric:
         lower = np.tril_indices(n_left, -1)
         sums[lower] = sums.T[lower]

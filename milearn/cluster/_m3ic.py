@@ -21,8 +21,15 @@ from .._solvers.cluster.max_margin import (
     margin_weights,
     max_margin_clusters,
 )
-from .._solvers.common.instance_stream import InstanceStream
 from .._solvers.common.options import SolverOptions
+from .._solvers.common.passes import (
+    STREAM_BYTES,
+    PassSource,
+    bag_maxima,
+    bag_means,
+    highest,
+    instance_scores,
+)
 from .._solvers.common.qp import check_qp_solver
 from ..base import BagClusterer
 from ..utils._multi_start import MultiStart, warn_of_stops
@@ -236,7 +243,7 @@ class M3IC(CallbackSupport, BagClusterer):
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
         starts = self._starts(bags, check_random_state(self.random_state))
-        problem = ClusterProblem.of(bags.instance_rows, bags.offsets, self.C, self.balance)
+        problem = ClusterProblem.of(_source(bags), self.C, self.balance)
         options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
         solve = partial(_solve, problem, options, self.cutting_plane_tol)
         runs = MultiStart(self, self.max_iter)
@@ -259,6 +266,9 @@ class M3IC(CallbackSupport, BagClusterer):
         task.end()
         return self
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def _starts(self, bags: Bags, rng: np.random.RandomState) -> list[np.ndarray]:
         shape = (self.n_clusters, bags.shape[1])
         starts = []
@@ -271,8 +281,7 @@ class M3IC(CallbackSupport, BagClusterer):
                 )
             starts.append(given)
         elif self.init == "k-means":
-            stream = InstanceStream(bags.instance_rows, bags.offsets)
-            means = stream.means(compute_dtype(bags))
+            means = bag_means(bags.source(), compute_dtype(bags))
             starts = k_means_weights(canonical_matrix(means), self.n_clusters, self.n_init, rng)
         return starts + [rng.normal(size=shape) for _ in range(self.n_init - len(starts))]
 
@@ -285,10 +294,6 @@ class M3IC(CallbackSupport, BagClusterer):
                 "cutting_plane_tol.",
                 ConvergenceWarning,
             )
-
-    def _stream(self, X: Any) -> InstanceStream:
-        bags = self._checked(X)
-        return InstanceStream(bags.instance_rows, bags.offsets)
 
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of each bag: that of its witness.
@@ -303,7 +308,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Numbers of clusters, from 0.
         """
-        return self._stream(X).highest(margin_weights(self.coef_))[1]
+        return highest(_source(self._checked(X)), margin_weights(self.coef_))[1]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag for each cluster: the highest of its instances.
@@ -318,7 +323,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags, n_clusters)
             The largest entry of a row is the bag's margin; its column is the bag's cluster.
         """
-        return self._stream(X).bag_maxima(margin_weights(self.coef_))
+        return bag_maxima(_source(self._checked(X)), margin_weights(self.coef_))
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
         r"""Score :math:`\frac{k}{k-1} (w_p - \bar w)^\top x` of each instance for each cluster.
@@ -333,7 +338,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
             Scores of the instances.
         """
-        return self._stream(X).scores(margin_weights(self.coef_))
+        return instance_scores(_source(self._checked(X)), margin_weights(self.coef_))
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """Cluster of each instance on its own.
@@ -366,7 +371,12 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        return self._stream(X).highest(margin_weights(self.coef_))[0]
+        return highest(_source(self._checked(X)), margin_weights(self.coef_))[0]
+
+
+def _source(bags: Bags) -> PassSource:
+    # Blocks that stay in a core's cache, with digits of float64 whatever the type.
+    return bags.source(block_bytes=STREAM_BYTES, dtype=np.float64)
 
 
 def _solve(

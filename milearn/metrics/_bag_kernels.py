@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
@@ -16,11 +17,16 @@ from .._kernels.bag import (
     minmax_vectors,
     pair_sums,
 )
+from .._kernels.bag_vectors import median_of_rows
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
+from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
 from ..utils.validation import check_bags
 
 __all__ = ["bag_kernel"]
+
+# "minmax" and "set" are made of any kernel between instances here.
+_LEARNED = tuple(name for name in LEARNED_KERNELS if name not in ("minmax", "set"))
 
 
 def bag_kernel(
@@ -29,11 +35,15 @@ def bag_kernel(
     *,
     bag_kernel: str = "normalized_set",
     kernel: Any = "rbf",
-    gamma: float | None = None,
+    gamma: float | str | None = None,
     degree: float = 3,
     coef0: float = 0.0,
+    width: float = 1.0,
+    cosine: bool = False,
+    n_jobs: int | None = None,
+    random_state: Any = None,
 ) -> np.ndarray:
-    r"""Matrix of a kernel between bags, made from a kernel between instances.
+    r"""Matrix of a kernel between bags.
 
     With :math:`s(A, B) = \sum_{x \in A} \sum_{z \in B} k(x, z)` and bags of sizes
     :math:`n_A, n_B`, the kernels of [1]_ are
@@ -47,25 +57,64 @@ def bag_kernel(
     and "minmax", :math:`k(t(A), t(B))` where :math:`t(B)` holds the minimum and the maximum of
     each feature over the bag.
 
+    The other kernels need no parameter: what they divide by is learnt on the training bags,
+    which are those of ``Y``, or of ``X`` without ``Y``. With :math:`d` the Euclidean distance,
+    :math:`D(A, B)` the mean over the instances of A of the smallest squared distance to B, and
+    :math:`\operatorname{med}` the median over the pairs of training bags times ``width``:
+
+    .. math::
+
+        \text{"mean", "unit\_mean", "mind\_rows", "miles\_rows"}&:
+            \exp \Bigl( -\frac{\|r(A) - r(B)\|^2}{\operatorname{med} \|r - r'\|^2} \Bigr), \\
+        \text{"statistics"}&:
+            \exp \Bigl( -\frac{\|r(A) - r(B)\|_1}{\operatorname{med} \|r - r'\|_1} \Bigr), \\
+        \text{"mind"}&:
+            \exp \Bigl( -\frac{D(A, B) + D(B, A)}{\operatorname{med} (D + D')} \Bigr), \\
+        \text{"emd"}&:
+            \exp \Bigl( -\frac{E(A, B)}{\operatorname{med} E} \Bigr)
+                \quad \text{(earth mover's distance)}.
+
+    :math:`r(B)` is the mean of the instances ("mean"); that of instances divided by their lengths
+    ("unit_mean"); minimum, mean, maximum and standard deviation of each feature, each divided by
+    its standard deviation over the training bags ("statistics"); :math:`D(B, T)` for each training
+    bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
+    :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
+    the median of the squared distances of training instances ("miles_rows", [3]_).
+
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
         Rows of a plain matrix are bags of one instance.
     Y : bags, default=None
         The bags of the columns; those of ``X`` when None.
-    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
-        Which of these kernels.
+    bag_kernel : str, default="normalized_set"
+        "normalized_set", "set", "mean_set" or "minmax", made of ``kernel``; or "mean",
+        "unit_mean", "statistics", "mind", "mind_rows", "miles_rows" or "emd".
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the
-        matrix of shape (n_left, n_right).
-    gamma : float, default=None
+        matrix of shape (n_left, n_right). The first four kernels take it.
+    gamma : float or "median", default=None
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when
-        None (of an instance, also for "minmax").
+        None (of an instance, also for "minmax"). With "rbf" and "laplacian" "median" is one over
+        the median of what it multiplies, times ``width``: over pairs of training instances, or
+        of training bags with "minmax".
     degree : float, default=3
         Degree of "poly".
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
+    width : float, default=1.0
+        Factor of the medians.
+    cosine : bool, default=False
+        For text, with the kernels that have no parameter: instances are divided by their lengths
+        first (but for "mean"); "mean", "unit_mean" and "statistics" are cosines of the angle
+        between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and s is 1/2.
+    n_jobs : int, default=None
+        Number of threads, in which a callable ``kernel`` is called too. None means 1 unless in a
+        :func:`joblib.parallel_config` context, -1 means using all processors.
+    random_state : int, RandomState instance or None, default=None
+        Draws the training bags or instances whose pairs make the medians, where there are more
+        than 1000.
 
     Returns
     -------
@@ -74,11 +123,17 @@ def bag_kernel(
 
     Raises
     ------
+    ImportError
+        For "emd" without POT, the extra ``milearn[emd]``.
     MemoryError
         Before anything is computed, where the result does not fit into the available memory.
     ValueError
         For unknown names, bags that differ in their features, and bags whose similarity with
         themselves is negative where it has to be divided by.
+
+    See Also
+    --------
+    bag_distances : Distances of bags.
 
     Notes
     -----
@@ -86,9 +141,18 @@ def bag_kernel(
     blocks of a few MiB. With ``kernel="linear"`` the bags are summed first and no pair of
     instances is ever formed. A bag whose image is zero has similarity zero to every bag.
 
+    CSR instances stay sparse in all kernels. "mind" and "emd" are not positive semidefinite for
+    all bags; the others are (the first four where ``kernel`` is). "emd" solves a linear program
+    for each pair of bags, see :func:`bag_distances`; "miles_rows" holds a matrix of bags by
+    training instances.
+
     References
     ----------
     .. [1] T. Gaertner, P. A. Flach, A. Kowalczyk, A. J. Smola. Multi-instance kernels. ICML 2002.
+    .. [2] V. Cheplygina, D. M. J. Tax, M. Loog. Multiple instance learning with bag
+       dissimilarities. Pattern Recognition 48(1), 2015.
+    .. [3] Y. Chen, J. Bi, J. Z. Wang. MILES: Multiple-instance learning via embedded instance
+       selection. IEEE TPAMI 28(12), 2006.
 
     Examples
     --------
@@ -103,8 +167,9 @@ def bag_kernel(
     1.0
     """
     name = bag_kernel
-    if name not in BAG_KERNELS:
-        raise ValueError(f"bag_kernel={name!r} is unknown: choose from {_listed(BAG_KERNELS)}.")
+    if name not in BAG_KERNELS + _LEARNED:
+        known = _listed(BAG_KERNELS + _LEARNED)
+        raise ValueError(f"bag_kernel={name!r} is unknown: choose from {known}.")
     if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(
             f"kernel={kernel!r} is unknown: choose from {_listed(KERNELS)}, or pass a callable."
@@ -117,8 +182,30 @@ def bag_kernel(
             f"X has {left.shape[1]} features but Y has {other.shape[1]}: bags of both must have "
             "the same features."
         )
+    if name in _LEARNED:
+        if gamma is not None:
+            raise ValueError(
+                f"gamma={gamma!r} is not used by bag_kernel={name!r}, whose widths are medians: "
+                "pass width=, which multiplies them."
+            )
+        fitted, train = learn_bag_kernel(
+            name,
+            other.instances,
+            other.offsets,
+            width=width,
+            cosine=cosine,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        return train if right is None else fitted.matrix(left.instances, left.offsets)
+    if cosine:
+        raise ValueError(
+            f'cosine=True is not used by bag_kernel={name!r}: pass kernel="cosine" there.'
+        )
     if gamma is None:
         gamma = 1.0 / left.shape[1]
+    elif isinstance(gamma, str):
+        gamma = 1.0 / (width * _median(name, kernel, gamma, other, random_state))
     keep_sparse = takes_sparse(kernel)
     _check_memory(name, left, right, keep_sparse)
     function, _ = instance_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0)
@@ -133,10 +220,15 @@ def bag_kernel(
         product = sums @ (sums if right is None else _bag_sums(other)).T
         values = product.toarray() if sparse.issparse(product) else np.asarray(product)
     elif right is None:
-        values = pair_sums(left.instances, left.offsets, kernel=function)
+        values = pair_sums(left.instances, left.offsets, kernel=function, n_jobs=n_jobs)
     else:
         values = pair_sums(
-            left.instances, left.offsets, other.instances, other.offsets, kernel=function
+            left.instances,
+            left.offsets,
+            other.instances,
+            other.offsets,
+            kernel=function,
+            n_jobs=n_jobs,
         )
     scale = _scales(name, left, function, values if right is None else None)
     values *= scale[:, None]
@@ -150,6 +242,20 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _bag_sums(bags: Bags) -> Any:
     return pooling_matrix(bags.offsets, 1.0) @ bags.instances
+
+
+def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:
+    """What gamma="median" is one over."""
+    if gamma != "median" or kernel not in ("rbf", "laplacian"):
+        raise ValueError(
+            f'gamma={gamma!r} with kernel={kernel!r}: pass a number, or gamma="median" with "rbf" '
+            'or "laplacian".'
+        )
+    rows = training.instances
+    if name == "minmax":
+        rows = minmax_vectors(rows, training.offsets, keep_sparse=True)
+    generator = check_random_state(random_state)
+    return median_of_rows(rows, kernel == "laplacian", generator)
 
 
 def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> np.ndarray:

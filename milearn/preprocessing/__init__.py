@@ -1,6 +1,7 @@
 """Transformers of bags."""
 
 from ._bag_statistics import BagStatistics
+from ._clipped import ClippedScaler
 from ._instance_transformer import InstanceTransformer
 
-__all__ = ["BagStatistics", "InstanceTransformer"]
+__all__ = ["BagStatistics", "ClippedScaler", "InstanceTransformer"]

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.blocks import bag_blocks, compute_dtype, is_read_in_blocks
+from .._bags.blocks import Block, compute_dtype, is_read_in_blocks
 from .._bags.coerce import canonical_csr
 from .._bags.segments import gather_rows, segment_max, segment_min
 from ..utils.validation import STORED_FLOATS, validate_bags
@@ -120,23 +120,15 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
-        if sparse.issparse(bags.instance_rows):
-            stored = _Stored(bags)
-            columns = [stored.statistic(name) for name in self.statistics_]
-            rows = sparse.hstack(columns, format="csr", dtype=bags.dtype)
-            # With 32-bit indices where they suffice: libsvm takes no others.
-            return canonical_csr(rows) if self.sparse_output else rows.toarray()
-        if is_read_in_blocks(bags):
-            blocks = bag_blocks(bags, compute_dtype(bags))
-            parts = [self._rows_of(block) for _, _, block in blocks]
-            rows = np.concatenate(parts) if parts else self._rows_of(bags)
+        if is_read_in_blocks(bags) and len(bags):
+            parts = bags.source().map(_rows_of_block, self.statistics_)
+            rows: Any = sparse.vstack(parts) if sparse.issparse(parts[0]) else np.concatenate(parts)
         else:
-            rows = self._rows_of(bags)
-        return canonical_csr(sparse.csr_array(rows)) if self.sparse_output else rows
-
-    def _rows_of(self, bags: Bags) -> np.ndarray:
-        dense = [_dense_statistic(bags, name) for name in self.statistics_]
-        return np.concatenate(dense, axis=1, dtype=bags.dtype, casting="same_kind")
+            rows = _rows_of(bags, self.statistics_)
+        if self.sparse_output:
+            # With 32-bit indices where they suffice: libsvm takes no others.
+            return canonical_csr(sparse.csr_array(rows))
+        return rows.toarray() if sparse.issparse(rows) else rows
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns, such as ``min_x0``, ``q0.25_x0`` and ``count``.
@@ -161,6 +153,9 @@ class BagStatistics(TransformerMixin, BaseEstimator):
             prefix = statistic if isinstance(statistic, str) else f"q{statistic:g}"
             names.extend(f"{prefix}_{feature}" for feature in features)
         return np.array(names, dtype=object)
+
+    def _takes_remote_bags(self) -> bool:
+        return True
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "statistics_")
@@ -192,6 +187,21 @@ def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
             raise ValueError(f"statistics holds {name!r} twice: name each statistic once.")
         checked.append(name)
     return tuple(checked)
+
+
+def _rows_of_block(block: Block, statistics: tuple[Any, ...]) -> Any:
+    return _rows_of(Bags(block.instances, block.offsets), statistics)
+
+
+def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
+    """The statistics of each bag side by side, CSR for CSR instances."""
+    if sparse.issparse(bags.instance_rows):
+        stored = _Stored(bags)
+        columns = [stored.statistic(name) for name in statistics]
+        return sparse.hstack(columns, format="csr", dtype=bags.dtype)
+    dtype = compute_dtype(bags)
+    dense = [_dense_statistic(bags, name) for name in statistics]
+    return np.concatenate(dense, axis=1, dtype=dtype, casting="same_kind")
 
 
 def _quantile_of(statistic: Any) -> float:

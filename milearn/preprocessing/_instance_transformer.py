@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.blocks import compute_dtype, converted, is_read_in_blocks, row_blocks
+from .._bags.blocks import Block, converted, is_read_in_blocks
 from ..utils.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 
@@ -131,6 +131,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     float16 in float32. On them MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted in
     blocks; for other transformers the whole is converted to float32.
 
+    Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed. The inner
+    transformer needs ``partial_fit``, which goes through the partitions in their order; labels do
+    not reach it.
+
     Examples
     --------
     >>> from sklearn.preprocessing import MinMaxScaler
@@ -183,12 +187,15 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 "transform, such as StandardScaler()."
             )
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
+        if bags.is_remote:
+            _check_learns_in_blocks(inner, params)
+            self.transformer_ = bags.source().fold(_partial_fit, clone(inner))
+            return self
         labels = _labels_of_instances(y, bags)
         routed = routed_fit_params(self, "transformer", inner, params, bags)
         fitted = clone(inner)
         if _reads_blocks(bags) and type(inner) in _FITTED_IN_BLOCKS and not routed:
-            for _, _, block in row_blocks(bags, compute_dtype(bags)):
-                fitted.partial_fit(block)
+            fitted = bags.source().fold(_partial_fit, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
             fitted.fit(whole.instances, labels, **routed)
@@ -250,6 +257,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             transformer=self._inner(), method_mapping=mapping
         )
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "transformer_")
 
@@ -274,10 +284,12 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         with config_context(transform_output="default"):
             return self.transformer_.transform(matrix)
 
-    def _transform_bags(self, bags: Bags) -> Bags:
+    def _transform_bags(self, bags: Any) -> Any:
         bags = validate_bags(
             self, bags, reset=False, dtype=STORED_FLOATS, ensure_all_finite=self._finite()
         )
+        if bags.is_remote:
+            return bags.transformed(_transformed, self)
         named = hasattr(self, "feature_names_in_") and hasattr(self, "get_feature_names_out")
         return bags.with_instances(
             self._in_blocks(bags) if _reads_blocks(bags) else self._apply(bags.instances),
@@ -285,19 +297,44 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         )
 
     def _in_blocks(self, bags: Bags) -> Any:
-        parts = row_blocks(bags, compute_dtype(bags))
-        start, stop, block = next(parts)
-        first = self._apply(block)
-        if stop == bags.n_instances:
+        blocks = bags.source().blocks(in_parts=True)
+        block = next(blocks)
+        first = self._apply(block.instances)
+        if block.rows.stop == bags.n_instances:
             return first
         if sparse.issparse(first):
-            blocks = [first, *(self._apply(block) for _, _, block in parts)]
-            return sparse.vstack(blocks, format="csr")
+            parts = [first, *(self._apply(block.instances) for block in blocks)]
+            return sparse.vstack(parts, format="csr")
         out = np.empty((bags.n_instances, first.shape[1]), dtype=first.dtype)
-        out[start:stop] = first
-        for start, stop, block in parts:
-            out[start:stop] = self._apply(block)
+        out[block.rows] = first
+        for block in blocks:
+            out[block.rows] = self._apply(block.instances)
         return out
+
+
+def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
+    return transformer.transform(bags)
+
+
+def _check_learns_in_blocks(inner: Any, params: dict[str, Any]) -> None:
+    """Refuse what cannot be fitted on distributed bags."""
+    name = type(inner).__name__
+    if not hasattr(inner, "partial_fit"):
+        raise TypeError(
+            f"{name} has no partial_fit, so that it cannot be fitted on distributed bags: fit it "
+            "on some of them, as in fit(bags[:1000].compute()), or take one that has, such as "
+            "StandardScaler or IncrementalPCA."
+        )
+    given = [key for key, value in params.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{name} on distributed bags takes no {given[0]}: leave it out, or fit on "
+            "bags.compute()."
+        )
+
+
+def _partial_fit(transformer: Any, block: Block) -> Any:
+    return transformer.partial_fit(block.instances)
 
 
 def _reads_blocks(bags: Bags) -> bool:

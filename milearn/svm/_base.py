@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
@@ -193,6 +194,10 @@ class BaseMISVC(CallbackSupport, BagClassifier):
 
 def _witnesses(function: BagFunction, bags: Bags, sign: int) -> np.ndarray:
     # By the fitted function, not by the solver's scores: ties are then broken as in witness().
+    return by_blocks(bags, _witnesses_of, function, sign, gives_rows=True)
+
+
+def _witnesses_of(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:
     return _flat(segment_argmax(sign * function.instance_scores(bags), bags.offsets))
 
 

@@ -21,7 +21,7 @@ from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import ArraySource
+from .._solvers.common.passes import PassSource
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
@@ -76,14 +76,28 @@ class TrainingBags:
     used : ndarray of int, positions of those that take part: their weight is above zero
     rows : ndarray of int, their instances
     offsets : ndarray, of the used bags among those instances
-    stored : ndarray, CSR or rows of a memory map: those instances as they are stored
+    selected : Bags or remote bags, those that take part
     """
 
     bags: Bags
     used: np.ndarray
     rows: np.ndarray
     offsets: np.ndarray
-    stored: Any
+    selected: Any
+
+    @property
+    def stored(self) -> Any:
+        """Their instances as they are stored: ndarray, CSR or rows of a memory map."""
+        return self.selected.instance_rows
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the instances are on the workers of a cluster."""
+        return bool(self.bags.is_remote)
+
+    def source(self, n_jobs: int = 1) -> PassSource:
+        """Their instances for passes, by threads."""
+        return self.selected.source(n_jobs=n_jobs)
 
     @cached_property
     def instances(self) -> Any:
@@ -96,7 +110,7 @@ class TrainingBags:
         """Select the bags at the positions ``used``."""
         rows, offsets = gather_rows(bags.offsets, used)
         selected = bags if len(used) == len(bags) else bags[used]
-        return cls(bags, used, rows, offsets, selected.instance_rows)
+        return cls(bags, used, rows, offsets, selected)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
         """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
@@ -247,6 +261,8 @@ class HardMaximumPrimal:
     slack : {"bag", "instance"}
     init : str or array-like
     n_init : int
+    n_jobs : int
+        Threads that a pass is shared by.
     """
 
     training: TrainingBags
@@ -254,6 +270,7 @@ class HardMaximumPrimal:
     slack: str = "bag"
     init: Any = "auto"
     n_init: int = 1
+    n_jobs: int = 1
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -276,7 +293,7 @@ class HardMaximumPrimal:
         return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = ArraySource(self.training.stored, self.training.offsets)
+        source = self.training.source(self.n_jobs)
         options = self.options.watched_by(on_iteration)
         return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
@@ -331,7 +332,10 @@ class MISVC(BaseMISVC):
         large = n_instances > _TOO_MANY_INSTANCES or (
             n_instances > _MANY_INSTANCES and n_bags > _MANY_BAGS
         )
-        return self._may_pass() and (large or self.solver == "primal")
+        return self._may_pass() and (large or training.is_remote or self.solver == "primal")
+
+    def _takes_remote_bags(self) -> bool:
+        return self._may_pass()
 
     def _fit_dtypes(self) -> Any:
         return STORED_FLOATS if self._may_pass() else super()._fit_dtypes()
@@ -346,7 +350,9 @@ class MISVC(BaseMISVC):
     ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
         if self._by_passes(training):
-            return HardMaximumPrimal(training, *options)
+            # Jobs for which there is no run share the blocks of a pass.
+            n_threads = max(1, effective_n_jobs(self.n_jobs) // n_workers)
+            return HardMaximumPrimal(training, *options, n_threads)
         if self.n_components is None or kernel.linear:
             announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)

@@ -16,8 +16,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.blocks import converted, row_blocks
+from .._bags.blocks import Block, converted
 from .._bags.coerce import frame_names, is_missing
+from .._bags.remote import RemoteBags, check_takes_remote
 
 __all__ = [
     "as_bags",
@@ -40,12 +41,12 @@ _HALF_EXPONENT = np.uint16(0x7C00)
 # -- input -------------------------------------------------------------------------------------
 
 
-def as_bags(X: Any) -> Bags | None:
+def as_bags(X: Any) -> Any:
     """``X`` as :class:`~milearn.Bags` when it is bags, None when it is a plain matrix.
 
-    Bags are: a ``Bags``, a 3-D array, and a list, tuple, series or 1-D object array of 2-D
-    blocks (arrays, nested lists, sparse matrices, data frames). Everything else is left to
-    scikit-learn's validation, which takes each row as a bag of one instance.
+    Bags are: a ``Bags``, distributed bags, a 3-D array, and a list, tuple, series or 1-D object
+    array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
+    left to scikit-learn's validation, which takes each row as a bag of one instance.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ def as_bags(X: Any) -> Bags | None:
 
     Returns
     -------
-    Bags or None
+    Bags, distributed bags or None
         None for what scikit-learn validates.
 
     Raises
@@ -64,7 +65,7 @@ def as_bags(X: Any) -> Bags | None:
     ValueError
         For blocks that do not fit together; the message names the bag.
     """
-    if isinstance(X, Bags):
+    if isinstance(X, (Bags, RemoteBags)):
         return X
     if isinstance(X, (str, bytes)):
         raise TypeError(
@@ -120,6 +121,8 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
         with _advice_on_frames(X):
             matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
         return Bags.singletons(matrix, feature_names=frame_names(X))
+    if bags.is_remote:
+        check_takes_remote(None)
     if bags.dtype not in kinds:
         bags = converted(bags, _target_dtype(bags, kinds))
     _check_finite(bags, allow_nan=False)
@@ -210,7 +213,8 @@ def validate_bags(
         For bags that do not fit together, too few of them, other features than in ``fit``, values
         that are not finite, or a data frame with a column that is not numeric.
     TypeError
-        For a string, or sparse instances with ``accept_sparse=False``.
+        For a string, sparse instances with ``accept_sparse=False``, or distributed bags where the
+        estimator needs all instances in one place.
     """
     kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
     bags = as_bags(X)
@@ -227,6 +231,8 @@ def validate_bags(
                 order="C",
             )
         return Bags.singletons(matrix, feature_names=frame_names(X))
+    if bags.is_remote:
+        check_takes_remote(estimator)
     name = type(estimator).__name__
     n_bags, n_features = bags.shape
     if n_bags < min_bags:
@@ -235,7 +241,7 @@ def validate_bags(
         )
     if n_features == 0:
         raise ValueError(f"The bags have 0 features while a minimum of 1 is required by {name}.")
-    if sparse.issparse(bags.instance_rows) and not accept_sparse:
+    if bags.is_sparse and not accept_sparse:
         raise TypeError(
             f"The instances are sparse but {name} needs dense ones: convert them with "
             "bags.with_instances(bags.instances.toarray())."
@@ -287,24 +293,12 @@ def _target_dtype(bags: Bags, kinds: Any) -> Any:
 def _check_finite(bags: Bags, allow_nan: bool) -> None:
     if get_config()["assume_finite"]:
         return
-    found = None
-    if sparse.issparse(bags.instance_rows):
-        entries = _wrong_entries(bags.instances.data, allow_nan)
-        if entries is not None:
-            entry = int(np.flatnonzero(entries)[0])
-            row = int(np.searchsorted(bags.instances.indptr, entry, side="right")) - 1
-            found = row, bags.instances.data[entry]
-    else:
-        for start, _, block in row_blocks(bags):
-            entries = _wrong_entries(block, allow_nan)
-            if entries is not None:
-                at = int(np.flatnonzero(entries.any(axis=1))[0])
-                found = start + at, block[at][entries[at]][0]
-                break
+    parts = bags.source(dtype=bags.dtype).map(_first_wrong, allow_nan, in_parts=True)
+    found = next((part for part in parts if part is not None), None)
     if found is None:
         return
     row, value = found
-    bag = int(bags.bag_index[row])
+    bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
     what = "NaN" if np.isnan(value) else "infinity"
     remedy = (
         "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or remove "
@@ -313,6 +307,22 @@ def _check_finite(bags: Bags, allow_nan: bool) -> None:
         else "remove or clip it"
     )
     raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
+
+
+def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
+    """Row and value of the first entry that is not finite."""
+    if sparse.issparse(block.instances):
+        entries = _wrong_entries(block.instances.data, allow_nan)
+        if entries is None:
+            return None
+        entry = int(np.flatnonzero(entries)[0])
+        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
+        return block.first_row + row, block.instances.data[entry]
+    entries = _wrong_entries(block.instances, allow_nan)
+    if entries is None:
+        return None
+    at = int(np.flatnonzero(entries.any(axis=1))[0])
+    return block.first_row + at, block.instances[at][entries[at]][0]
 
 
 def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:

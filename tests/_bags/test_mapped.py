@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.svm import LinearSVC
 
 from milearn import Bags
-from milearn._bags import blocks, mapped
+from milearn._bags import mapped
 from milearn.cluster import BAMIC, M3IC
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.utils.validation import STORED_FLOATS, check_bags, validate_bags
@@ -46,8 +46,7 @@ def pair(request, tmp_path):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks and pieces of a few rows, so that small bags are cut as large ones are."""
-    for function in (blocks.row_blocks, blocks.bag_blocks):
-        monkeypatch.setitem(function.__kwdefaults__, "block_bytes", 48)
+    monkeypatch.setitem(Bags.source.__kwdefaults__, "block_bytes", 96)
     monkeypatch.setattr(mapped, "_PIECE_BYTES", 32)
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
 from milearn._solvers.cluster import max_margin as _clusters
-from milearn._solvers.common import instance_stream as _stream
+from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
@@ -89,8 +89,8 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
     monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 256)
-    monkeypatch.setattr(_stream, "_GATHERED_BYTES", 0)
-    monkeypatch.setattr(_stream.InstanceStream.__init__, "__kwdefaults__", {"block_bytes": 256})
+    monkeypatch.setattr(_passes, "_GATHERED_BYTES", 0)
+    monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
     model = M3IC(3, random_state=0).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import linprog
 from scipy.spatial.distance import cdist, directed_hausdorff
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._kernels import memory
+from milearn._kernels import emd, memory, pairs, squares
 from milearn.cluster import BAMIC
-from milearn.metrics import _distances, bag_distances
+from milearn.metrics import bag_distances
 
-METRICS = ("min", "max", "mean")
+METRICS = ("min", "max", "mean", "mind", "emd")
+HAUSDORFF = ("min", "max", "mean", "mind")
 
 
 def random_bags(n_bags=30, n_features=4, largest=9, seed=0, centre=0.0):
@@ -24,11 +28,24 @@ def random_bags(n_bags=30, n_features=4, largest=9, seed=0, centre=0.0):
     return Bags(instances, np.concatenate([[0], np.cumsum(sizes)]))
 
 
+def transport(A, B):
+    """The least cost of moving equal weights, as a linear program of HiGHS."""
+    costs = cdist(A, B)
+    n, m = costs.shape
+    sums = np.r_[np.kron(np.eye(n), np.ones(m)), np.kron(np.ones(n), np.eye(m))]
+    right = np.r_[np.full(n, 1 / n), np.full(m, 1 / m)]
+    return linprog(costs.ravel(), A_eq=sums, b_eq=right).fun
+
+
 def by_definition(A, B, metric):
     pairs = cdist(A, B)
     there, back = pairs.min(axis=1), pairs.min(axis=0)
     if metric == "min":
         return pairs.min()
+    if metric == "mind":
+        return (there.mean() + back.mean()) / 2
+    if metric == "emd":
+        return transport(A, B)
     if metric == "max":
         return max(there.max(), back.max())
     return (there.sum() + back.sum()) / (len(A) + len(B))
@@ -38,10 +55,10 @@ def all_pairs(X, Y, metric):
     return np.array([[by_definition(A, B, metric) for B in Y] for A in X])
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", HAUSDORFF)
 @pytest.mark.parametrize("blocks", [(256, 1024), (7, 11), (1, 1), (4, 3)])
 def test_equals_the_definition(metric, blocks, monkeypatch):
-    monkeypatch.setattr(_distances, "_block_shape", lambda: blocks)
+    monkeypatch.setattr(pairs, "block_shape", lambda: blocks)
     X, Y = random_bags(), random_bags(17, seed=1)
     np.testing.assert_allclose(
         bag_distances(X, Y, metric=metric), all_pairs(X, Y, metric), rtol=1e-10
@@ -59,9 +76,9 @@ def test_max_is_the_distance_of_hausdorff():
             assert bag_distances(X, metric="max")[i, j] == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", HAUSDORFF)
 def test_one_large_bag_is_taken_in_parts(metric, monkeypatch):
-    monkeypatch.setattr(_distances, "_block_shape", lambda: (16, 24))
+    monkeypatch.setattr(pairs, "block_shape", lambda: (16, 24))
     rng = np.random.default_rng(0)
     blocks = [rng.normal(size=(size, 3)) for size in (2, 100, 1, 61, 5)]
     np.testing.assert_allclose(
@@ -133,9 +150,9 @@ def test_what_is_refused():
 
 
 def test_blocks_follow_the_working_memory_of_scikit_learn():
-    assert _distances._block_shape() == (256, 1024)
+    assert squares.block_shape() == (256, 1024)
     with config_context(working_memory=0.5):
-        rows, columns = _distances._block_shape()
+        rows, columns = squares.block_shape()
         X = random_bags(60)
         expected = all_pairs(X, X, "mean")
         np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
@@ -149,3 +166,87 @@ def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch):
         bag_distances(random_bags(25))
     with pytest.raises(MemoryError, match=message):
         BAMIC().fit(random_bags(25))
+
+
+# -- mean minimum distances and the earth mover's --------------------------------------------------
+
+
+@pytest.mark.parametrize("squared", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_forms_of_the_mean_minimum_distance(directed, squared):
+    X, Y = random_bags(12), random_bags(7, seed=1)
+
+    def one_sided(A, B):
+        return (cdist(A, B).min(axis=1) ** (2 if squared else 1)).mean()
+
+    def expected(X, Y):
+        there = np.array([[one_sided(A, B) for B in Y] for A in X])
+        back = np.array([[one_sided(B, A) for B in Y] for A in X])
+        return there if directed else (there + back) / 2
+
+    options = {"metric": "mind", "directed": directed, "squared": squared}
+    np.testing.assert_allclose(bag_distances(X, Y, **options), expected(X, Y), rtol=1e-10)
+    own = bag_distances(X, **options)
+    np.testing.assert_allclose(own, expected(X, X), rtol=1e-10)
+    assert (own == own.T).all() != directed
+    assert (np.diagonal(own) == 0).all()
+
+
+@pytest.mark.parametrize("blocks", [(256, 1024), (3, 5)])
+def test_the_earth_movers_distance_equals_the_linear_program(blocks, monkeypatch):
+    monkeypatch.setattr(emd, "block_shape", lambda: blocks)
+    # Bags of one, of equal and of different sizes.
+    X, Y = random_bags(7, largest=5), random_bags(4, seed=1, largest=5)
+    expected = all_pairs(X, Y, "emd")
+    for n_jobs in (None, 2):
+        found = bag_distances(X, Y, metric="emd", n_jobs=n_jobs)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    # A metric: symmetric, zero for the bag itself, and no way round is shorter.
+    whole = bag_distances(X, metric="emd")
+    assert (np.diagonal(whole) == 0).all()
+    assert (whole == whole.T).all()
+    assert (whole[:, None, :] <= whole[:, :, None] + whole[None] + 1e-12).all()
+    # A bag is at distance zero from another one with the same instances in another order.
+    back = X.with_instances(np.concatenate([block[::-1] for block in X]))
+    np.testing.assert_allclose(np.diagonal(bag_distances(X, back, metric="emd")), 0, atol=1e-12)
+
+
+def test_samples_of_large_bags():
+    rng = np.random.default_rng(0)
+    X = Bags(rng.normal(size=(230, 3)), [0, 100, 103, 230])
+    exact = bag_distances(X, metric="emd")
+    sampled = bag_distances(X, metric="emd", max_instances=60, random_state=0)
+    again = bag_distances(X, metric="emd", max_instances=60, random_state=0)
+    np.testing.assert_array_equal(sampled, again)
+    assert (np.diagonal(sampled) == 0).all()
+    # Samples of one distribution: too far from each other, by less than a bag is wide.
+    assert exact[0, 2] < sampled[0, 2] < exact[0, 2] + 0.3
+    whole = bag_distances(X, metric="emd", max_instances=127)
+    np.testing.assert_array_equal(whole, exact)
+
+
+def test_without_pot(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ot", None)
+    with pytest.raises(ImportError, match=r"pip install 'milearn\[emd\]'"):
+        bag_distances(random_bags(3), metric="emd")
+    assert bag_distances(random_bags(3), metric="mind").shape == (3, 3)
+
+
+def test_options_that_belong_to_another_metric():
+    X = random_bags(3)
+    for option in ({"directed": True}, {"squared": True}):
+        with pytest.raises(ValueError, match=r'directed= and squared= belong to metric="mind"'):
+            bag_distances(X, **option)
+    with pytest.raises(ValueError, match=r'max_instances= belongs to metric="emd", not to \'mean'):
+        bag_distances(X, max_instances=3)
+    for wrong in (0, 2.5, True):
+        with pytest.raises(ValueError, match="is not a positive integer"):
+            bag_distances(X, metric="emd", max_instances=wrong)
+
+
+def test_bags_whose_pair_does_not_fit(monkeypatch):
+    X = random_bags(3)
+    monkeypatch.setattr("milearn.metrics._distances.require_memory", lambda *args: None)
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e6)
+    with pytest.raises(MemoryError, match="earth mover's distance between bags of up to"):
+        bag_distances(X, metric="emd")

@@ -20,6 +20,7 @@ from milearn._kernels.bag import (
     self_sums,
 )
 from milearn._kernels.instance import instance_kernel
+from milearn._kernels.learned import learn_bag_kernel
 from milearn.metrics import bag_kernel
 
 KERNELS = [
@@ -101,6 +102,8 @@ def test_blocks_of_any_size_give_the_same_sums(block_bytes, largest):
     own = kernel(X.instances, X.instances)
     own = np.add.reduceat(np.add.reduceat(own, X.offsets[:-1], axis=0), X.offsets[:-1], axis=1)
     assert pair_sums(X.instances, X.offsets, **options) == pytest.approx(own)
+    threads = pair_sums(X.instances, X.offsets, n_jobs=2, **options)
+    np.testing.assert_array_equal(threads, pair_sums(X.instances, X.offsets, **options))
     assert self_sums(X.instances, X.offsets, kernel) == pytest.approx(np.diagonal(own))
 
 
@@ -214,3 +217,42 @@ def test_dense_extremes_count_in_the_guard(monkeypatch):
     assert bag_kernel(X, bag_kernel="minmax", kernel="linear").shape == (20, 20)
     with pytest.raises(MemoryError, match="20 x 20 bags takes 52 MiB and 38 MiB are available"):
         bag_kernel(X, bag_kernel="minmax", kernel="chi2")
+
+
+# -- kernels learnt on training bags ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mean", "statistics", "mind", "mind_rows", "miles_rows", "emd"])
+def test_learnt_kernels_are_learnt_on_the_columns(name):
+    X, Y = random_bags(20), random_bags(21, n_bags=6)
+    options = {"width": 2.0, "random_state": 0}
+    fitted, train = learn_bag_kernel(name, Y.instances, Y.offsets, **options)
+    np.testing.assert_array_equal(bag_kernel(Y, bag_kernel=name, **options), train)
+    found = bag_kernel(X, Y, bag_kernel=name, n_jobs=2, **options)
+    np.testing.assert_allclose(found, fitted.matrix(X.instances, X.offsets), rtol=1e-12)
+    cosine = bag_kernel(X, Y, bag_kernel=name, cosine=True, **options)
+    assert abs(cosine - found).max() > 1e-3
+
+
+def test_widths_by_the_median():
+    X, Y = random_bags(22), random_bags(23, n_bags=6)
+    for name, kernel, learnt in (
+        ("normalized_set", "rbf", "set"),
+        ("minmax", "laplacian", "minmax"),
+    ):
+        fitted, train = learn_bag_kernel(learnt, Y.instances, Y.offsets, width=0.5)
+        options = {"bag_kernel": name, "kernel": kernel, "gamma": "median", "width": 0.5}
+        np.testing.assert_allclose(bag_kernel(Y, **options), train, rtol=1e-10)
+        new = fitted.matrix(X.instances, X.offsets)
+        np.testing.assert_allclose(bag_kernel(X, Y, **options), new, rtol=1e-10)
+
+
+def test_parameters_of_the_other_kind_of_kernel():
+    X = random_bags(24)
+    with pytest.raises(ValueError, match=r"gamma=0\.1 is not used by bag_kernel='mind'"):
+        bag_kernel(X, bag_kernel="mind", gamma=0.1)
+    with pytest.raises(ValueError, match="cosine=True is not used by bag_kernel='normalized_set'"):
+        bag_kernel(X, cosine=True)
+    for options in ({"gamma": "scale"}, {"gamma": "median", "kernel": "poly"}):
+        with pytest.raises(ValueError, match=r'pass a number, or gamma="median" with "rbf" or'):
+            bag_kernel(X, **options)

@@ -1,4 +1,4 @@
-"""Maximum margin clustering of bags: witnesses by streaming, convex steps by cutting planes.
+"""Maximum margin clustering of bags: witnesses by passes, convex steps by cutting planes.
 
     min 1/2 sum_p |w_p|^2 + C/n sum_i [1 - max_j g(x_ij)]_+,   |(w_p - w_q)'m| <= balance,
     g(x) = k/(k-1) (max_u w_u'x - mean_v w_v'x),   m = sum_i mean_j x_ij
@@ -19,8 +19,8 @@ from scipy import sparse
 
 from ..common.cccp import CCCPSolution, cccp
 from ..common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
-from ..common.instance_stream import InstanceStream
 from ..common.options import SolverOptions
+from ..common.passes import PassSource, gather, highest, sum_of_means
 
 __all__ = [
     "ClusterProblem",
@@ -42,26 +42,23 @@ class ClusterProblem:
 
     Attributes
     ----------
-    stream : InstanceStream
+    source : PassSource
     C : float
     balance : float or None
         None leaves the constraint out.
     mean_sum : ndarray of shape (n_features,)
-        m above, ``stream.sum_of_means()``; not used without ``balance``.
+        m above, ``sum_of_means(source)``; not used without ``balance``.
     """
 
-    stream: InstanceStream
+    source: PassSource
     C: float
     balance: float | None
     mean_sum: np.ndarray | None
 
     @classmethod
-    def of(
-        cls, instances: Any, offsets: np.ndarray, C: float, balance: float | None
-    ) -> ClusterProblem:
-        """The problem of these instances (n_instances, n_features) and offsets (n_bags + 1,)."""
-        stream = InstanceStream(instances, offsets)
-        return cls(stream, C, balance, None if balance is None else stream.sum_of_means())
+    def of(cls, source: PassSource, C: float, balance: float | None) -> ClusterProblem:
+        """The problem of the bags of a source."""
+        return cls(source, C, balance, None if balance is None else sum_of_means(source))
 
 
 def margin_weights(weights: np.ndarray) -> np.ndarray:
@@ -185,7 +182,7 @@ def max_margin_clusters(
     SolverError
         When a quadratic program is not solved.
     """
-    (k, d), stream, C = start.shape, problem.stream, problem.C
+    (k, d), source, C = start.shape, problem.source, problem.C
     balance = _Balance.of(problem, k)
     n_cuts, steps_converged = 0, True
 
@@ -196,7 +193,7 @@ def max_margin_clusters(
         counts = np.bincount(clusters, minlength=k)
         solved = cutting_plane(
             RiskProblem(
-                oracle=LinearisedRisk(stream.gather(rows[order]), counts, normal=balance.normal),
+                oracle=LinearisedRisk(gather(source, rows[order]), counts, normal=balance.normal),
                 dim=k * d,
                 costs=np.array([C]),
                 constraints=balance.rows,
@@ -209,12 +206,12 @@ def max_margin_clusters(
         n_cuts += solved.n_iter
         steps_converged &= solved.converged
         weights = solved.w.reshape(k, d)
-        rows, clusters, margins = stream.highest(margin_weights(weights))
+        rows, clusters, margins = highest(source, margin_weights(weights))
         hinges = np.maximum(1.0 - margins, 0.0)
         objective = 0.5 * float(np.sum(weights * weights)) + C * float(hinges.mean())
         return _ClusterPoint(objective, solved.gap, np.stack([rows, clusters]), weights)
 
-    rows, clusters, _ = stream.highest(margin_weights(start))
+    rows, clusters, _ = highest(source, margin_weights(start))
     run = cccp(step, np.stack([rows, clusters]), options, inner_tol=cutting_plane_tol)
     best = run.point
     return ClusterSolution(

@@ -1,130 +1,181 @@
-"""Sources of passes: whole bags in blocks, and functions that are mapped over them.
+"""Passes over all instances: scores, highest instances, means, and rows that are gathered.
 
-Everything that a solver for many instances asks of the data is a function of a block. What blocks
-return is combined in their order, so that a sum does not depend on who computed it.
+A pass is a function that is mapped over the blocks of a source, and a combination of what they
+return. The source may be an array, a file, or bags on workers of a cluster; see
+:mod:`milearn._bags.blocks`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-__all__ = ["ArraySource", "Block", "PassSource"]
+from ..._bags.blocks import ArraySource, Block, PassSource
+from ..._bags.segments import pooling_matrix, segment_max
+
+__all__ = [
+    "STREAM_BYTES",
+    "ArraySource",
+    "Block",
+    "PassSource",
+    "bag_maxima",
+    "bag_means",
+    "gather",
+    "highest",
+    "instance_scores",
+    "sum_of_means",
+]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-_BLOCK_BYTES = 32 * 2**20
+# Bytes of a block in float64 that stays in a core's cache, for what looks at it more than once.
+STREAM_BYTES = 2**21
+# Gathered instances are given in float64 up to this size, larger ones in their own type.
+_GATHERED_BYTES = 2**27
+# Share of a sum of absolute values below which the sum itself is noise.
+_ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class Block:
-    """Consecutive whole bags.
+def highest(source: PassSource, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The highest score of each bag for any weight vector, and where it is attained.
 
-    Attributes
-    ----------
-    instances : ndarray or CSR of shape (n_rows, n_features)
-    offsets : ndarray of shape (n_bags + 1,), from zero
-    first_bag, first_row : int
-        Where the block begins among all bags and instances.
-    """
-
-    instances: Matrix
-    offsets: np.ndarray
-    first_bag: int
-    first_row: int
-
-    @property
-    def bags(self) -> slice:
-        """The bags of the block among all."""
-        return slice(self.first_bag, self.first_bag + len(self.offsets) - 1)
-
-    @property
-    def rows(self) -> slice:
-        """The instances of the block among all."""
-        return slice(self.first_row, self.first_row + int(self.offsets[-1]))
-
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """Inner products of all rows with a weight vector, in float64."""
-        if self.instances.dtype == np.float32:
-            w = w.astype(np.float32)
-        return np.asarray(self.instances @ w, dtype=np.float64)
-
-    def take(self, rows: np.ndarray) -> Matrix:
-        """A float64 copy of rows of the block."""
-        return self.instances[rows].astype(np.float64)
-
-    def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The weighted sum of rows of the block, shape (n_features,)."""
-        if len(rows) == 0:
-            return np.zeros(self.instances.shape[1])
-        if 2 * len(rows) < self.instances.shape[0]:
-            return np.asarray(self.instances[rows].T @ weights, dtype=np.float64)
-        spread = np.bincount(rows, weights=weights, minlength=self.instances.shape[0])
-        return np.asarray(self.instances.T @ spread, dtype=np.float64)
-
-
-class PassSource(Protocol):
-    """Bags that can be passed over.
-
-    Attributes
-    ----------
-    n_bags, n_instances, n_features : int
-    """
-
-    n_bags: int
-    n_instances: int
-    n_features: int
-
-    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """``function(block, *arguments)`` for every block, in their order."""
-        ...
-
-
-class ArraySource:
-    """Blocks of an array, a memory map or a CSR matrix; only what is looked at is copied.
+    Of several equal ones the one of the first weight vector counts, then the first of the bag.
 
     Parameters
     ----------
-    instances : ndarray (also a memory map) or CSR of shape (n_instances, n_features)
-        Of float64, float32 or float16; read by slices.
-    offsets : ndarray of shape (n_bags + 1,)
-    block_bytes : int
-        Size of a block in float64. A bag is never cut.
+    source : PassSource
+    weights : ndarray of shape (n_vectors, n_features)
+
+    Returns
+    -------
+    rows, vectors : ndarray of int of shape (n_bags,)
+        Row of the instance and number of the weight vector.
+    values : ndarray of shape (n_bags,)
     """
+    rows = np.empty(source.n_bags, dtype=np.intp)
+    vectors = np.empty(source.n_bags, dtype=np.intp)
+    values = np.empty(source.n_bags)
+    done = 0
+    for first, first_row, top, vector, value in source.map(_highest, weights, in_parts=True):
+        bags = slice(first, first + len(top))
+        if first < done and not (
+            value[0] > values[first] or (value[0] == values[first] and vector[0] < vectors[first])
+        ):
+            continue
+        rows[bags], vectors[bags], values[bags] = first_row + top, vector, value
+        done = bags.stop
+    return rows, vectors, values
 
-    def __init__(
-        self, instances: Matrix, offsets: np.ndarray, block_bytes: int = _BLOCK_BYTES
-    ) -> None:
-        self.instances, self.offsets = instances, offsets
-        self.n_instances, self.n_features = (int(size) for size in instances.shape)
-        self.n_bags = len(offsets) - 1
-        width = self.n_features
-        if sparse.issparse(instances):
-            width = max(1, 2 * instances.nnz // max(1, self.n_instances))
-        limit = max(1, block_bytes // (8 * width))
-        self._starts = [0]
-        while self._starts[-1] < self.n_bags:
-            first = self._starts[-1]
-            last = int(np.searchsorted(offsets, offsets[first] + limit, side="right")) - 1
-            self._starts.append(min(self.n_bags, max(last, first + 1)))
 
-    @property
-    def sizes(self) -> np.ndarray:
-        """Number of instances of each bag."""
-        return np.diff(self.offsets)
+def _highest(
+    block: Block, weights: np.ndarray
+) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
+    scores = _scores(block, weights)
+    top, vectors = _first_of_highest(scores, block.offsets)
+    # In half of the bytes: this may come from a worker.
+    narrow = top.astype(np.int32) if block.offsets[-1] < 2**31 else top
+    return block.first_bag, block.first_row, narrow, vectors.astype(np.int32), scores[vectors, top]
 
-    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """``function(block, *arguments)`` for every block, in their order."""
-        found = []
-        for first, last in zip(self._starts[:-1], self._starts[1:], strict=True):
-            start, stop = int(self.offsets[first]), int(self.offsets[last])
-            offsets = self.offsets[first : last + 1] - start
-            rows = self.instances[start:stop]
-            if rows.dtype == np.float16:  # a type for storage, in which nothing is computed
-                rows = rows.astype(np.float32)
-            found.append(function(Block(rows, offsets, first, start), *arguments))
-        return found
+
+def _first_of_highest(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Column of the highest entry of each segment of columns, and its row (the weight vector)."""
+    best = scores.max(axis=0)
+    hits = np.flatnonzero(best == np.repeat(segment_max(best, offsets), np.diff(offsets)))
+    vectors = scores[:, hits].argmax(axis=0)
+    if len(hits) == len(offsets) - 1:
+        return hits, vectors
+    bags = np.searchsorted(offsets, hits, side="right") - 1
+    order = np.lexsort((hits, vectors, bags))
+    chosen = order[np.searchsorted(bags, np.arange(len(offsets) - 1))]
+    return hits[chosen], vectors[chosen]
+
+
+def _scores(block: Block, weights: np.ndarray) -> np.ndarray:
+    """Scores of shape (n_vectors, n_rows)."""
+    instances = block.instances
+    if sparse.issparse(instances):
+        return np.ascontiguousarray((instances @ weights.T).T, dtype=np.float64)
+    # Digits of float64 whatever the type: the choice is then the same for all of them.
+    product: np.ndarray = weights @ np.asarray(instances, dtype=np.float64).T
+    return product
+
+
+def bag_maxima(source: PassSource, weights: np.ndarray) -> np.ndarray:
+    """Highest score of each bag for each weight vector, shape (n_bags, n_vectors)."""
+    values = np.full((source.n_bags, len(weights)), -np.inf)
+    for bags, found in source.map(_maxima, weights, in_parts=True):
+        np.maximum(values[bags], found, out=values[bags])
+    return values
+
+
+def _maxima(block: Block, weights: np.ndarray) -> tuple[slice, np.ndarray]:
+    scores = _scores(block, weights)
+    return block.bags, np.maximum.reduceat(scores, block.offsets[:-1], axis=1).T
+
+
+def instance_scores(source: PassSource, weights: np.ndarray) -> np.ndarray:
+    """Score of each instance for each weight vector, shape (n_instances, n_vectors)."""
+    values = np.empty((source.n_instances, len(weights)))
+    for rows, found in source.map(_scores_of, weights, in_parts=True):
+        values[rows] = found.T
+    return values
+
+
+def _scores_of(block: Block, weights: np.ndarray) -> tuple[slice, np.ndarray]:
+    return block.rows, _scores(block, weights)
+
+
+def bag_means(source: PassSource, dtype: Any) -> Matrix:
+    """Mean instance of each bag in the given type, shape (n_bags, n_features)."""
+    parts = source.map(_means, np.dtype(dtype), in_parts=True)
+    means = _stacked([part for _, part in parts])
+    owner = np.concatenate([np.arange(bags.start, bags.stop) for bags, _ in parts])
+    if len(owner) == source.n_bags:
+        return means
+    # Bags that came in parts, whose sums are added.
+    offsets = np.searchsorted(owner, np.arange(source.n_bags + 1))
+    return pooling_matrix(offsets, 1.0, dtype=dtype) @ means
+
+
+def _means(block: Block, dtype: np.dtype[Any]) -> tuple[slice, Matrix]:
+    weights = np.repeat(1.0 / block.bag_sizes, np.diff(block.offsets))
+    pooling = pooling_matrix(block.offsets, weights, dtype=dtype)
+    instances = block.instances
+    if not sparse.issparse(instances):
+        instances = np.asarray(instances, dtype=dtype)
+    return block.bags, pooling @ instances
+
+
+def sum_of_means(source: PassSource) -> np.ndarray:
+    """m, the sum over bags of their mean instance, shape (n_features,).
+
+    Entries that rounding alone explains are zero.
+    """
+    total, size = np.zeros(source.n_features), np.zeros(source.n_features)
+    for part, part_size in source.map(_sum_of_means, in_parts=True):
+        total += part
+        size += part_size
+    return np.where(np.abs(total) > _ROUNDING * size, total, 0.0)
+
+
+def _sum_of_means(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    weights, instances = np.repeat(1.0 / block.bag_sizes, np.diff(block.offsets)), block.instances
+    if not sparse.issparse(instances):
+        instances = np.asarray(instances, dtype=np.float64)
+    return weights @ instances, weights @ abs(instances)
+
+
+def gather(source: PassSource, rows: np.ndarray) -> Matrix:
+    """The given instances, in float64 where that is not too large, and never in float16."""
+    taken = source.gather(rows)
+    if sparse.issparse(taken) or 8 * taken.size <= _GATHERED_BYTES:
+        return taken.astype(np.float64, copy=False)
+    return taken
+
+
+def _stacked(parts: list[Matrix]) -> Matrix:
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -17,6 +17,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import Bunch
 
+from ..._bags import Bags
 from ..._bags.mapped import release
 from .._errors import BagFileError
 from .bag_files import ArrayHeader, OpenFile, UnreadableError, opened
@@ -143,7 +144,49 @@ def load_bag_folder(
     (array(['slide_2', 'slide_1'], dtype='<U7'), array([1, 0]), array(['normal', 'tumour'],
     dtype='<U6'))
     """
-    path = Path(path)
+    mapped = _place_of_map(mmap)
+    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    found = survey(
+        Path(path),
+        table,
+        columns,
+        arrays=(key, coords),
+        dtype=dtype,
+        empty=empty,
+        progress=(n_jobs, verbose),
+    )
+    path, kept = found.path, found.bags
+    with _scratch_file(mapped) as scratch:
+        record = _filled(path, kept, _room(kept, found.dtype, scratch), n_jobs, verbose)
+        _add_table(record, found)
+        if len(found.dropped):
+            names = ", ".join(found.dropped)
+            record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
+        if mapped is None or scratch is None:
+            bunch = record.to_bunch(path)
+        else:
+            write_npy_folder(mapped, record, {"instances": scratch})
+            del record  # Windows does not remove a file that is mapped
+            bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
+    bunch["dropped"] = found.dropped
+    return bunch
+
+
+def survey(
+    path: Path,
+    table: Any,
+    columns: dict[str, str | None],
+    *,
+    arrays: tuple[str, str | None],
+    dtype: Any,
+    empty: str,
+    progress: tuple[int | None, bool],
+) -> FoundBags:
+    """What a folder holds, by the headers of its files; ``arrays`` are ``key`` and ``coords``.
+
+    The parameters are those of :func:`load_bag_folder`, ``progress`` being its ``n_jobs`` and
+    ``verbose``.
+    """
     if not path.is_dir():
         what = (
             "this is a file; read it by load_bags" if path.is_file() else "there is no such folder"
@@ -154,13 +197,11 @@ def load_bag_folder(
     wanted = None if dtype is None else np.dtype(dtype)
     if wanted is not None and wanted not in _DTYPES:
         raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
-    mapped = _place_of_map(mmap)
-    files, splits = find_bags(path, key, coords)
-    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    files, splits = find_bags(path, *arrays)
     rows = _rows(path, splits if table is None else table, files, columns)
     problems = list(rows.problems)
-    by_name = {found.name: found for found in files}
-    bags = _sizes([by_name[name] for name in rows.bags], n_jobs, verbose)
+    by_name = {one.name: one for one in files}
+    bags = _sizes([by_name[name] for name in rows.bags], *progress)
     dropped = np.array([one.name for one in bags if one.size == 0], dtype=str)
     problems += _problems(bags, empty)
     if problems:
@@ -169,20 +210,21 @@ def load_bag_folder(
     if not keep:
         raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
     kept = [bags[at] for at in keep]
-    with _scratch_file(mapped) as scratch:
-        record = _filled(path, kept, _room(kept, wanted, scratch), n_jobs, verbose)
-        _add_table(record, rows, keep, kept)
-        if len(dropped):
-            names = ", ".join(dropped)
-            record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
-        if mapped is None or scratch is None:
-            bunch = record.to_bunch(path)
-        else:
-            write_npy_folder(mapped, record, {"instances": scratch})
-            del record  # Windows does not remove a file that is mapped
-            bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
-    bunch["dropped"] = dropped
-    return bunch
+    if wanted is None:
+        wanted = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in kept})
+    return FoundBags(path, kept, wanted, rows, keep, dropped)
+
+
+def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
+    """Some of the bags that :func:`survey` found, in memory."""
+    return _filled(path, bags, _room(bags, dtype, None), 1, False).bags
+
+
+def labels_of(found: FoundBags) -> dict[str, Any]:
+    """Labels, names, groups and splits of what :func:`survey` found, as a Bunch shows them."""
+    fields: dict[str, Any] = {}
+    target = _add_labels(fields, found)
+    return {"target": target, **fields}
 
 
 def _place_of_map(mmap: Any) -> Path | None:
@@ -226,7 +268,7 @@ class _Part:
 
 
 @dataclass
-class _Bag:
+class FoundBag:
     """What the headers of a bag's files say, or why they are refused."""
 
     name: str
@@ -237,10 +279,32 @@ class _Bag:
     problem: str | None = None
 
 
-def _sizes(files: Sequence[BagFiles], n_jobs: int | None, verbose: bool) -> list[_Bag]:
+@dataclass
+class FoundBags:
+    """What a folder holds.
+
+    Attributes
+    ----------
+    path : Path
+    bags : list of FoundBag, those that are not empty
+    dtype : numpy.dtype, of their instances
+    rows : BagTable
+    keep : list of int, their rows in it
+    dropped : ndarray of str, names of the empty ones
+    """
+
+    path: Path
+    bags: list[FoundBag]
+    dtype: np.dtype
+    rows: BagTable
+    keep: list[int]
+    dropped: np.ndarray
+
+
+def _sizes(files: Sequence[BagFiles], n_jobs: int | None, verbose: bool) -> list[FoundBag]:
     with _progress(len(files), "sizes", verbose) as advance:
 
-        def one(bag: BagFiles) -> _Bag:
+        def one(bag: BagFiles) -> FoundBag:
             found = _size(bag)
             advance()
             return found
@@ -248,8 +312,8 @@ def _sizes(files: Sequence[BagFiles], n_jobs: int | None, verbose: bool) -> list
         return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(bag) for bag in files)
 
 
-def _size(files: BagFiles) -> _Bag:
-    bag = _Bag(files.name)
+def _size(files: BagFiles) -> FoundBag:
+    bag = FoundBag(files.name)
     place = None
     try:
         with contextlib.ExitStack() as stack:
@@ -273,7 +337,7 @@ def _size(files: BagFiles) -> _Bag:
     return bag
 
 
-def _check_shapes(bag: _Bag) -> None:
+def _check_shapes(bag: FoundBag) -> None:
     features = bag.parts["features"].header
     shape = features.shape
     if len(shape) == 3 and shape[0] == 1:
@@ -313,7 +377,7 @@ def _row_shape(shape: tuple[int, ...], size: int) -> int | None:
     return 1 if len(shape) == 1 else shape[1]
 
 
-def _problems(bags: Sequence[_Bag], empty: str) -> list[tuple[str, str]]:
+def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
     """Everything that is wrong with the files, first alone, then against each other."""
     found = [(bag.name, bag.problem) for bag in bags if bag.problem is not None]
     full = [bag for bag in bags if bag.problem is None and bag.size]
@@ -339,7 +403,7 @@ def _problems(bags: Sequence[_Bag], empty: str) -> list[tuple[str, str]]:
     return found
 
 
-def _odd_ones(bags: Sequence[_Bag], widths: Sequence[Any], what: str) -> list[tuple[str, str]]:
+def _odd_ones(bags: Sequence[FoundBag], widths: Sequence[Any], what: str) -> list[tuple[str, str]]:
     if len(set(widths)) < 2:
         return []
     usual, times = Counter(widths).most_common(1)[0]
@@ -377,10 +441,8 @@ def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
         scratch.unlink(missing_ok=True)
 
 
-def _room(bags: Sequence[_Bag], dtype: np.dtype | None, file: Path | None) -> np.ndarray:
+def _room(bags: Sequence[FoundBag], dtype: np.dtype, file: Path | None) -> np.ndarray:
     """An array for all instances, in memory or in a file."""
-    if dtype is None:
-        dtype = np.result_type(*{_kept(bag.parts["features"].header.dtype) for bag in bags})
     shape = (sum(bag.size for bag in bags), bags[0].width)
     if file is None:
         return np.empty(shape, dtype)
@@ -388,7 +450,7 @@ def _room(bags: Sequence[_Bag], dtype: np.dtype | None, file: Path | None) -> np
 
 
 def _filled(
-    path: Path, bags: Sequence[_Bag], features: np.ndarray, n_jobs: int | None, verbose: bool
+    path: Path, bags: Sequence[FoundBag], features: np.ndarray, n_jobs: int | None, verbose: bool
 ) -> BagRecord:
     offsets = np.cumsum([0] + [bag.size for bag in bags])
     arrays = {"features": features}
@@ -420,7 +482,7 @@ def _filled(
 
 
 def _fill(
-    bag: _Bag, arrays: dict[str, np.ndarray], first: int, last: int
+    bag: FoundBag, arrays: dict[str, np.ndarray], first: int, last: int
 ) -> tuple[str, str] | None:
     at: Path | None = None
     try:
@@ -445,18 +507,22 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def _add_table(
-    record: BagRecord, rows: BagTable, keep: Sequence[int], bags: Sequence[_Bag]
-) -> None:
-    fields = record.fields
+def _add_table(record: BagRecord, found: FoundBags) -> None:
+    record.target = _add_labels(record.fields, found)
+
+
+def _add_labels(fields: dict[str, Any], found: FoundBags) -> np.ndarray | None:
+    """Put names, groups and splits into ``fields``; the labels."""
+    rows, keep, bags = found.rows, found.keep, found.bags
     fields["bag_names"] = np.array([bag.name for bag in bags], dtype=str)
     labels: list[Any] | None = None
+    target = None
     if rows.label is not None:
         labels = [rows.label[at] for at in keep]
     elif all(bag.label is not None for bag in bags):
         labels = [bag.label.item() for bag in bags if bag.label is not None]
     if labels is not None:
-        record.target, names = encode_labels(labels)
+        target, names = encode_labels(labels)
         if names is not None:
             fields["target_names"] = names
     if rows.group is not None:
@@ -470,6 +536,7 @@ def _add_table(
             fields["split"], names = encode_labels([rows.split[at] for at in keep])
             if names is not None:
                 fields["split"] = np.array([str(rows.split[at]) for at in keep])
+    return target
 
 
 @contextlib.contextmanager

@@ -260,7 +260,7 @@ def _write_all(
     for key, values in arrays.items():
         blocks: Iterator[np.ndarray] = _chunks(values)
         if key == "instances":
-            blocks = (block for _, _, block in row_blocks(bags, block_bytes=_CHUNK_BYTES))
+            blocks = (block for _, _, block in row_blocks(bags))
         file = f"{key}-{token}.npy"
         entries[key] = {
             "file": file,

@@ -14,12 +14,11 @@ from milearn._solvers.cluster import max_margin as _clusters
 from milearn._solvers.cluster.max_margin import (
     ClusterProblem,
     LinearisedRisk,
-    margin_weights,
     max_margin_clusters,
 )
 from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
-from milearn._solvers.common.instance_stream import InstanceStream
 from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.passes import ArraySource
 
 EXACT = (SolverOptions(tol=1e-10, max_iter=100), 1e-10)
 ROUGH = (SolverOptions(tol=0.01, max_iter=100), 0.05)
@@ -72,8 +71,8 @@ def linearised_optimum(witnesses, clusters, k, C, balance, m):
 def linearised(witnesses, clusters, k, C, balance, m, tol):
     """The same problem through the oracle and the engine."""
     order = np.argsort(clusters, kind="stable")
-    stream = InstanceStream(np.atleast_2d(m), np.array([0, 1]))
-    given = _clusters._Balance.of(ClusterProblem(stream, C, balance, m), k)
+    source = ArraySource(np.atleast_2d(m), np.array([0, 1]))
+    given = _clusters._Balance.of(ClusterProblem(source, C, balance, m), k)
     counts = np.bincount(clusters, minlength=k)
     risk = LinearisedRisk(witnesses[order], counts, normal=given.normal)
     problem = RiskProblem(
@@ -150,59 +149,11 @@ def test_the_oracle_gives_value_and_subgradient(form, monkeypatch):
         assert value_at(near) == pytest.approx(values[0] + slopes[0] @ (near - w), abs=1e-12)
 
 
-@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 5, 2**20])
-@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array, np.float32])
-def test_streaming_equals_loops(block_bytes, form):
-    for seed in range(3):
-        instances, offsets = some_bags(seed, n_bags=25, largest=9)
-        instances = instances.astype(np.float32).astype(float)
-        weights = np.random.default_rng(seed).normal(size=(4, 3))
-        stream = InstanceStream(form(instances), offsets, block_bytes=block_bytes)
-        scaled = margin_weights(weights)
-        rows, clusters, values = stream.highest(scaled)
-        g, scores = margins(weights, instances), instances @ (weights - weights.mean(axis=0)).T
-        for i, (a, b) in enumerate(pairwise(offsets)):
-            assert rows[i] == a + g[a:b].argmax()
-            assert clusters[i] == scores[rows[i]].argmax()
-            assert values[i] == pytest.approx(g[a:b].max(), rel=1e-6)
-            np.testing.assert_allclose(
-                stream.bag_maxima(scaled)[i], 4 / 3 * scores[a:b].max(axis=0), rtol=1e-6, atol=1e-7
-            )
-        np.testing.assert_allclose(stream.scores(scaled), 4 / 3 * scores, rtol=1e-6, atol=1e-7)
-        m = sum_of_means(instances, offsets)
-        np.testing.assert_allclose(stream.sum_of_means(), m, rtol=1e-6)
-        taken = stream.gather(rows)
-        assert taken.dtype == np.float64
-        taken = taken.toarray() if sparse.issparse(taken) else taken
-        np.testing.assert_array_equal(taken, instances[rows])
-
-
-@pytest.mark.parametrize("block_bytes", [1, 2**20])
-def test_ties_go_to_the_first_cluster_then_to_the_first_instance(block_bytes):
-    # In both bags x and -x have the same margin, for the two clusters.
-    instances = np.array([[-1.0], [1.0], [1.0], [-1.0], [1.0], [-1.0]])
-    stream = InstanceStream(instances, np.array([0, 4, 6]), block_bytes=block_bytes)
-    rows, clusters, _ = stream.highest(np.array([[1.0], [-1.0]]))
-    assert rows.tolist() == [1, 4]
-    assert clusters.tolist() == [0, 0]
-    assert (stream.bag_maxima(np.array([[1.0], [-1.0]])).argmax(axis=1) == clusters).all()
-
-
-def test_a_sum_of_means_that_is_zero_but_for_rounding_is_zero():
-    rng = np.random.default_rng(0)
-    instances = rng.normal(size=(50, 3))
-    instances -= instances.mean(axis=0)
-    instances[:, 2] += 1.0
-    m = InstanceStream(instances, np.arange(51)).sum_of_means()
-    assert (m[:2] == 0).all()
-    assert m[2] == pytest.approx(50.0)
-
-
 @pytest.mark.parametrize("balance", [None, 0.0, 0.5])
 @pytest.mark.parametrize(("k", "C"), [(2, 1.0), (3, 30.0)])
 def test_descent_and_the_value_of_the_problem(k, C, balance):
     instances, offsets = some_bags(5, n_bags=40, d=4)
-    problem = ClusterProblem.of(instances, offsets, C, balance)
+    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
     m = sum_of_means(instances, offsets)
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=(k, 4))
@@ -224,7 +175,7 @@ def test_a_result_is_a_fixed_point(balance):
     instances, offsets = some_bags(2, n_bags=20)
     C = 5.0
     start = np.random.default_rng(0).normal(size=(3, 3))
-    problem = ClusterProblem.of(instances, offsets, C, balance)
+    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
     result = max_margin_clusters(problem, start, *EXACT)
     m = sum_of_means(instances, offsets)
     value, _ = linearised_optimum(instances[result.witnesses], result.labels, 3, C, balance, m)
@@ -244,7 +195,7 @@ def global_optimum(instances, offsets, k, C, balance):
 
 
 def best_of(instances, offsets, k, C, balance, n_init=40):
-    problem = ClusterProblem.of(instances, offsets, C, balance)
+    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
     rng = np.random.default_rng(0)
     starts = [rng.normal(size=(k, instances.shape[1])) for _ in range(n_init)]
     return min(max_margin_clusters(problem, start, *EXACT).objective for start in starts)
@@ -287,7 +238,7 @@ def test_memory_of_the_balance_is_linear_in_the_weights(k):
     d, C = 4000, 10.0
     rng = np.random.default_rng(0)
     instances = rng.normal(size=(60, d)) / np.sqrt(d)
-    problem = ClusterProblem.of(instances, np.arange(0, 61, 2), C, 1.0)
+    problem = ClusterProblem.of(ArraySource(instances, np.arange(0, 61, 2)), C, 1.0)
     start = rng.normal(size=(k, d))
     options = SolverOptions(tol=0.01, max_iter=2)
     max_margin_clusters(problem, start, options, 0.01)  # imports do not count

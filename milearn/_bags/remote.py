@@ -1,0 +1,184 @@
+"""Bags whose instances lie elsewhere: what is known of them here, and how methods reach them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from .blocks import BLOCK_BYTES, Block, PassSource
+from .container import Bags
+from .index import bag_positions, is_full
+
+__all__ = ["RemoteBags", "by_blocks", "check_takes_remote", "over_blocks"]
+
+Method = Callable[..., Any]
+
+
+class RemoteBags:
+    """Base of bags of which only the sizes are here.
+
+    To scikit-learn they look like a matrix with one row per bag, and selections are lazy.
+    Algorithms that pass over a :meth:`source` take them; everything else has to :meth:`compute`.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        First row of each bag and the number of instances.
+    shape : tuple of int
+        Number of bags and of features.
+    dtype : numpy.dtype
+        Type of the instance values.
+    is_sparse : bool
+        Whether the instances are CSR.
+    feature_names : ndarray of str or None
+    """
+
+    is_remote = True
+    ndim = 2
+    offsets: np.ndarray
+    shape: tuple[int, int]
+    dtype: np.dtype
+    is_sparse: bool
+    feature_names: np.ndarray | None
+
+    def source(
+        self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
+    ) -> PassSource:
+        """The instances as blocks of whole bags, for algorithms that pass over them."""
+        raise NotImplementedError
+
+    def transformed(self, function: Callable[..., Bags], *arguments: Any) -> Any:
+        """Remote bags of what ``function(bags, *arguments)`` makes of each part of these."""
+        raise NotImplementedError
+
+    def compute(self) -> Bags:
+        """All of the bags as :class:`~milearn.Bags` in the memory of this process."""
+        raise NotImplementedError
+
+    def _selected(self, positions: np.ndarray) -> Any:
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances in each bag, shape (n_bags,)."""
+        return np.diff(self.offsets)
+
+    @property
+    def n_instances(self) -> int:
+        """Number of instances in all bags."""
+        return int(self.offsets[-1])
+
+    @property
+    def instances(self) -> NoReturn:
+        """Refused: the instances are not in this process."""
+        raise TypeError(_refusal("This"))
+
+    instance_rows = instances
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> Any:
+        """The selected bags, of which nothing is read; a block of instances for an integer."""
+        if isinstance(key, tuple):
+            if len(key) != 2 or not is_full(key[1]):
+                raise IndexError("Distributed bags are selected by bags, not by features.")
+            key = key[0]
+        if is_full(key):
+            return self
+        if isinstance(key, (int, np.integer)) and not isinstance(key, (bool, np.bool_)):
+            positions = bag_positions([int(key)], len(self))
+            return self._selected(positions).compute()[0]
+        if isinstance(key, slice):
+            key = np.arange(*key.indices(len(self)))
+        return self._selected(bag_positions(key, len(self)))
+
+    def __iter__(self) -> NoReturn:
+        raise TypeError(_refusal("A loop over bags"))
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError(_refusal("NumPy"))
+
+    def __repr__(self) -> str:
+        sizes = self.sizes
+        span = f"{sizes.min()}..{sizes.max()}" if len(self) else "none"
+        return (
+            f"{type(self).__name__}(n_bags={len(self)}, n_instances={self.n_instances}, "
+            f"n_features={self.shape[1]}, sizes={span}, dtype={self.dtype}"
+            + (", sparse)" if self.is_sparse else ")")
+        )
+
+
+def _refusal(who: str) -> str:
+    return (
+        f"{who} needs all instances in one process, but these bags lie on the workers of a "
+        "cluster: bring them here with bags.compute(), or take what passes over them, such as "
+        "MISVC(kernel='linear')."
+    )
+
+
+def check_takes_remote(estimator: Any) -> None:
+    """Refuse remote bags for an estimator that does not say that it passes over them."""
+    takes = getattr(estimator, "_takes_remote_bags", None)
+    if takes is None or not takes():
+        raise TypeError(_refusal("This" if estimator is None else type(estimator).__name__))
+
+
+# -- methods over blocks ---------------------------------------------------------------------------
+
+
+def by_blocks(
+    bags: Any, function: Callable[..., Any], *arguments: Any, gives_rows: bool = False
+) -> Any:
+    """``function(bags, *arguments)``, of remote bags block by block.
+
+    Parameters
+    ----------
+    bags : Bags or RemoteBags
+    function : callable
+        Returns one result per bag, or one per instance.
+    *arguments
+    gives_rows : bool, default=False
+        Whether the results are rows of the instances of the bags that the function is given.
+    """
+    if not bags.is_remote:
+        return function(bags, *arguments)
+    given = (function, bags.feature_names, gives_rows, arguments)
+    parts = bags.source().map(_of_block, *given)
+    return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+
+
+def _of_block(
+    block: Block,
+    function: Callable[..., Any],
+    names: np.ndarray | None,
+    gives_rows: bool,
+    arguments: tuple[Any, ...],
+) -> Any:
+    found = function(Bags(block.instances, block.offsets, feature_names=names), *arguments)
+    return found + block.first_row if gives_rows else found
+
+
+def over_blocks(*, gives_rows: bool = False) -> Callable[[Method], Method]:
+    """Let a method of a fitted estimator with one result per bag or instance take remote bags."""
+
+    def decorated(method: Method) -> Method:
+        @wraps(method)
+        def of_any(self: Any, X: Any) -> Any:
+            if not isinstance(X, RemoteBags):
+                return method(self, X)
+            check_is_fitted(self)
+            return by_blocks(X, _called, self, method.__name__, gives_rows=gives_rows)
+
+        return of_any
+
+    return decorated
+
+
+def _called(bags: Bags, estimator: Any, name: str) -> Any:
+    return getattr(estimator, name)(bags)

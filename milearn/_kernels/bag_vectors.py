@@ -1,0 +1,158 @@
+"""One vector per bag, and kernels between vectors whose widths are medians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+from sklearn.preprocessing import normalize
+
+from .._bags.coerce import canonical_csr
+from .._bags.segments import pooling_matrix, segment_index, segment_mean
+from .bag import minmax_vectors
+from .memory import block_bytes
+from .squares import block_shape, columns_of, rows_of, squares
+
+__all__ = [
+    "bag_vectors",
+    "cosines",
+    "l1_distances",
+    "median_of_pairs",
+    "median_of_rows",
+    "squared_distances",
+    "unit_rows",
+]
+
+# Above this number of bags or instances the median is that of the pairs of a sample of them.
+_SAMPLE = 1000
+# Share of the largest distance up to which one is rounding: that of bags in another order.
+_NEGLIGIBLE = 1e-14
+# Offsets of rows that are no bags.
+_ALONE = np.zeros(1, dtype=np.intp)
+
+
+def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
+    """A vector for each bag: its means, its extremes, or four statistics of each feature.
+
+    Parameters
+    ----------
+    name : {"mean", "minmax", "statistics"}
+        "minmax" is minimum and maximum, "statistics" minimum, mean, maximum and standard
+        deviation.
+    instances : ndarray or CSR of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+
+    Returns
+    -------
+    ndarray or CSR of shape (n_bags, k * n_features), float64
+        CSR for CSR instances.
+    """
+    if name == "minmax":
+        return minmax_vectors(instances, offsets, keep_sparse=True)
+    if sparse.issparse(instances):
+        means = _pooled(instances, offsets)
+        if name == "mean":
+            return means
+        # Of rows of zeros but a few, the mean of squares less the squared mean loses no digits.
+        variance = _pooled(instances.power(2), offsets) - means.power(2)
+        variance.data = np.maximum(variance.data, 0.0)
+        extremes = minmax_vectors(instances, offsets, keep_sparse=True)
+        return sparse.hstack([extremes, means, variance.sqrt()], format="csr")
+    means = segment_mean(instances.astype(np.float64, copy=False), offsets)
+    if name == "mean":
+        return means
+    deviations = instances - means[segment_index(offsets)]
+    deviations *= deviations
+    spread = np.sqrt(segment_mean(deviations, offsets))
+    return np.concatenate([minmax_vectors(instances, offsets), means, spread], axis=1)
+
+
+def _pooled(instances: Any, offsets: np.ndarray) -> Any:
+    return sparse.csr_array(pooling_matrix(offsets) @ sparse.csr_array(instances, dtype=np.float64))
+
+
+def unit_rows(matrix: Any) -> Any:
+    """Rows divided by their Euclidean lengths; rows of zeros stay."""
+    return normalize(matrix.astype(np.float64), copy=False)
+
+
+def cosines(left: Any, right: Any) -> np.ndarray:
+    """Cosines of the angles between rows, zero for a row of zeros."""
+    product = unit_rows(left) @ unit_rows(right).T
+    values = product.toarray() if sparse.issparse(product) else np.asarray(product)
+    # Rounding depends on the side.
+    return 0.5 * (values + values.T) if left is right else values
+
+
+def squared_distances(left: Any, right: Any) -> np.ndarray:
+    """Squared Euclidean distances between rows, exactly zero where they are equal."""
+    out = np.empty((left.shape[0], right.shape[0]))
+    centre = None if sparse.issparse(right) else right.mean(axis=0)
+    height, width = block_shape()
+    for top in range(0, out.shape[0], height):
+        of = slice(top, min(top + height, out.shape[0]))
+        rows = rows_of(left[of], _ALONE, centre)
+        for start in range(top if left is right else 0, out.shape[1], width):
+            to = slice(start, min(start + width, out.shape[1]))
+            # Made again for each block: a copy of long rows would take more memory than time.
+            columns = columns_of(right[to], _ALONE, centre)
+            out[of, to] = squares(rows, columns, slice(0, None), slice(0, None))
+        if left is right:
+            out[of, of] = 0.5 * (out[of, of] + out[of, of].T)
+            out[of.stop :, of] = out[of, of.stop :].T
+    return out
+
+
+def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray:
+    """Distances between rows by the sum of absolute differences."""
+    if sparse.issparse(left) or sparse.issparse(right):
+        # With 32-bit indices: scikit-learn takes no others here.
+        return manhattan_distances(canonical_csr(left), canonical_csr(right))
+    step = max(1, block_bytes() // (8 * max(1, len(right))))
+    parts = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(cdist)(left[first : first + step], right, "cityblock")
+        for first in range(0, len(left), step)
+    )
+    return np.concatenate(parts)
+
+
+def median_of_rows(rows: Any, laplacian: bool, random_state: Any) -> float:
+    """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
+
+    Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
+    """
+    n = rows.shape[0]
+    if n > _SAMPLE:
+        rows = rows[np.sort(random_state.choice(n, _SAMPLE, replace=False))]
+    distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
+    return median_of_pairs(distances, random_state)
+
+
+def median_of_pairs(distances: np.ndarray, random_state: Any) -> float:
+    """Median over the pairs of different objects, from the symmetric matrix of their distances.
+
+    Where it is zero (most pairs coincide) it is the median of those that differ; one where all
+    are equal.
+
+    Parameters
+    ----------
+    distances : ndarray of shape (n, n)
+    random_state : RandomState
+        Draws the objects whose pairs count, where there are many.
+    """
+    n = len(distances)
+    if n > _SAMPLE:
+        drawn = random_state.choice(n, _SAMPLE, replace=False)
+        distances, n = distances[np.ix_(drawn, drawn)], _SAMPLE
+    if n < 2:
+        return 1.0
+    values = np.concatenate([distances[i, i + 1 :] for i in range(n)])
+    middle, negligible = float(np.median(values)), _NEGLIGIBLE * float(values.max())
+    if middle <= negligible:
+        positive = values[values > negligible]
+        middle = float(np.median(positive)) if len(positive) else 1.0
+    return middle

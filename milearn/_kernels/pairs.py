@@ -1,0 +1,254 @@
+"""Reductions over all pairs of instances of two bags, for every pair of bags, in one pass.
+
+With d the Euclidean distance, for the bags A on the left and B on the right:
+
+    nearest to the right   min_{b in B} d(a, b)^2   for each instance a and each bag B
+    nearest to the left    min_{a in A} d(a, b)^2   for each bag A and each instance b
+    sums of an RBF         sum_{a in A} sum_{b in B} exp(-d(a, b)^2 / s)
+
+The squared distances are made block by block and never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from .._bags.segments import bag_ranges, segment_mean
+from .squares import Side, block_shape, squares
+
+__all__ = ["Block", "PairSums", "Wanted", "over_blocks", "own_sums", "pair_reductions"]
+
+# Instances of a block of bags of which the pairs within each bag are taken.
+_OWN_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Block:
+    """What is known of two ranges of bags.
+
+    ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
+    n_columns) hold the squared distances to the nearest instance of each bag of the other side;
+    ``sums`` of shape (n_left_bags, n_right_bags) the sums of an RBF. None where not asked for.
+    """
+
+    row_offsets: np.ndarray
+    column_offsets: np.ndarray
+    to_columns: np.ndarray | None
+    to_rows: np.ndarray | None
+    sums: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which reductions: minima towards each side, and the scale s of the RBF."""
+
+    to_columns: bool = False
+    to_rows: bool = False
+    scale: float | None = None
+
+
+def over_blocks(
+    rows: Side,
+    columns: Side,
+    wanted: Wanted,
+    visit: Callable[[Block, tuple[int, int], tuple[int, int]], None],
+    *,
+    symmetric: bool,
+    n_jobs: int | None = None,
+) -> None:
+    """Hand each block of bags to ``visit``; with ``symmetric`` those not below the diagonal.
+
+    Parameters
+    ----------
+    rows, columns : Side
+    wanted : Wanted
+    visit : callable
+        ``visit(block, group, other)`` with the ranges (first, last) of the bags on the left and
+        on the right. Threads call it, each for blocks of its own.
+    symmetric : bool
+        Whether both sides are the same bags. The blocks of a group of rows then begin with the
+        group's first bag.
+    n_jobs : int, default=None
+        Number of threads that share the groups of rows.
+    """
+    # Here and not in the threads, to which scikit-learn's settings do not reach.
+    limits = block_shape()
+    others = list(bag_ranges(columns.offsets, limits[1]))
+
+    def strip(group: tuple[int, int]) -> None:
+        start = group[0] if symmetric else 0
+        for first, last in others:
+            if last > start:
+                other = (max(first, start), last)
+                visit(_block(rows, columns, group, other, wanted, limits), group, other)
+
+    # The work is NumPy's, which lets go of the interpreter: threads share the instances.
+    Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
+        delayed(strip)(group) for group in bag_ranges(rows.offsets, limits[0])
+    )
+
+
+def _block(
+    rows: Side,
+    columns: Side,
+    group: tuple[int, int],
+    other: tuple[int, int],
+    wanted: Wanted,
+    limits: tuple[int, int],
+) -> Block:
+    top, left = rows.offsets[group[0]], columns.offsets[other[0]]
+    row_offsets = rows.offsets[group[0] : group[1] + 1] - top
+    column_offsets = columns.offsets[other[0] : other[1] + 1] - left
+    n_rows, n_columns = int(row_offsets[-1]), int(column_offsets[-1])
+    n_left, n_right = len(row_offsets) - 1, len(column_offsets) - 1
+    to_columns = np.full((n_rows, n_right), np.inf) if wanted.to_columns else None
+    to_rows = np.full((n_left, n_columns), np.inf) if wanted.to_rows else None
+    sums = np.zeros((n_left, n_right)) if wanted.scale is not None else None
+    for a, b in _tiles(row_offsets, limits[0]):
+        for c, d in _tiles(column_offsets, limits[1]):
+            values = squares(rows, columns, slice(top + a, top + b), slice(left + c, left + d))
+            if to_columns is not None:
+                nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)
+                np.minimum(to_columns[a:b], nearest, out=to_columns[a:b])
+            if to_rows is not None:
+                nearest = _minima_of_rows(values, _starts(row_offsets))
+                np.minimum(to_rows[:, c:d], nearest, out=to_rows[:, c:d])
+            if sums is not None:
+                assert wanted.scale is not None
+                values *= -1.0 / wanted.scale
+                np.exp(values, out=values)
+                by_bag = np.add.reduceat(values, _starts(column_offsets), axis=1, dtype=np.float64)
+                sums += np.add.reduceat(by_bag, _starts(row_offsets), axis=0)
+    return Block(row_offsets, column_offsets, to_columns, to_rows, sums)
+
+
+def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """The range of several bags as it is, that of one large bag in parts."""
+    size = int(offsets[-1])
+    if len(offsets) > 2:
+        return [(0, size)]
+    return [(first, min(first + limit, size)) for first in range(0, size, limit)]
+
+
+def _starts(offsets: np.ndarray) -> np.ndarray:
+    # A part of one large bag is a segment of its own.
+    return offsets[:-1] if len(offsets) > 2 else np.zeros(1, dtype=np.intp)
+
+
+def _minima_of_rows(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    # reduceat takes six times as long as reduce along the rows of a wide matrix.
+    out = np.empty((len(starts), values.shape[1]), dtype=values.dtype)
+    for bag, (first, last) in enumerate(zip(starts, [*starts[1:], len(values)], strict=True)):
+        np.minimum.reduce(values[first:last], axis=0, out=out[bag])
+    return out
+
+
+@dataclass
+class PairSums:
+    """What :func:`pair_reductions` found, None where it was not asked for.
+
+    Attributes
+    ----------
+    there : ndarray of shape (n_left_bags, n_right_bags)
+        Mean over the instances of the left bag of the smallest squared distance to the right one.
+    back : ndarray of shape (n_left_bags, n_right_bags)
+        The same from the instances of the right bag to the left one.
+    nearest : ndarray of shape (n_left_bags, n_right_instances)
+        Squared distance of each instance on the right to the nearest of each bag on the left.
+    sums : ndarray of shape (n_left_bags, n_right_bags)
+        Sums of the RBF.
+    """
+
+    there: np.ndarray | None = None
+    back: np.ndarray | None = None
+    nearest: np.ndarray | None = None
+    sums: np.ndarray | None = None
+
+
+def pair_reductions(
+    rows: Side,
+    columns: Side,
+    *,
+    symmetric: bool,
+    means: bool = False,
+    nearest: bool = False,
+    scale: float | None = None,
+    root: bool = False,
+    n_jobs: int | None = None,
+) -> PairSums:
+    """One pass over the pairs of instances.
+
+    Parameters
+    ----------
+    rows, columns : Side
+    symmetric : bool
+        Whether both sides are the same bags.
+    means, nearest : bool
+        Whether ``there`` and ``back``, and ``nearest``, are wanted.
+    scale : float, default=None
+        Scale s of the RBF; no ``sums`` when None.
+    root : bool, default=False
+        Whether ``there`` and ``back`` are means of distances instead of squared ones.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    PairSums
+    """
+    n_left, n_right = len(rows.offsets) - 1, len(columns.offsets) - 1
+    found = PairSums(
+        np.empty((n_left, n_right)) if means else None,
+        np.empty((n_left, n_right)) if means else None,
+        np.empty((n_left, int(columns.offsets[-1]))) if nearest else None,
+        np.empty((n_left, n_right)) if scale is not None else None,
+    )
+
+    instances_left, instances_right = rows.offsets, columns.offsets
+
+    def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
+        left, right = slice(*group), slice(*other)
+        if found.sums is not None:
+            found.sums[left, right] = block.sums
+        if found.there is not None and found.back is not None:
+            assert block.to_columns is not None
+            assert block.to_rows is not None
+            to_columns, to_rows = block.to_columns, block.to_rows
+            if root:
+                to_columns, to_rows = np.sqrt(to_columns), np.sqrt(to_rows)
+            back = np.add.reduceat(to_rows, block.column_offsets[:-1], axis=1)
+            back /= np.diff(block.column_offsets)
+            found.there[left, right] = segment_mean(to_columns, block.row_offsets)
+            found.back[left, right] = back
+        if found.nearest is not None:
+            own = slice(instances_left[group[0]], instances_left[group[1]])
+            theirs = slice(instances_right[other[0]], instances_right[other[1]])
+            found.nearest[left, theirs] = block.to_rows
+            if symmetric:
+                assert block.to_columns is not None
+                found.nearest[right, own] = block.to_columns.T
+
+    wanted = Wanted(means or (nearest and symmetric), means or nearest, scale)
+    over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
+    if symmetric:
+        lower = np.tril_indices(n_left, -1)
+        if found.sums is not None:
+            found.sums[lower] = found.sums.T[lower]
+        if found.there is not None and found.back is not None:
+            found.there[lower] = found.back.T[lower]
+            found.back = found.there.T
+    return found
+
+
+def own_sums(rows: Side, columns: Side, scale: float) -> np.ndarray:
+    """Sum of exp(-d(a, b)^2 / scale) over the pairs of each bag with itself, shape (n_bags,)."""
+    limits = block_shape()
+    out = np.empty(len(rows.offsets) - 1)
+    for group in bag_ranges(rows.offsets, _OWN_ROWS):
+        block = _block(rows, columns, group, group, Wanted(scale=scale), limits)
+        assert block.sums is not None
+        out[slice(*group)] = np.diagonal(block.sums)
+    return out

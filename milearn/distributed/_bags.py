@@ -1,0 +1,308 @@
+"""DistributedBags: bags whose instances are in partitions on Dask workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NoReturn
+
+import numpy as np
+from distributed import Client, Future
+
+from .._bags import Bags
+from .._bags.blocks import BLOCK_BYTES
+from .._bags.remote import RemoteBags
+from .._bags.segments import bag_ranges
+from ..utils.validation import check_bags
+from ._source import DaskSource
+from ._tasks import (
+    Segment,
+    apply_to_part,
+    bare,
+    current_client,
+    described,
+    name_of,
+    put,
+    runs,
+    selected,
+)
+
+__all__ = ["PARTITION_BYTES", "DistributedBags", "Partitions"]
+
+# Size of a partition that is made of bags in memory, as they are stored.
+PARTITION_BYTES = 64 * 2**20
+
+
+class Partitions:
+    """All bags of some files or of a container, before any selection.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    futures : list of Future, the Bags of each partition
+    bounds : ndarray of shape (n_partitions + 1,), first bag of each
+    """
+
+    def __init__(self, client: Client, futures: Sequence[Future], sizes: list[np.ndarray]) -> None:
+        self.client, self.futures = client, list(futures)
+        self.bounds = np.concatenate([[0], np.cumsum([len(part) for part in sizes])])
+        self.offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.intp)
+
+
+class DistributedBags(RemoteBags):
+    """Bags whose instances are in partitions on the workers of a Dask cluster.
+
+    Sizes of the bags, and labels, are in the memory of this process; the instances stay where they
+    are. What learns by passes over the instances takes distributed bags as it takes
+    :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
+    :class:`~milearn.preprocessing.InstanceTransformer` around transformers with ``partial_fit``,
+    and :class:`~milearn.preprocessing.BagStatistics`. Every fitted estimator predicts them,
+    partition by partition. Selections (``bags[train]``) are lazy, so that splitters,
+    ``cross_val_score`` and ``GridSearchCV`` work as they are.
+
+    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`.
+
+    Attributes
+    ----------
+    offsets : ndarray of shape (n_bags + 1,)
+        First row of each bag and the number of instances.
+    sizes : ndarray of shape (n_bags,)
+        Number of instances in each bag.
+    shape : tuple of int
+        Number of bags and of features.
+    n_instances : int
+        Number of instances in all bags.
+    n_partitions : int
+        Number of partitions that hold selected bags.
+    dtype : numpy.dtype
+        Type of the instance values.
+    is_sparse : bool
+        Whether the instances are CSR.
+    feature_names : ndarray of str or None
+        Names of the features.
+
+    See Also
+    --------
+    scan_bags : Bags of files that hold many.
+    scan_bag_folder : Bags of a folder with one file per bag.
+
+    Notes
+    -----
+    A partition is the result of a Dask task, a function of files or of data that the scheduler
+    holds. When a worker dies, its partitions are computed again on others.
+
+    Distributed bags belong to the client of one process and cannot be pickled. Leave ``n_jobs`` at
+    None: the workers share every pass.
+
+    Examples
+    --------
+    >>> from distributed import Client
+    >>> from milearn import MISVC
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.distributed import DistributedBags
+    >>> client = Client()  # doctest: +SKIP
+    >>> bags, y = make_bags(n_bags=40, random_state=0)
+    >>> there = DistributedBags.from_bags(bags)  # doctest: +SKIP
+    >>> MISVC(kernel="linear").fit(there, y).score(there, y)  # doctest: +SKIP
+    1.0
+    """
+
+    def __init__(
+        self,
+        partitions: Partitions,
+        description: dict[str, Any],
+        positions: np.ndarray | None = None,
+    ) -> None:
+        self._partitions, self._description, self._positions = partitions, description, positions
+        if positions is None:
+            self.offsets = partitions.offsets
+        else:
+            sizes = np.diff(partitions.offsets)[positions]
+            self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self.shape = len(self.offsets) - 1, int(description["n_features"])
+        self.dtype, self.is_sparse = description["dtype"], description["is_sparse"]
+        self.feature_names = description["feature_names"]
+
+    @classmethod
+    def from_bags(
+        cls, X: Any, *, partition_bytes: int = PARTITION_BYTES, client: Client | None = None
+    ) -> DistributedBags:
+        """Send bags in memory to the workers.
+
+        The scheduler keeps a copy, from which partitions are computed again; use files for what is
+        too large for it. Of bags over a memory map only references are sent, and the workers have
+        to find the file under the same path.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            The bags. Graphs and instance data stay behind.
+        partition_bytes : int, default=67108864
+            Size of a partition. A bag is in one partition.
+        client : distributed.Client, default=None
+            That of the process when None.
+
+        Returns
+        -------
+        DistributedBags
+            In the order of ``X``.
+        """
+        client = current_client(client)
+        bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
+        if not len(bags):
+            raise ValueError("There is no bag to distribute.")
+        bags = bare(bags)
+        row_bytes = max(1, bags.nbytes // bags.n_instances)
+        workers = list(client.ncores())
+        futures: list[Future] = []
+        sizes = []
+        for first, last in bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)):
+            # In turn: the scheduler does not know sizes before a task has run.
+            place = workers[len(futures) % len(workers) :][:1] if workers else None
+            futures.append(put(client, bags[first:last], "bags", place))
+            sizes.append(bags.sizes[first:last])
+        return cls(Partitions(client, futures, sizes), described(bags))
+
+    @property
+    def n_partitions(self) -> int:
+        """Number of partitions that hold selected bags."""
+        return len(self._segments)
+
+    def source(
+        self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
+    ) -> DaskSource:
+        """The instances as blocks of whole bags, for algorithms that pass over them.
+
+        Parameters
+        ----------
+        block_bytes : int, default=33554432
+            Size of a block in float64.
+        dtype : dtype, default=None
+            Type of the blocks: that of the instances, float32 for float16, when None.
+        n_jobs : int, default=1
+            Not used: the threads of the workers share the partitions.
+
+        Returns
+        -------
+        DaskSource
+            Nothing is computed before a function is mapped over it.
+        """
+        return DaskSource(
+            self._partitions.client,
+            self._parts,
+            self.offsets,
+            n_features=self.shape[1],
+            dtype=self.dtype,
+            block_bytes=block_bytes,
+            block_dtype=dtype,
+        )
+
+    def transformed(self, function: Callable[..., Bags], *arguments: Any) -> DistributedBags:
+        """Distributed bags of what a function makes of the bags of each partition.
+
+        They are kept on the workers beside these.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(bags, *arguments)`` returns :class:`~milearn.Bags` of the same sizes.
+        *arguments : object
+            Further arguments; they are pickled.
+
+        Returns
+        -------
+        DistributedBags
+            In the order of these bags.
+        """
+        client = self._partitions.client
+        given = [put(client, argument, "argument") for argument in arguments]
+        futures = [
+            client.submit(apply_to_part, bags, segments, function, *given, key=name_of("bags"))
+            for bags, segments in self._parts
+        ]
+        description = client.submit(described, futures[0], key=name_of("description")).result()
+        positions = [_places(segments) for _, segments in self._segments]
+        made = Partitions(client, futures, [self.sizes[places] for places in positions])
+        order = np.concatenate(positions)
+        in_order = bool((np.diff(order) > 0).all())
+        return DistributedBags(made, description, None if in_order else np.argsort(order))
+
+    def compute(self) -> Bags:
+        """All of the bags in the memory of this process.
+
+        Returns
+        -------
+        Bags
+            The selected bags in their order.
+        """
+        client = self._partitions.client
+        futures = [
+            client.submit(selected, bags, segments, key=name_of("compute"))
+            for bags, segments in self._parts
+        ]
+        whole = Bags.concatenate(client.gather(futures))
+        order = np.concatenate([_places(segments) for _, segments in self._segments])
+        return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
+
+    def _selected(self, positions: np.ndarray) -> DistributedBags:
+        if self._positions is not None:
+            positions = self._positions[positions]
+        return DistributedBags(self._partitions, self._description, positions)
+
+    @cached_property
+    def _segments(self) -> list[tuple[int, list[Segment]]]:
+        """Number of each partition that is needed, and which of its bags."""
+        bounds = self._partitions.bounds
+        if self._positions is None:
+            return [
+                (number, [Segment(int(first), int(self.offsets[first]), int(last - first), None)])
+                for number, (first, last) in enumerate(pairwise(bounds))
+            ]
+        owners = np.searchsorted(bounds, self._positions, side="right") - 1
+        found: dict[int, list[Segment]] = {}
+        for first, last in runs(owners):
+            owner = int(owners[first])
+            local = self._positions[first:last] - bounds[owner]
+            row = int(self.offsets[first])
+            segment = Segment(int(first), row, len(local), _as_slice(local))
+            found.setdefault(owner, []).append(segment)
+        return sorted(found.items())
+
+    @cached_property
+    def _parts(self) -> list[tuple[Future, Any]]:
+        """Tasks that give the bags of each partition, and its segments."""
+        if not len(self):
+            raise ValueError("There is no bag among the selected ones.")
+        client, futures = self._partitions.client, self._partitions.futures
+        return [
+            (
+                futures[number],
+                segments if self._positions is None else put(client, segments, "selection"),
+            )
+            for number, segments in self._segments
+        ]
+
+    def __sklearn_clone__(self) -> DistributedBags:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> DistributedBags:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "Distributed bags belong to the Dask client of this process and cannot be pickled: "
+            "leave n_jobs=None, the workers of the cluster share every pass."
+        )
+
+
+def _places(segments: list[Segment]) -> np.ndarray:
+    """Where the bags of segments stand among the selected ones."""
+    return np.concatenate([each.first_bag + np.arange(each.n_bags) for each in segments])
+
+
+def _as_slice(positions: np.ndarray) -> Any:
+    """Positions as a slice where they follow each other: nothing is copied then."""
+    if (np.diff(positions) == 1).all():
+        return slice(int(positions[0]), int(positions[-1]) + 1)
+    return positions

@@ -1,0 +1,245 @@
+"""Distributed bags from files, which workers read: the files of many bags, or one of each bag."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from distributed import Client
+from sklearn.utils import Bunch
+
+from .._bags import Bags
+from .._bags.segments import bag_ranges
+from ..datasets import load_bags
+from ..datasets._errors import BagFileError
+from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
+from ..datasets._formats.npy_folder import is_npy_folder
+from ._bags import PARTITION_BYTES, DistributedBags, Partitions
+from ._tasks import bare, current_client, described, is_mapped, name_of, put
+
+__all__ = ["scan_bag_folder", "scan_bags"]
+
+# What is joined of several files, one entry per bag.
+_PER_BAG = ("bag_names", "sample_weight", "split")
+
+
+def scan_bags(
+    paths: Any,
+    *,
+    dtype: Any = None,
+    partition_bytes: int = PARTITION_BYTES,
+    client: Client | None = None,
+    **options: Any,
+) -> Bunch:
+    """Distributed bags of files with many bags each, in any format of ``load_bags``.
+
+    Every worker has to find the files under the same path. Folders of .npy files are mapped: their
+    partitions need no memory, and are read in blocks by every pass. Other files are read as a whole
+    and kept by the workers, one partition each.
+
+    Parameters
+    ----------
+    paths : path-like or sequence of path-like
+        The files, whose bags follow each other in this order.
+    dtype : {float64, float32, float16}, default=None
+        Type of the instances of files that are not mapped; what they hold when None.
+    partition_bytes : int, default=67108864
+        Size of a partition of a folder of .npy files, as stored.
+    client : distributed.Client, default=None
+        That of the process when None.
+    **options : dict
+        Further arguments of :func:`milearn.datasets.load_bags`.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        ``data`` : :class:`DistributedBags`; ``target`` : ndarray of shape (n_bags,), or None where
+        a file has no labels; and ``target_names``, ``bag_names``, ``sample_weight`` and ``split``
+        where all files have them.
+
+    Raises
+    ------
+    FileNotFoundError
+        When a worker does not find a file.
+    BagFileError
+        A ValueError: when a file cannot be read, or the files do not fit together.
+
+    See Also
+    --------
+    scan_bag_folder : One file per bag.
+    milearn.datasets.save_bags : Writes such files.
+
+    Examples
+    --------
+    >>> from milearn.distributed import scan_bags
+    >>> parts = ["part-0", "part-1"]  # folders that save_bags(format="npy-folder") has written
+    >>> shards = scan_bags(parts)  # doctest: +SKIP
+    >>> shards.data, shards.target  # doctest: +SKIP
+    """
+    client = current_client(client)
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    files = [str(Path(path).absolute()) for path in given]
+    if not files:
+        raise ValueError("paths is empty: name at least one file.")
+    options = {"dtype": dtype, **options}
+    shards = [client.submit(_shard, file, options, key=name_of("shard")) for file in files]
+    heads = client.gather([client.submit(_head, shard, key=name_of("head")) for shard in shards])
+    _check_alike(files, heads)
+    futures, sizes = [], []
+    for shard, head in zip(shards, heads, strict=True):
+        limit = head["n_bags"]
+        ranges: Iterable[tuple[int, int]] = [(0, limit)]
+        if head["mapped"]:
+            row_bytes = head["dtype"].itemsize * head["n_features"]
+            offsets = np.concatenate([[0], np.cumsum(head["sizes"])])
+            ranges = bag_ranges(offsets, max(1, partition_bytes // row_bytes))
+        for first, last in ranges:
+            futures.append(client.submit(_bags_of, shard, first, last, key=name_of("bags")))
+            sizes.append(head["sizes"][first:last])
+    targets = [head["target"] for head in heads]
+    bunch = Bunch(
+        data=DistributedBags(Partitions(client, futures, sizes), heads[0]),
+        target=None if any(part is None for part in targets) else np.concatenate(targets),
+    )
+    if heads[0]["target_names"] is not None:
+        bunch["target_names"] = np.asarray(heads[0]["target_names"])
+    for name in _PER_BAG:
+        if all(name in head["fields"] for head in heads):
+            bunch[name] = np.concatenate([head["fields"][name] for head in heads])
+    return bunch
+
+
+def _shard(path: str, options: dict[str, Any]) -> Bunch:
+    if is_npy_folder(Path(path)):
+        options = {**options, "mmap": True, "dtype": None}
+    return load_bags(path, **options)
+
+
+def _head(shard: Bunch) -> dict[str, Any]:
+    names = shard.get("target_names")
+    return {
+        **described(shard["data"]),
+        "n_bags": len(shard["data"]),
+        "mapped": is_mapped(shard["data"]),
+        "target": shard["target"],
+        "target_names": None if names is None else [str(name) for name in names],
+        "fields": {name: shard[name] for name in _PER_BAG if name in shard},
+    }
+
+
+def _bags_of(shard: Bunch, first: int, last: int) -> Bags:
+    bags = bare(shard["data"])
+    return bags if (first, last) == (0, len(bags)) else bags[first:last]
+
+
+def _check_alike(files: Sequence[str], heads: Sequence[dict[str, Any]]) -> None:
+    for file, head in zip(files, heads, strict=True):
+        for name in ("n_features", "dtype", "is_sparse", "target_names"):
+            if head[name] != heads[0][name]:
+                raise BagFileError(
+                    f"{file}: {name} is {head[name]} but {heads[0][name]} in {files[0]}; save the "
+                    "files in one form, or pass dtype= and as_sparse=."
+                )
+
+
+def scan_bag_folder(
+    path: str | os.PathLike[str],
+    table: Any = None,
+    *,
+    bag: str | None = None,
+    label: str | None = None,
+    group: str | None = None,
+    split: str | None = None,
+    key: str = "features",
+    dtype: Any = None,
+    empty: str = "raise",
+    partition_bytes: int = PARTITION_BYTES,
+    client: Client | None = None,
+) -> Bunch:
+    """Distributed bags of a folder with one file per bag.
+
+    The headers of the files are read here; workers read the instances of the bags of a partition
+    and keep them. Every worker has to find the files under the same path.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder, of any layout that :func:`milearn.datasets.load_bag_folder` knows.
+    table : path-like or data frame, default=None
+        One row per bag with its label, as :func:`~milearn.datasets.load_bag_folder` takes it.
+    bag, label, group, split : str, default=None
+        Columns of the table.
+    key : str, default="features"
+        Name of the array of the instances in files that name their arrays.
+    dtype : {float16, float32, float64}, default=None
+        Type of the instances; the widest of the files when None.
+    empty : {"raise", "drop"}, default="raise"
+        Whether a file without an instance is an error, or left out.
+    partition_bytes : int, default=67108864
+        Size of a partition as stored. A bag is in one partition.
+    client : distributed.Client, default=None
+        That of the process when None.
+
+    Returns
+    -------
+    data : :class:`~sklearn.utils.Bunch`
+        ``data`` : :class:`DistributedBags`; ``target``, ``bag_names``, ``target_names``,
+        ``groups``, ``group_names``, ``split`` and ``dropped`` as
+        :func:`~milearn.datasets.load_bag_folder` returns them. Positions and labels of instances
+        are not read.
+
+    Raises
+    ------
+    FileNotFoundError
+        When there is no such folder or table.
+    BagFileError
+        A ValueError that names every file that is missing, unreadable or of the wrong shape.
+
+    See Also
+    --------
+    scan_bags : Files that hold many bags.
+
+    Examples
+    --------
+    >>> from milearn.distributed import scan_bag_folder
+    >>> slides = scan_bag_folder("slides", "labels.csv")  # doctest: +SKIP
+    >>> slides.data, slides.target  # doctest: +SKIP
+    """
+    client = current_client(client)
+    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    found = survey(
+        Path(path).absolute(),
+        table,
+        columns,
+        arrays=(key, None),
+        dtype=dtype,
+        empty=empty,
+        progress=(None, False),
+    )
+    all_sizes = np.array([one.size for one in found.bags])
+    row_bytes = max(1, found.dtype.itemsize * found.bags[0].width)
+    offsets = np.concatenate([[0], np.cumsum(all_sizes)])
+    futures, sizes = [], []
+    for first, last in bag_ranges(offsets, max(1, partition_bytes // row_bytes)):
+        files = put(client, found.bags[first:last], "files")
+        futures.append(
+            client.submit(_read, str(found.path), files, found.dtype, key=name_of("bags"))
+        )
+        sizes.append(all_sizes[first:last])
+    description = {
+        "n_features": found.bags[0].width,
+        "dtype": found.dtype,
+        "is_sparse": False,
+        "feature_names": None,
+    }
+    bunch = Bunch(data=DistributedBags(Partitions(client, futures, sizes), description))
+    bunch.update(labels_of(found))
+    bunch["dropped"] = found.dropped
+    return bunch
+
+
+def _read(path: str, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
+    return bare(read_found(Path(path), bags, dtype))

@@ -1,0 +1,137 @@
+"""Passes over partitions: functions go to the workers, and what they return comes back in order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from distributed import Client, Future
+from distributed.protocol.pickle import dumps
+from scipy import sparse
+
+from .._bags.blocks import Block
+from ._tasks import BlockSize, fold_part, map_part, name_of, put
+
+__all__ = ["DaskSource"]
+
+# Arguments from this size on are sent once, and found on the workers by the next passes.
+_LARGE_BYTES = 2**14
+# Number of such arguments that are kept.
+_KEPT = 8
+
+
+class DaskSource:
+    """Blocks of bags that are on workers.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    parts : sequence of (Future, Future)
+        The bags of each partition, and its segments.
+    offsets : ndarray of shape (n_bags + 1,)
+        Of the selected bags.
+    n_features : int
+    dtype : dtype of the instances
+    block_bytes, block_dtype
+        As of :class:`milearn._bags.blocks.ArraySource`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        parts: Sequence[tuple[Future, Future]],
+        offsets: np.ndarray,
+        *,
+        n_features: int,
+        dtype: Any,
+        block_bytes: int,
+        block_dtype: Any,
+    ) -> None:
+        self.client, self.parts, self.offsets = client, parts, offsets
+        self.n_bags, self.n_instances = len(offsets) - 1, int(offsets[-1])
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.block_bytes, self.block_dtype = block_bytes, block_dtype
+        self._kept: OrderedDict[int, tuple[Any, Future]] = OrderedDict()
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of instances of each bag."""
+        return np.diff(self.offsets)
+
+    def map(
+        self, function: Callable[..., Any], *arguments: Any, in_parts: bool = False
+    ) -> list[Any]:
+        """``function(block, *arguments)`` for every block, in their order.
+
+        Function and arguments are pickled. A partition is one task; where its worker dies, the
+        task runs again on another one.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, in_parts)
+        return self._mapped(size, function, arguments)
+
+    def _mapped(
+        self, size: BlockSize, function: Callable[..., Any], arguments: Sequence[Any]
+    ) -> list[Any]:
+        given = [self._sent(argument) for argument in arguments]
+        futures = [
+            self.client.submit(
+                map_part, bags, segments, size, function, *given, key=name_of("pass")
+            )
+            for bags, segments in self.parts
+        ]
+        found = [pair for part in self.client.gather(futures) for pair in part]
+        return [result for _, results in sorted(found, key=_first) for result in results]
+
+    def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
+        """The last ``state = function(state, block, *arguments)``; large bags come in parts.
+
+        The state goes from partition to partition, in their order.
+        """
+        size = BlockSize(self.block_bytes, self.block_dtype, True)
+        given = [self._sent(argument) for argument in arguments]
+        for bags, segments in self.parts:
+            state = self.client.submit(
+                fold_part, bags, segments, size, function, state, *given, key=name_of("fold")
+            )
+        return state.result() if self.parts else state
+
+    def gather(self, rows: np.ndarray) -> Any:
+        """The given instances, in the type to compute in."""
+        order = np.argsort(rows, kind="stable")
+        size = BlockSize(self.block_bytes, None, True)
+        parts = self._mapped(size, _taken, [rows[order]])
+        if sparse.issparse(parts[0]):
+            taken = sparse.vstack(parts, format="csr")
+        else:
+            taken = np.concatenate(parts)
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return taken[back]
+
+    def _sent(self, argument: Any) -> Any:
+        """The argument, or a task that gives it: a large one travels once and not with each task.
+
+        It is recognised by its identity, so it must not be changed between passes.
+        """
+        if id(argument) in self._kept:
+            self._kept.move_to_end(id(argument))
+            return self._kept[id(argument)][1]
+        if isinstance(argument, (int, float, str)) or len(dumps(argument)) < _LARGE_BYTES:
+            return argument
+        future = put(self.client, argument, "argument")
+        self._kept[id(argument)] = argument, future
+        if len(self._kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return future
+
+
+def _first(found: tuple[int, list[Any]]) -> int:
+    return found[0]
+
+
+def _taken(block: Block, rows: np.ndarray) -> Any:
+    """Those of the sorted rows that are in the block."""
+    low, high = np.searchsorted(rows, [block.rows.start, block.rows.stop])
+    return block.instances[rows[low:high] - block.first_row]

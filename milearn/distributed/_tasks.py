@@ -1,0 +1,216 @@
+"""What runs on workers, and how values get there: pure functions of their arguments.
+
+Nothing here keeps state, so that every task whose result was lost with a worker can be computed
+again from the files, or from the pieces of data that the scheduler holds.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._bags import Bags
+from .._bags.blocks import Block
+from .._bags.mapped import MappedRows
+
+try:
+    from dask.sizeof import sizeof
+    from distributed import Client, Future, get_client
+    from distributed.protocol.pickle import dumps, loads
+except ImportError as error:  # pragma: no cover
+    raise ImportError(
+        "milearn.distributed needs Dask: install it with pip install 'milearn[dask]'."
+    ) from error
+
+__all__ = [
+    "BlockSize",
+    "Segment",
+    "apply_to_part",
+    "bare",
+    "current_client",
+    "described",
+    "fold_part",
+    "is_mapped",
+    "map_part",
+    "name_of",
+    "put",
+    "runs",
+    "selected",
+]
+
+# Dask warns of graphs of 10 MB, and what is sent in one piece must fit into a message.
+_PIECE_BYTES = 2**22
+
+
+@sizeof.register(Bags)
+def _size_of_bags(bags: Bags) -> int:
+    """Bytes that a worker holds; the scheduler places tasks by them."""
+    return bags.offsets.nbytes if is_mapped(bags) else bags.nbytes
+
+
+def is_mapped(bags: Bags) -> bool:
+    """Whether the instances lie in a file."""
+    return isinstance(bags.instance_rows, MappedRows)
+
+
+def bare(bags: Bags) -> Bags:
+    """Bags without graphs and instance data."""
+    if bags.bag_graph is None and bags.instance_graph is None and not bags.instance_data:
+        return bags
+    return Bags(bags.instances, bags.offsets, feature_names=bags.feature_names)
+
+
+def current_client(client: Client | None) -> Client:
+    """The given client, or that of the process."""
+    if client is not None:
+        return client
+    try:
+        return get_client()
+    except ValueError as error:
+        raise ValueError(
+            "There is no Dask client: create one first, client = distributed.Client(address), or "
+            "Client() for workers on this machine."
+        ) from error
+
+
+def name_of(kind: str) -> str:
+    """A key that no other task has."""
+    return f"milearn-{kind}-{uuid.uuid4().hex}"
+
+
+def put(client: Client, value: Any, kind: str, workers: Sequence[str] | None = None) -> Future:
+    """A task that gives the value, and can be run again wherever the first result is lost.
+
+    The value is part of the graph, in pieces, which the scheduler keeps as long as the task is
+    wanted.
+    """
+    key, data = name_of(kind), dumps(value)
+    place = {"workers": workers, "allow_other_workers": workers is not None}
+    pieces = [
+        client.submit(bytes, data[start : start + _PIECE_BYTES], key=f"{key}-{start}", **place)
+        for start in range(0, len(data), _PIECE_BYTES)
+    ]
+    return client.submit(_joined, *pieces, key=key, **place)
+
+
+def _joined(*pieces: bytes) -> Any:
+    return loads(b"".join(pieces))
+
+
+# -- parts of bags ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Bags of one partition that follow each other among the selected ones.
+
+    Attributes
+    ----------
+    first_bag, first_row : int
+        Where they begin among the selected bags and their instances.
+    n_bags : int
+    positions : ndarray, slice or None
+        Which bags of the partition; all when None.
+    """
+
+    first_bag: int
+    first_row: int
+    n_bags: int
+    positions: Any
+
+    def __call__(self, bags: Bags) -> Bags:
+        return bags if self.positions is None else bags[self.positions]
+
+
+@dataclass(frozen=True)
+class BlockSize:
+    """How a worker cuts its bags into blocks; see :meth:`milearn.Bags.source`."""
+
+    block_bytes: int
+    dtype: Any
+    in_parts: bool
+
+
+def map_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    size: BlockSize,
+    function: Callable[..., Any],
+    *arguments: Any,
+) -> list[tuple[int, list[Any]]]:
+    """First bag of each segment, and what the function returned for its blocks."""
+    found = []
+    for segment in segments:
+        source = segment(bags).source(block_bytes=size.block_bytes, dtype=size.dtype)
+        results = source.map(_moved, segment, function, arguments, in_parts=size.in_parts)
+        found.append((segment.first_bag, results))
+    return found
+
+
+def _moved(
+    block: Block, segment: Segment, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> Any:
+    return function(_in_all(block, segment), *arguments)
+
+
+def _in_all(block: Block, segment: Segment) -> Block:
+    return replace(
+        block,
+        first_bag=block.first_bag + segment.first_bag,
+        first_row=block.first_row + segment.first_row,
+    )
+
+
+def fold_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    size: BlockSize,
+    function: Callable[..., Any],
+    state: Any,
+    *arguments: Any,
+) -> Any:
+    """The state after the blocks of a partition; the one before stays as it is."""
+    state = deepcopy(state)
+    for segment in segments:
+        source = segment(bags).source(block_bytes=size.block_bytes, dtype=size.dtype)
+        for block in source.blocks(in_parts=True):
+            state = function(state, _in_all(block, segment), *arguments)
+    return state
+
+
+def selected(bags: Bags, segments: Sequence[Segment]) -> Bags:
+    """The bags of all segments, one after the other."""
+    parts = [segment(bags) for segment in segments]
+    return parts[0] if len(parts) == 1 else Bags.concatenate(parts)
+
+
+def apply_to_part(
+    bags: Bags,
+    segments: Sequence[Segment],
+    function: Callable[..., Bags],
+    *arguments: Any,
+) -> Bags:
+    """What a function makes of the bags of a partition."""
+    return function(selected(bags, segments), *arguments)
+
+
+def described(bags: Bags) -> dict[str, Any]:
+    """What has to be known of a partition where it is not."""
+    return {
+        "sizes": bags.sizes,
+        "n_features": bags.shape[1],
+        "dtype": bags.dtype,
+        "is_sparse": bags.is_sparse,
+        "feature_names": bags.feature_names,
+    }
+
+
+def runs(owners: np.ndarray) -> Iterator[tuple[int, int]]:
+    """First and last position of each run of equal numbers."""
+    bounds = np.flatnonzero(np.diff(owners)) + 1
+    yield from zip(np.r_[0, bounds], np.r_[bounds, len(owners)], strict=True)

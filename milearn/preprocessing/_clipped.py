@@ -1,0 +1,225 @@
+"""Scalings of instances whose values are clipped, so that no test bag lies far from all others."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
+from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import MetadataRequest
+
+from .._bags import Bags
+from .._bags.blocks import compute_dtype, is_read_in_blocks, row_blocks
+from ..utils.validation import STORED_FLOATS, validate_bags
+from ._instance_transformer import InstanceTransformer
+
+__all__ = ["ClippedScaler"]
+
+_SCALINGS = ("standard", "minmax", "quantile")
+
+
+class ClippedScaler(InstanceTransformer):
+    r"""Scale each feature of the instances and clip what lies outside of the usual range.
+
+    The scaling is learnt on the instances of the training bags:
+
+    * "standard": z-scores, clipped to :math:`[-c, c]`;
+    * "minmax": the range of the training instances mapped to [0, 1], and clipped to it;
+    * "quantile": the rank of a value among the training instances, mapped to a standard normal
+      distribution and clipped to :math:`[-c, c]`.
+
+    A feature that is nearly always zero has a small standard deviation: an instance that has it
+    may get a z-score of 20, its squared distance to every training instance is then 400 or more,
+    and with an RBF kernel its bag has the similarity zero with every other. Clipped values keep
+    it at the edge of the training instances instead.
+
+    Parameters
+    ----------
+    scaling : {"standard", "minmax", "quantile"}, default="standard"
+        The scaling, by :class:`~sklearn.preprocessing.StandardScaler`,
+        :class:`~sklearn.preprocessing.MinMaxScaler` or
+        :class:`~sklearn.preprocessing.QuantileTransformer`.
+    clip : float, default=3.0
+        The bound c, positive; not used by "minmax".
+    with_mean : bool, default=True
+        Whether "standard" subtracts the mean. CSR instances need False and stay sparse.
+    n_quantiles : int, default=1000
+        Quantiles that "quantile" stores of each feature; no more than instances are drawn.
+    subsample : int or None, default=10_000
+        Instances from which "quantile" takes them; all when None.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subsample.
+
+    Attributes
+    ----------
+    transformer_ : StandardScaler, MinMaxScaler or QuantileTransformer
+        The fitted scaler, which does not clip.
+    constant_ : ndarray of shape (n_features_in_,), bool
+        Features that are the same in all training instances. They come out as zero, in new bags
+        too: training bags say nothing about their scale.
+    clip_ : tuple of two floats
+        The lowest and the highest value that come out.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        In ``fit``, for an unknown scaling, and a bound that is not positive.
+    TypeError
+        In ``fit``, for CSR instances that the scaling would fill.
+
+    See Also
+    --------
+    InstanceTransformer : Any scikit-learn transformer, applied to instances.
+
+    Notes
+    -----
+    NaN is let through. Bags of any kind become :class:`~milearn.Bags`, a plain matrix stays a
+    matrix. Values that were clipped cannot be scaled back: there is no ``inverse_transform``.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import ClippedScaler
+    >>> train = Bags.from_list([[[0.0], [1.0]], [[2.0], [3.0], [4.0]]])
+    >>> scaler = ClippedScaler("minmax").fit(train)
+    >>> scaler.transform([[[1.0], [40.0]]]).instances
+    array([[0.25],
+           [1.  ]])
+    """
+
+    constant_: np.ndarray
+    clip_: tuple[float, float]
+
+    def __init__(
+        self,
+        scaling: str = "standard",
+        *,
+        clip: float = 3.0,
+        with_mean: bool = True,
+        n_quantiles: int = 1000,
+        subsample: int | None = 10_000,
+        random_state: Any = None,
+    ) -> None:
+        self.scaling = scaling
+        self.clip = clip
+        self.with_mean = with_mean
+        self.n_quantiles = n_quantiles
+        self.subsample = subsample
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> ClippedScaler:  # type: ignore[override]
+        """Learn the scaling from the instances.
+
+        Parameters
+        ----------
+        X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+            Bags to fit on; the rows of a matrix are bags of one instance.
+        y : ignored
+            Present for consistency with other estimators.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        if not (isinstance(self.scaling, str) and self.scaling in _SCALINGS):
+            known = ", ".join(map(repr, _SCALINGS))
+            raise ValueError(f"scaling={self.scaling!r} is unknown: choose one of {known}.")
+        if not isinstance(self.clip, Real) or isinstance(self.clip, bool) or not self.clip > 0:
+            raise ValueError(f"clip={self.clip!r} is not a positive number.")
+        bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite="allow-nan")
+        if sparse.issparse(bags.instance_rows) and not self._keeps_zeros():
+            raise TypeError(
+                f"Sparse instances would be filled by scaling={self.scaling!r} with "
+                f'with_mean={self.with_mean}: choose ClippedScaler("standard", with_mean=False).'
+            )
+        inner = self._scaler(bags.n_instances)
+        self.transformer_ = _fitted(inner, bags, self.subsample, self.random_state)
+        self.constant_ = _constant(self.transformer_)
+        bound = float(self.clip)
+        self.clip_ = (0.0, 1.0) if self.scaling == "minmax" else (-bound, bound)
+        return self
+
+    # Values that were clipped have lost where they were.
+    inverse_transform = property(doc="Not available.")
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """Requests of this estimator, which takes no metadata.
+
+        Returns
+        -------
+        MetadataRequest
+            Nothing is requested.
+        """
+        return BaseEstimator.get_metadata_routing(self)
+
+    def _inner(self) -> Any:
+        return self._scaler(n_instances=self.n_quantiles)
+
+    def _keeps_zeros(self) -> bool:
+        return self.scaling == "standard" and not self.with_mean
+
+    def _scaler(self, n_instances: int) -> Any:
+        if self.scaling == "minmax":
+            return MinMaxScaler()
+        if self.scaling == "quantile":
+            drawn = n_instances if self.subsample is None else min(n_instances, self.subsample)
+            return QuantileTransformer(
+                # More than there are instances draw a warning.
+                n_quantiles=max(1, min(self.n_quantiles, drawn)),
+                output_distribution="normal",
+                subsample=self.subsample,
+                random_state=self.random_state,
+            )
+        return StandardScaler(with_mean=self.with_mean)
+
+    def _apply(self, matrix: Any) -> Any:
+        scaled = super()._apply(matrix)
+        if sparse.issparse(scaled):
+            scaled.data[self.constant_[scaled.indices]] = 0.0
+            np.clip(scaled.data, *self.clip_, out=scaled.data)
+            scaled.eliminate_zeros()
+            return scaled
+        scaled[:, self.constant_] = 0.0
+        return np.clip(scaled, *self.clip_, out=scaled)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self._keeps_zeros()
+        return tags
+
+
+def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) -> Any:
+    """The scaler fitted on all instances, or on a sample of those that are read in blocks."""
+    scaler = clone(inner)
+    if not is_read_in_blocks(bags):
+        return scaler.fit(bags.instances)
+    if hasattr(scaler, "partial_fit"):
+        for _, _, block in row_blocks(bags, compute_dtype(bags)):
+            scaler.partial_fit(block)
+        return scaler
+    n, wanted = bags.n_instances, bags.n_instances if subsample is None else subsample
+    drawn = np.arange(n)
+    if wanted < n:
+        drawn = np.sort(check_random_state(random_state).choice(n, wanted, replace=False))
+    rows = np.empty((len(drawn), bags.shape[1]), dtype=compute_dtype(bags))
+    for start, stop, block in row_blocks(bags, compute_dtype(bags)):
+        first, last = np.searchsorted(drawn, [start, stop])
+        rows[first:last] = block[drawn[first:last] - start]
+    return scaler.fit(rows)
+
+
+def _constant(scaler: Any) -> np.ndarray:
+    if hasattr(scaler, "quantiles_"):
+        return scaler.quantiles_[0] == scaler.quantiles_[-1]
+    if hasattr(scaler, "data_range_"):
+        return scaler.data_range_ == 0
+    # Constant up to rounding, as StandardScaler sees it, which then does not divide.
+    return (scaler.scale_ == 1) & (scaler.var_ < 0.5)

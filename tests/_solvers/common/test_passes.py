@@ -1,0 +1,188 @@
+"""Sources of passes, and the passes, against loops over bags."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn._solvers.common import passes
+from milearn._solvers.common.passes import ArraySource
+
+FORMS = {
+    "float64": np.asarray,
+    "float32": np.float32,
+    "float16": np.float16,
+    "csr": sparse.csr_array,
+}
+
+
+def some_bags(seed, n_bags=25, d=3, largest=9):
+    """Bags whose values float16 holds too."""
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, largest + 1, size=n_bags))])
+    return rng.normal(size=(offsets[-1], d)).astype(np.float16).astype(float), offsets
+
+
+def dense(matrix):
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+@pytest.fixture
+def mapped(tmp_path):
+    """Rows of a memory map as a container gives them, every other bag of it selected."""
+
+    def make(instances, offsets):
+        sizes = np.diff(offsets)
+        twice = np.repeat(np.arange(len(sizes)), 2)
+        rows = np.concatenate([np.r_[offsets[bag] : offsets[bag + 1]] for bag in twice])
+        np.save(tmp_path / "x.npy", instances[rows])
+        whole = np.load(tmp_path / "x.npy", mmap_mode="r")
+        return Bags(whole, np.r_[0, np.cumsum(sizes[twice])])[::2].instance_rows
+
+    return make
+
+
+def described(block):
+    """All that there is to know of a block."""
+    return (
+        dense(block.instances).tolist(),
+        block.offsets.tolist(),
+        block.bag_sizes.tolist(),
+        (block.bags, block.rows),
+    )
+
+
+@pytest.mark.parametrize("form", [*FORMS, "mapped"])
+@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 12, 2**20])
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_blocks_are_all_instances_in_order(form, block_bytes, in_parts, mapped):
+    instances, offsets = some_bags(0)
+    made = mapped(instances, offsets) if form == "mapped" else FORMS[form](instances)
+    source = ArraySource(made, offsets, block_bytes)
+    found = source.map(described, in_parts=in_parts)
+    assert found == ArraySource(made, offsets, block_bytes, n_jobs=3).map(
+        described, in_parts=in_parts
+    )
+    row = bag = 0
+    for values, own, sizes, (bags, rows) in found:
+        assert rows == slice(row, row + len(values))
+        assert np.array_equal(values, instances[rows])
+        if in_parts and len(values) < np.diff(offsets)[bags.start]:
+            assert bags.stop == bags.start + 1
+        else:
+            assert own == (offsets[bags.start : bags.stop + 1] - row).tolist()
+        assert sizes == np.diff(offsets)[bags].tolist()
+        assert len(values) <= max(source.limit, 1 if in_parts else max(sizes))
+        row, bag = rows.stop, bags.stop
+    assert (row, bag) == (len(instances), len(offsets) - 1)
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "given"),
+    [
+        (np.float16, None, np.float32),
+        (np.float16, np.float16, np.float16),
+        (np.float32, None, np.float32),
+        (np.float32, np.float64, np.float64),
+        (np.float64, None, np.float64),
+    ],
+)
+@pytest.mark.parametrize("kind", ["memory", "mapped", "csr"])
+def test_the_type_of_blocks(stored, asked, given, kind, mapped):
+    instances, offsets = some_bags(0)
+    made = instances.astype(stored)
+    if kind == "mapped":
+        made = mapped(made, offsets)
+    elif kind == "csr" and stored != np.float16:
+        made = sparse.csr_array(made)
+    source = ArraySource(made, offsets, 100, dtype=asked)
+    assert source.dtype == stored
+    assert {block.instances.dtype for block in source.blocks()} == {np.dtype(given)}
+    rows = np.array([5, 0, 7])
+    taken = source.gather(rows)
+    assert taken.dtype == (np.float32 if stored == np.float16 else stored)
+    assert np.array_equal(dense(taken), instances[rows])
+
+
+def test_threads_share_the_blocks_and_an_error_comes_out():
+    instances, offsets = some_bags(1, n_bags=40)
+    source = ArraySource(instances, offsets, 1, n_jobs=2)
+    both = threading.Barrier(2, timeout=10)
+
+    def meet(block):
+        # Two threads have to be inside at the same time.
+        both.wait()
+        return threading.get_ident()
+
+    assert len(set(source.map(meet))) == 2
+
+    def fail(block):
+        if block.first_bag == 7:
+            raise ValueError("bag 7")
+
+    with pytest.raises(ValueError, match="bag 7"):
+        source.map(fail)
+
+
+def test_a_fold_goes_through_the_rows_in_order():
+    instances, offsets = some_bags(2)
+    source = pickle.loads(pickle.dumps(ArraySource(instances, offsets, 8 * 3 * 4, n_jobs=2)))
+    seen = source.fold(lambda state, block, more: [*state, (block.rows, more)], [], 5)
+    assert [rows.start for rows, _ in seen] == [0, *(rows.stop for rows, _ in seen[:-1])]
+    assert seen[-1] == (slice(seen[-1][0].start, len(instances)), 5)
+
+
+@pytest.mark.parametrize("block_bytes", [1, 8 * 3 * 5, 2**20])
+@pytest.mark.parametrize("form", [*FORMS, "mapped"])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_passes_equal_loops(block_bytes, form, n_jobs, mapped):
+    for seed in range(2):
+        instances, offsets = some_bags(seed)
+        weights = np.random.default_rng(seed).normal(size=(4, 3))
+        made = mapped(instances, offsets) if form == "mapped" else FORMS[form](instances)
+        source = ArraySource(made, offsets, block_bytes, n_jobs=n_jobs)
+        rows, vectors, values = passes.highest(source, weights)
+        maxima = passes.bag_maxima(source, weights)
+        means = dense(passes.bag_means(source, np.float64))
+        scores = instances @ weights.T
+        for i, (a, b) in enumerate(pairwise(offsets)):
+            best = scores[a:b].max(axis=1)
+            assert rows[i] == a + best.argmax()
+            assert vectors[i] == scores[rows[i]].argmax()
+            assert values[i] == pytest.approx(best.max(), rel=1e-12)
+            np.testing.assert_allclose(maxima[i], scores[a:b].max(axis=0), rtol=1e-10)
+            np.testing.assert_allclose(means[i], instances[a:b].mean(axis=0), rtol=1e-10)
+        np.testing.assert_allclose(passes.instance_scores(source, weights), scores, rtol=1e-9)
+        m = sum(instances[a:b].mean(axis=0) for a, b in pairwise(offsets))
+        np.testing.assert_allclose(passes.sum_of_means(source), m, rtol=1e-10)
+        taken = passes.gather(source, rows)
+        assert taken.dtype == np.float64
+        np.testing.assert_array_equal(dense(taken), instances[rows])
+
+
+@pytest.mark.parametrize("block_bytes", [1, 2**20])
+def test_ties_go_to_the_first_vector_then_to_the_first_instance(block_bytes):
+    # In both bags x and -x have the same score, for the two vectors.
+    instances = np.array([[-1.0], [1.0], [1.0], [-1.0], [1.0], [-1.0]])
+    source = ArraySource(instances, np.array([0, 4, 6]), block_bytes)
+    weights = np.array([[1.0], [-1.0]])
+    rows, vectors, _ = passes.highest(source, weights)
+    assert rows.tolist() == [1, 4]
+    assert vectors.tolist() == [0, 0]
+    assert (passes.bag_maxima(source, weights).argmax(axis=1) == vectors).all()
+
+
+def test_a_sum_of_means_that_is_zero_but_for_rounding_is_zero():
+    rng = np.random.default_rng(0)
+    instances = rng.normal(size=(50, 3))
+    instances -= instances.mean(axis=0)
+    instances[:, 2] += 1.0
+    m = passes.sum_of_means(ArraySource(instances, np.arange(51)))
+    assert (m[:2] == 0).all()
+    assert m[2] == pytest.approx(50.0)

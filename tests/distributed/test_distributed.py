@@ -1,0 +1,373 @@
+"""Bags on the workers of a cluster of two processes: what comes out is what comes out here."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.decomposition import IncrementalPCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
+
+from milearn import BAMIC, M3IC, MISVC, MISVR, Bags
+from milearn._bags.blocks import is_read_in_blocks
+from milearn._solvers.common import passes
+from milearn.datasets import make_bags, save_bags
+from milearn.metrics import bag_kernel
+from milearn.model_selection import StratifiedBagKFold
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+
+distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+
+from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two worker processes, which a nanny starts again when they die."""
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_bags(120, 6, bag_size=(2, 7), flip_y=0.05, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def there(client, data):
+    """Bags in five partitions or so."""
+    return DistributedBags.from_bags(data[0], partition_bytes=data[0].nbytes // 5)
+
+
+def dense(matrix):
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
+def assert_same_bags(found, expected):
+    assert np.array_equal(found.offsets, expected.offsets)
+    np.testing.assert_array_equal(dense(found.instances), dense(expected.instances))
+
+
+# -- the container -----------------------------------------------------------------------------
+
+
+def test_sizes_are_here_and_instances_there(there, data):
+    bags, _ = data
+    assert there.shape == bags.shape
+    assert len(there) == len(bags)
+    assert there.n_instances == bags.n_instances
+    assert np.array_equal(there.sizes, bags.sizes)
+    assert there.n_partitions > 3
+    assert repr(there).startswith("DistributedBags(n_bags=120, ")
+    assert_same_bags(there.compute(), bags)
+    assert copy.deepcopy(there) is there
+    assert is_read_in_blocks(there)
+    np.testing.assert_array_equal(there[7], bags[7])
+    np.testing.assert_array_equal(there[-1], bags[-1])
+
+
+KEYS = {
+    "slice": slice(10, 90, 3),
+    "mask": np.arange(120) % 4 == 0,
+    "shuffled": np.random.RandomState(0).permutation(120)[:70],
+    "twice": np.array([5, 5, 110, 3]),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
+def test_selections_are_those_of_bags(there, data, key):
+    bags, _ = data
+    picked, expected = there[key], bags[key]
+    assert np.array_equal(picked.offsets, expected.offsets)
+    assert_same_bags(picked[::2].compute(), expected[::2])
+    weights = np.random.RandomState(0).normal(size=(2, 6))
+    found = passes.highest(picked.source(block_bytes=200), weights)
+    for value, here in zip(found, passes.highest(expected.source(), weights), strict=True):
+        np.testing.assert_allclose(value, here, rtol=1e-12)
+    doubled = picked.transformed(_doubled)
+    assert_same_bags(doubled.compute(), expected.with_instances(2 * expected.instances))
+
+
+def _doubled(bags):
+    return bags.with_instances(2 * bags.instances)
+
+
+@pytest.mark.parametrize("form", ["float64", "float32", "float16", "csr"])
+def test_passes_are_those_of_bags(client, data, form):
+    values = data[0].instances.astype(np.float16).astype(np.float64)
+    stored = sparse.csr_array(values) if form == "csr" else values.astype(form)
+    bags = Bags(stored, data[0].offsets)
+    source = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 3).source(
+        block_bytes=8 * 6 * 3
+    )
+    here = bags.source(block_bytes=8 * 6 * 3)
+    weights = np.random.RandomState(0).normal(size=(2, 6))
+    np.testing.assert_array_equal(
+        passes.bag_maxima(source, weights), passes.bag_maxima(here, weights)
+    )
+    np.testing.assert_allclose(passes.sum_of_means(source), passes.sum_of_means(here), rtol=1e-12)
+    np.testing.assert_array_equal(
+        dense(passes.bag_means(source, np.float64)), dense(passes.bag_means(here, np.float64))
+    )
+    rows = np.array([200, 3, 3, 77])
+    np.testing.assert_array_equal(
+        dense(passes.gather(source, rows)), dense(passes.gather(here, rows))
+    )
+    assert source.fold(_count, 0, 2) == 2 * bags.n_instances
+
+
+def _count(state, block, factor):
+    return state + factor * (block.rows.stop - block.rows.start)
+
+
+def test_a_large_argument_is_sent_once(there):
+    source, large = there.source(), np.arange(10_000.0)
+    assert source.map(_sum, large) == source.map(_sum, large)
+    (kept,) = source._kept.values()
+    assert kept[0] is large
+
+
+def _sum(block, values):
+    return values.sum() + block.first_row
+
+
+def test_what_belongs_to_this_process_is_not_pickled(there):
+    with pytest.raises(TypeError, match="leave n_jobs=None"):
+        pickle.dumps(there)
+    with pytest.raises(IndexError, match="not by features"):
+        there[:, 0]
+    with pytest.raises(ValueError, match="no bag among"):
+        there[:0].compute()
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["npy-folder", "npz"])
+def test_bags_of_files(client, data, tmp_path, form):
+    bags, y = data
+    suffix = ".npz" if form == "npz" else ""
+    paths = [tmp_path / f"part-{number}{suffix}" for number in range(2)]
+    for path, part in zip(paths, (slice(0, 50), slice(50, None)), strict=True):
+        names = [f"bag {number}" for number in range(120)[part]]
+        save_bags(path, bags[part], y[part], format=form, bag_names=names)
+    found = scan_bags(paths, partition_bytes=bags.nbytes // 5)
+    assert found.data.n_partitions == (2 if form == "npz" else 6)
+    np.testing.assert_array_equal(found.target, y)
+    assert found.bag_names[-1] == "bag 119"
+    assert_same_bags(found.data.compute(), bags)
+    save_bags(tmp_path / "narrow.npz", bags[:, :3], y)
+    with pytest.raises(ValueError, match=r"narrow.npz: n_features is 3 but 6"):
+        scan_bags([*paths, tmp_path / "narrow.npz"])
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        scan_bags(tmp_path / "nothing.npz")
+
+
+def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
+    bags, y = data
+    for number in range(20):
+        np.save(tmp_path / f"slide-{number:02}.npy", bags[number].astype(np.float32))
+    rows = "\n".join(f"slide-{number:02},{y[number]}" for number in range(20))
+    (tmp_path / "labels.csv").write_text(f"slide_id,label\n{rows}\n")
+    found = scan_bag_folder(tmp_path, tmp_path / "labels.csv", partition_bytes=500)
+    assert found.data.n_partitions > 2
+    assert found.data.dtype == np.float32
+    np.testing.assert_array_equal(found.target, y[:20])
+    expected = bags[:20].with_instances(bags[:20].instances.astype(np.float32))
+    assert_same_bags(found.data.compute(), expected)
+
+
+# -- estimators --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slack", ["bag", "instance"])
+def test_misvc_is_that_of_bags(there, data, slack):
+    bags, y = data
+    model = MISVC(1.0, kernel="linear", slack=slack, solver="primal", random_state=0)
+    here = copy.deepcopy(model).fit(bags, y)
+    model.set_params(solver="auto").fit(there, y)
+    # Sums of the same blocks, but for their order.
+    assert model.objective_ == pytest.approx(here.objective_, rel=1e-6)
+    np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-4)
+    np.testing.assert_array_equal(model.witnesses_, here.witnesses_)
+    again = pickle.loads(pickle.dumps(model))
+    for method in (
+        "predict",
+        "decision_function",
+        "predict_instances",
+        "instance_decision_function",
+        "witness",
+    ):
+        found, expected = getattr(again, method)(there), getattr(model, method)(bags)
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+    assert again.score(there, y) == model.score(bags, y)
+
+
+def test_kernel_models_predict_where_the_bags_are(there, data):
+    bags, y = data
+    model = MISVC().fit(bags[:40], y[:40])
+    np.testing.assert_allclose(
+        model.decision_function(there[40:]), model.decision_function(bags[40:]), rtol=1e-9
+    )
+    np.testing.assert_array_equal(model.witness(there[::-1]), model.witness(bags[::-1]))
+
+
+def test_m3ic_is_that_of_bags(there, data):
+    bags, _ = data
+    here = M3IC(2, C=10.0, n_init=2, random_state=0).fit(bags)
+    model = M3IC(2, C=10.0, n_init=2, random_state=0).fit(there)
+    assert model.objective_ == pytest.approx(here.objective_, rel=1e-8)
+    np.testing.assert_array_equal(model.labels_, here.labels_)
+    np.testing.assert_array_equal(model.witness(there), here.witnesses_)
+    np.testing.assert_array_equal(model.predict_instances(there), here.predict_instances(bags))
+
+
+@pytest.mark.parametrize("inner", [StandardScaler(), MinMaxScaler()], ids=lambda each: str(each))
+def test_scaled_bags_stay_distributed(there, data, inner):
+    bags, _ = data
+    here = InstanceTransformer(inner).fit(bags)
+    scaled = InstanceTransformer(inner).fit_transform(there)
+    assert isinstance(scaled, DistributedBags)
+    np.testing.assert_allclose(
+        scaled.compute().instances, here.transform(bags).instances, atol=1e-10
+    )
+
+
+def test_transformers_that_learn_in_parts(there, data):
+    bags, _ = data
+    reduced = InstanceTransformer(IncrementalPCA(3)).fit_transform(there)
+    assert reduced.shape == (120, 3)
+    here = IncrementalPCA(3)
+    for block in there.source().map(_rows):
+        here.partial_fit(block)
+    np.testing.assert_allclose(
+        reduced.compute().instances, here.transform(bags.instances), atol=1e-8
+    )
+
+
+def _rows(block):
+    return block.instances
+
+
+@pytest.mark.parametrize("sparse_output", [False, True])
+def test_statistics_come_to_this_process(there, data, sparse_output):
+    rows = BagStatistics(("min", "mean", "count"), sparse_output=sparse_output)
+    np.testing.assert_array_equal(
+        dense(rows.fit_transform(there)), dense(rows.fit_transform(data[0]))
+    )
+
+
+def test_a_search_over_distributed_bags(there, data):
+    bags, y = data
+
+    def searched(X):
+        steps = InstanceTransformer(), MISVC(kernel="linear", solver="primal", random_state=0)
+        grid = {"misvc__C": [0.01, 1.0]}
+        search = GridSearchCV(make_pipeline(*steps), grid, cv=StratifiedBagKFold(2))
+        return search.fit(X, y)
+
+    y = y[:60]
+    found, expected = searched(there[:60]), searched(bags[:60])
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    )
+    assert found.score(there[:60], y) == expected.score(bags[:60], y)
+
+
+def test_values_that_are_not_finite_are_refused_by_their_bag(client, data):
+    bags, y = data
+    sent = DistributedBags.from_bags(bags, partition_bytes=2000).transformed(_spoilt, 300)
+    bag = int(bags.bag_index[300])
+    with pytest.raises(ValueError, match=rf"Bag {bag} contains NaN \(instance row 300\)"):
+        MISVC(kernel="linear").fit(sent, y)
+
+
+def _spoilt(bags, row):
+    # The one partition that the row is in is recognised by its values.
+    every, _ = make_bags(120, 6, bag_size=(2, 7), flip_y=0.05, random_state=0)
+    values = bags.instances.copy()
+    values[(values == every.instances[row]).all(axis=1), 2] = np.nan
+    return bags.with_instances(values)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda there, y: MISVC().fit(there, y),
+        lambda there, y: MISVC(kernel="linear", loss="l1").fit(there, y),
+        lambda there, y: MISVR().fit(there, y),
+        lambda there, y: BAMIC().fit(there),
+        lambda there, y: bag_kernel(there),
+        lambda there, y: np.asarray(there),
+        lambda there, y: list(there),
+        lambda there, y: there.instances,
+    ],
+    ids=["rbf", "coupled", "regression", "k-medoids", "function", "numpy", "loop", "instances"],
+)
+def test_what_needs_all_instances_says_what_to_do(there, data, use):
+    with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take") as info:
+        use(there, data[1].astype(float))
+    assert str(info.value).count(". ") == 0
+
+
+def test_transformers_that_need_all_instances_say_so(there):
+    with pytest.raises(TypeError, match="QuantileTransformer has no partial_fit"):
+        InstanceTransformer(QuantileTransformer()).fit(there)
+    with pytest.raises(ValueError, match="takes no sample_weight"):
+        InstanceTransformer().fit(there, sample_weight=np.ones(120))
+
+
+# -- a worker dies -----------------------------------------------------------------------------
+
+
+def test_a_fit_outlives_a_worker(client, data):
+    bags, y = data
+    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 4)
+    model = MISVC(1.0, kernel="linear", random_state=0)
+    expected = copy.deepcopy(model).fit(there, y)
+    pids = client.run(os.getpid)
+    killed = []
+
+    class Killing:
+        """A source of passes in the middle of which a worker is killed."""
+
+        def __init__(self, source):
+            self.source = source
+
+        def __getattr__(self, name):
+            return getattr(self.source, name)
+
+        def map(self, function, *arguments, **options):
+            if not killed:
+                pid = next(iter(pids.values()))
+                killed.append(pid)
+                thread = threading.Timer(0.05, os.kill, (pid, signal.SIGKILL))
+                thread.start()
+                found = self.source.map(_slow, function, arguments, **options)
+                thread.join()
+                return found
+            return self.source.map(function, *arguments, **options)
+
+    make = there.source
+    there.source = lambda **options: Killing(make(**options))
+    model.fit(there, y)
+    assert killed
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+    np.testing.assert_array_equal(model.witnesses_, expected.witnesses_)
+    client.wait_for_workers(2, timeout=30)
+    assert killed[0] not in client.run(os.getpid).values()
+
+
+def _slow(block, function, arguments):
+    time.sleep(0.1)
+    return function(block, *arguments)

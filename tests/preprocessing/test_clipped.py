@@ -1,0 +1,182 @@
+"""Clipped scalings of instances."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from milearn import Bags
+from milearn._kernels.learned import learn_bag_kernel
+from milearn.preprocessing import BagStatistics, ClippedScaler
+
+SCALINGS = ("standard", "minmax", "quantile")
+
+_CHECKS = parametrize_with_checks(
+    [ClippedScaler("minmax"), ClippedScaler("quantile"), ClippedScaler(with_mean=False)]
+)
+
+
+# The defaults run in tests/common.
+@pytest.mark.parametrize(_CHECKS.args[0], list(_CHECKS.args[1]), ids=_CHECKS.kwargs["ids"])
+def test_scikit_learn_check(estimator, check):
+    check(estimator)
+
+
+def random_bags(seed=0, n_bags=40, d=3):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, size=n_bags)
+    instances = rng.gamma(2.0, size=(sizes.sum(), d)) + np.arange(d)
+    return Bags(instances, np.r_[0, np.cumsum(sizes)])
+
+
+def memory_mapped(bags, folder):
+    np.save(folder / "instances.npy", bags.instances)
+    return Bags(np.load(folder / "instances.npy", mmap_mode="r"), bags.offsets)
+
+
+def by_hand(scaling, train, new, clip):
+    if scaling == "standard":
+        return np.clip((new - train.mean(axis=0)) / train.std(axis=0), -clip, clip)
+    if scaling == "minmax":
+        low, high = train.min(axis=0), train.max(axis=0)
+        return np.clip((new - low) / (high - low), 0.0, 1.0)
+    # Ranks among the training instances, linear in between; at its ends the range of the normal
+    # distribution is cut.
+    out = np.empty_like(new)
+    for j in range(new.shape[1]):
+        ranks = np.interp(new[:, j], np.sort(train[:, j]), np.linspace(0, 1, len(train)))
+        out[:, j] = np.clip(norm.ppf(ranks), -clip, clip)
+    return out
+
+
+@pytest.mark.parametrize("clip", [1.5, 3.0])
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_equals_the_formula(scaling, clip):
+    train, new = random_bags(), random_bags(1)
+    new = new.with_instances(np.r_[new.instances[:-2], [[50.0] * 3, [-50.0] * 3]])
+    scaler = ClippedScaler(scaling, clip=clip).fit(train)
+    expected = by_hand(scaling, train.instances, new.instances, clip)
+    scaled = scaler.transform(new)
+    np.testing.assert_allclose(scaled.instances, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(scaled.offsets, new.offsets)
+    np.testing.assert_array_equal(scaler.transform(new.instances), scaled.instances)
+    bounds = (0.0, 1.0) if scaling == "minmax" else (-clip, clip)
+    assert scaler.clip_ == bounds
+    np.testing.assert_array_equal(scaled.instances[-2:], [[bounds[1]] * 3, [bounds[0]] * 3])
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_constant_features_and_nan(scaling):
+    train = random_bags()
+    values = train.instances.copy()
+    values[:, 1] = 0.1
+    values[3, 0] = np.nan
+    scaler = ClippedScaler(scaling).fit(train.with_instances(values))
+    np.testing.assert_array_equal(scaler.constant_, [False, True, False])
+    new = scaler.transform(np.array([[np.nan, 7.0, 3.0], [2.0, 0.1, 3.0]]))
+    np.testing.assert_array_equal(np.isnan(new), [[True, False, False], [False, False, False]])
+    np.testing.assert_array_equal(new[:, 1], 0.0)
+    # A feature whose variance happens to be one is none.
+    assert not ClippedScaler(scaling).fit([[-1.0], [1.0]]).constant_.any()
+
+
+def test_sparse_instances_stay_sparse_and_are_not_centred():
+    train = random_bags()
+    values = train.instances * (np.random.default_rng(0).random(train.instances.shape) < 0.3)
+    values[:, 2] = 0.0
+    values[0, 0] = 1000.0
+    bags = train.with_instances(sparse.csr_array(values))
+    scaler = ClippedScaler(with_mean=False).fit(bags)
+    scaled = scaler.transform(bags)
+    deviation = np.where(values.std(axis=0) > 0, values.std(axis=0), 1.0)
+    assert scaled.instances.nnz == np.count_nonzero(values)
+    np.testing.assert_allclose(scaled.instances.toarray(), np.clip(values / deviation, -3, 3))
+    # A feature without an entry in training comes out as zero.
+    new = scaler.transform(sparse.csr_matrix([[1.0, 0.0, 5.0]]))
+    assert new.nnz == 1
+    for scaling in SCALINGS:
+        with pytest.raises(TypeError, match=r'choose ClippedScaler\("standard", with_mean=False\)'):
+            ClippedScaler(scaling).fit(bags)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_memory_maps_and_types(scaling, dtype, tmp_path):
+    bags = random_bags(2, n_bags=300)
+    bags = bags.with_instances(bags.instances.astype(dtype))
+    mapped = memory_mapped(bags, tmp_path)
+    exact = bags.instances.astype(np.float64)
+    expected = ClippedScaler(scaling).fit_transform(exact)
+    scaled = ClippedScaler(scaling).fit_transform(mapped)
+    assert scaled.dtype == (np.float32 if dtype == np.float16 else dtype)
+    np.testing.assert_allclose(
+        scaled.instances, expected, atol=1e-12 if dtype == np.float64 else 1e-4
+    )
+
+
+def test_the_subsample_of_quantiles(tmp_path):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(5000, 2))
+    bags = Bags(values, np.arange(0, 5001, 5))
+    mapped = memory_mapped(bags, tmp_path)
+    for kind in (bags, mapped):
+        scaler = ClippedScaler("quantile", subsample=500, n_quantiles=2000, random_state=0)
+        scaled = scaler.fit_transform(kind).instances
+        assert scaler.transformer_.quantiles_.shape == (500, 2)
+        # The values are normal: they come out as they are, up to the sample.
+        assert np.median(abs(scaled - values)) < 0.1
+        np.testing.assert_array_equal(clone(scaler).fit_transform(kind).instances, scaled)
+
+
+def test_in_a_pipeline_with_names_and_pickle():
+    X = random_bags(4)
+    model = make_pipeline(ClippedScaler("quantile"), BagStatistics("mean"))
+    rows = model.fit_transform(X)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), rows)
+    frame = pd.DataFrame(X.instances, columns=["a", "b", "c"])
+    scaler = ClippedScaler().set_output(transform="pandas").fit(frame)
+    assert list(scaler.get_feature_names_out()) == ["a", "b", "c"]
+    assert list(scaler.transform(frame).columns) == ["a", "b", "c"]
+
+
+def test_errors():
+    X = random_bags()
+    with pytest.raises(ValueError, match="scaling='robust' is unknown: choose one of 'standard'"):
+        ClippedScaler("robust").fit(X)
+    for clip in (0, -1.0, "3", True, np.nan):
+        with pytest.raises(ValueError, match="is not a positive number"):
+            ClippedScaler(clip=clip).fit(X)
+    with pytest.raises(NotFittedError):
+        ClippedScaler().transform(X)
+    assert not hasattr(ClippedScaler().fit(X), "inverse_transform")
+
+
+def test_a_bag_far_away_keeps_its_place_in_the_kernels():
+    # Five features are zero in all training instances but one: in a test bag that has them they
+    # get z-scores of 14 and its kernels vanish, unless scaled values are clipped.
+    rng = np.random.default_rng(0)
+    instances = np.hstack([rng.normal(size=(200, 40)), np.zeros((200, 5))])
+    instances[np.arange(5), 40 + np.arange(5)] = 1.0
+    train = Bags(instances, np.arange(0, 201, 5))
+    new = np.hstack([rng.normal(size=(5, 40)), np.full((5, 5), 1.4)])
+    one = np.array([0, 5])
+    unclipped = ClippedScaler(clip=1e6).fit(train)
+    assert unclipped.transform(new).max() > 15
+    for name in ("mean", "set", "mind", "mind_rows"):
+        fitted, _ = learn_bag_kernel(name, unclipped.transform(train).instances, train.offsets)
+        # The kernel of rows of distances clips these itself.
+        vanishes = fitted.matrix(unclipped.transform(new), one).max() < 1e-8
+        assert vanishes == (name != "mind_rows")
+        for scaling in SCALINGS:
+            scaler = ClippedScaler(scaling).fit(train)
+            fitted, _ = learn_bag_kernel(name, scaler.transform(train).instances, train.offsets)
+            assert fitted.matrix(scaler.transform(new), one).max() > 1e-4
