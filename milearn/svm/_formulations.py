@@ -26,7 +26,7 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision
+from .._solvers.svm.mi_svm_working_set import precision, width_of
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import SelectionSettings, solve_selection
 from ..utils._estimates import kernel_seconds, relaxation_seconds, warn_if_long
@@ -280,7 +280,11 @@ class HardMaximumPrimal:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, precision(self.training.stored))
+        training = self.training
+        width = float(training.bags.shape[1])
+        if not training.is_remote:
+            width = width_of(training.stored)
+        return max(self.options.tol, precision(int(training.offsets[-1]), width))
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses, one array per start, or the name of a start."""
