@@ -27,8 +27,8 @@ __all__ = ["MISVC"]
 
 # The dual grows with the bags and the primal hardly: from so many instances in so many bags on the
 # primal is quicker, and from so many instances on whatever the bags.
-_MANY_INSTANCES, _MANY_BAGS = 5_000, 500
-_TOO_MANY_INSTANCES = 100_000
+_MANY_INSTANCES, _MANY_BAGS = 2_000, 200
+_TOO_MANY_INSTANCES = 20_000
 
 
 class MISVC(BaseMISVC):
@@ -109,9 +109,10 @@ class MISVC(BaseMISVC):
         each of its instances.
     solver : {"auto", "dual", "primal"}, default="auto"
         For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
-        suits thousands of instances; "primal" takes a handful of passes over the instances,
-        whatever their number, and solves them to ``tol`` or 5e-4, whichever is larger. "auto"
-        takes "primal" above 5,000 instances in more than 500 bags and above 100,000 in any. Other
+        suits a hundred bags; "primal" takes a handful of passes over the instances, whatever their
+        number, and solves them to ``tol`` or 5e-4, whichever is larger: to ``tol`` or 1e-8 where
+        all instances together are at most two million numbers. "auto" takes "primal" above 2,000
+        instances in more than 200 bags and above 20,000 in any. Other
         kernels and losses have the dual only. The primal reads float16, float32 and memory-mapped
         instances in blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
@@ -119,7 +120,8 @@ class MISVC(BaseMISVC):
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
         negative bags are not used, and else the highest instances under the model without
         coupling. With ``solver="primal"`` it is the better of two starts on a sample of the bags:
-        the means, and the highest instances under the SVM on instances with inherited labels.
+        the means, and the highest instances under the SVM on instances with inherited labels. A
+        few thousand instances are a sample as a whole, and both starts are followed to their ends.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -196,6 +198,9 @@ class MISVC(BaseMISVC):
     ConvergenceWarning
         When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
         precision.
+    EfficiencyWarning
+        Before a fit over kernel values that is estimated to take more than half an hour. The
+        estimate is a measured rate times powers of the sizes, and may be wrong by a factor of 10.
 
     See Also
     --------
