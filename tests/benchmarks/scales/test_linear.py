@@ -84,4 +84,4 @@ def test_a_file_is_written_fitted_from_and_removed(tmp_path, monkeypatch, capsys
     assert len(paths) == 2
     for path in paths:
         with pytest.raises(FileNotFoundError):
-            open(path)
+            np.load(path)
