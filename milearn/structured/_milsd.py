@@ -40,6 +40,7 @@ from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
+from ._unlinked import is_mi_svm, solve_unlinked
 
 __all__ = ["MILSD"]
 
@@ -74,7 +75,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         large weighs each of them as before. ``MISVC(loss="max", kernel="linear")`` with a cost of
         ``C / n`` is the same model without a graph. Above zero.
     mu : float, default=10.0
-        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
+        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out. Without
+        any graph, and with an intercept, the problem is that of :class:`milearn.svm.MISVC` with
+        ``loss="max"``, the linear kernel and C / n, and goes to its solvers.
     graph : {"auto", "bag", "instance", "both", "knn"} or callable, default="auto"
         Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
         named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. A callable
@@ -88,7 +91,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop. The convex problems are solved to a
         relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless
-        ``hinge_tol`` or ``graph_tol`` is given.
+        ``hinge_tol`` or ``graph_tol`` is given. Without a graph more than 5,000 instances in more
+        than 500 bags, or 100,000 in any, go by passes, and their convex problems to 5e-4.
     hinge_tol, graph_tol : float, default=None
         Precision of the mean hinge loss and of the mean weighted differences along links at which
         the cutting planes of a step stop, the two precisions of the paper. Their units are those
@@ -133,7 +137,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
         ``mu_instance`` times these.
     violations_ : ndarray of shape (3,) or (n_classes, 3)
-        By how much each loss term exceeded its slack when the last cutting planes stopped.
+        By how much each loss term exceeded its slack when the last cutting planes stopped; zero
+        where the problem is one without cutting planes.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Distance of the last convex problem from its lower bound, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -420,7 +425,10 @@ def _solve(
     start: np.ndarray | None,
     on_iteration: Callable[..., bool],
 ) -> StructuredSolution:
-    return solve_structured(problem, options.watched_by(on_iteration), precision, start)
+    options = options.watched_by(on_iteration)
+    if precision.tols is None and is_mi_svm(problem):
+        return solve_unlinked(problem, options, start)
+    return solve_structured(problem, options, precision, start)
 
 
 class _ActiveSubset:

@@ -18,6 +18,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.segments import gather_rows
 from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.feature_source import FeatureSource
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
@@ -28,7 +29,7 @@ from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision, width_of
 from .._solvers.svm.problem import BinaryProblem
-from .._solvers.svm.selection import SelectionSettings, solve_selection
+from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ..utils._estimates import kernel_seconds, relaxation_seconds, warn_if_long
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
@@ -47,11 +48,17 @@ __all__ = [
     "HardMaximumOfFeatures",
     "HardMaximumPrimal",
     "InstanceLabels",
+    "InstanceLabelsOfFeatures",
     "Selection",
+    "SelectionPrimal",
     "TrainingBags",
     "announce",
     "announce_relaxation",
+    "drawn_labels",
     "kernel_features",
+    "primal_function",
+    "primal_precision",
+    "primal_source",
     "stored_features",
 ]
 
@@ -252,7 +259,7 @@ class HardMaximumOfFeatures(HardMaximum):
 
 @dataclass(frozen=True)
 class HardMaximumPrimal:
-    """MI-SVM with a linear kernel, by passes over the instances.
+    """MI-SVM with a linear kernel or explicit features, by passes over the instances.
 
     Attributes
     ----------
@@ -263,6 +270,8 @@ class HardMaximumPrimal:
     n_init : int
     n_jobs : int
         Threads that a pass is shared by.
+    features : FeatureMap or None
+        None for those of the linear kernel, the instances.
     """
 
     training: TrainingBags
@@ -271,6 +280,7 @@ class HardMaximumPrimal:
     init: Any = "auto"
     n_init: int = 1
     n_jobs: int = 1
+    features: FeatureMap | None = None
 
     @property
     def bag_score_is_max(self) -> bool:
@@ -280,11 +290,7 @@ class HardMaximumPrimal:
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        training = self.training
-        width = float(training.bags.shape[1])
-        if not training.is_remote:
-            width = width_of(training.stored)
-        return max(self.options.tol, precision(int(training.offsets[-1]), width))
+        return max(self.options.tol, primal_precision(self.training, self.features))
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses, one array per start, or the name of a start."""
@@ -297,16 +303,43 @@ class HardMaximumPrimal:
         return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = self.training.source(self.n_jobs)
+        source = primal_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
         return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        weights = sign * np.stack([result.w for result in results])
-        stored = LinearExpansion(weights), {"coef_": weights}
-        function, attributes = with_intercepts(stored, results, sign)
-        more = {"n_passes_": values_of(results, "n_passes"), "_dtypes": STORED_FLOATS}
-        return function, {**attributes, **more}
+        return primal_function(self.training, self.features, results, sign)
+
+
+def primal_function(
+    training: TrainingBags, features: FeatureMap | None, results: Sequence[Any], sign: int
+) -> tuple[BagFunction, dict[str, Any]]:
+    """The function of the weight vectors that results found by passes, times ``sign``."""
+    weights = sign * np.stack([result.w for result in results])
+    passes: dict[str, Any] = {"n_passes_": values_of(results, "n_passes")}
+    if features is None:
+        stored: Stored = LinearExpansion(weights), {"coef_": weights}
+        passes["_dtypes"] = STORED_FLOATS
+    else:
+        stored = stored_features(weights, features, training.rows)
+    function, attributes = with_intercepts(stored, results, sign)
+    return function, {**attributes, **passes}
+
+
+def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
+    """The instances, or their explicit features, for passes by so many threads."""
+    source = training.source(n_jobs)
+    return source if features is None else FeatureSource(source, features)
+
+
+def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
+    """Relative gap of a convex step in the primal."""
+    n_instances = int(training.offsets[-1])
+    if features is None and not training.is_remote:
+        return precision(n_instances, width_of(training.stored))
+    # What is not at hand counts as if it were dense.
+    width = training.bags.shape[1] if features is None else features.dim
+    return precision(n_instances, float(width))
 
 
 def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
@@ -316,31 +349,44 @@ def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomSt
     return np.asarray(first + rng.randint(0, sizes))
 
 
+def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """Labels of all instances, drawn: one positive in a positive bag, none in a negative one."""
+    offsets, sizes = training.offsets, np.diff(training.offsets)
+    labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
+    labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+    labels[np.repeat(loss.signs < 0, sizes)] = -1.0
+    return labels
+
+
 @dataclass(frozen=True)
 class InstanceLabels(HardMaximum):
     """mi-SVM: latent labels of the instances of positive bags."""
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        offsets = self.training.offsets
-        sizes = np.diff(offsets)
-
         def drawn() -> np.ndarray:
-            labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
-            # At least one positive in a positive bag, none in a negative one.
-            labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
-            labels[np.repeat(loss.signs < 0, sizes)] = -1.0
-            return labels
+            return drawn_labels(self.training, loss, rng)
 
         if self.init == "random":
             starts: list[np.ndarray | None] = [drawn()]
+        elif self.init == "bag":
+            starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
         else:
-            starts = [None if self.init == "mean" else np.repeat(loss.signs, sizes)]
+            starts = [None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
     def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
         return solve_instance_labels(
             self.problem(loss), start, self.options.watched_by(on_iteration)
         )
+
+
+@dataclass(frozen=True)
+class InstanceLabelsOfFeatures(InstanceLabels):
+    """mi-SVM over explicit features of a kernel; ``gram`` is a :class:`FeatureGram`."""
+
+    gram: FeatureGram
+
+    function = HardMaximumOfFeatures.function
 
 
 @dataclass(frozen=True)
@@ -357,6 +403,27 @@ class Selection(HardMaximum):
         return solve_selection(
             self.problem(loss), self.settings, self.options.watched_by(on_iteration)
         )
+
+
+@dataclass(frozen=True)
+class SelectionPrimal(Selection):
+    """The same with a linear kernel, the SVM of the selection by passes."""
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.options.tol, primal_precision(self.training))
+
+    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
+        assert self.settings is not None
+        options = self.options.watched_by(on_iteration)
+        by_passes = ByPasses(self.training.source(), self.gap_tol)
+        return solve_selection(self.problem(loss), self.settings, options, by_passes)
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        function, attributes = primal_function(self.training, None, results, sign)
+        # The relaxation asked for instances in float64, and predictions are given these.
+        return function, {name: attributes[name] for name in attributes if name != "_dtypes"}
 
 
 # -- explicit features and stored attributes -------------------------------------------------------

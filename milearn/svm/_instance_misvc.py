@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
-from ._base import START_CONSTRAINTS, BaseMISVC, solver_options
-from ._formulations import InstanceLabels, TrainingBags, announce
+from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
+from ._formulations import (
+    Formulation,
+    InstanceLabels,
+    InstanceLabelsOfFeatures,
+    TrainingBags,
+    announce,
+    kernel_features,
+)
 from ._kernel import Kernel, training_gram
+from ._passes import SOLVERS, InstanceLabelsPrimal, PassesMixin
 
 __all__ = ["InstanceMISVC"]
 
 
-class InstanceMISVC(BaseMISVC):
+class InstanceMISVC(PassesMixin, BaseMISVC):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
@@ -47,9 +56,24 @@ class InstanceMISVC(BaseMISVC):
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    init : {"mean", "bag", "random"}, default="mean"
+    n_components : int, default=None
+        Number of landmarks, drawn from the training instances: w is sought in the span of their
+        images (Nystroem's approximation of the kernel), over explicit features that are made in
+        blocks, without any kernel matrix. Ignored for the linear kernel, whose features are the
+        instances.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        For the linear kernel and explicit features of others (``n_components``): "dual" solves
+        the SVMs to a tenth of ``tol`` and suits thousands of instances; "primal" takes passes over
+        the instances, some for each relabelling, and solves the SVMs to ``tol`` or 5e-4, whichever
+        is larger. "auto" takes "primal" above 5,000 instances in more than 500 bags and above
+        100,000 in any. Other kernels have the dual only. With the linear kernel the primal reads
+        float16, float32 and memory-mapped instances in blocks, without a copy; features are made
+        block by block in each pass.
+    init : {"auto", "mean", "bag", "random"}, default="auto"
         First labels of the instances of positive bags: by the SVM that separates the means of
-        positive bags from negative instances; all positive, as published; or drawn.
+        positive bags from negative instances; all positive, as published; or drawn. "auto" is the
+        mean, and with ``solver="primal"`` what a first step of :class:`MISVC` with one slack for
+        each instance gives.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -68,7 +92,7 @@ class InstanceMISVC(BaseMISVC):
         Backend of qpsolvers for the dual problems. When None they go to libsvm, and to "piqp"
         where libsvm runs into its limit of steps.
     random_state : int, RandomState instance or None, default=None
-        Determines random starts. Pass an int for reproducible results.
+        Determines random starts and landmarks. Pass an int for reproducible results.
     n_jobs : int, default=None
         Number of jobs to run in parallel over classes and starts. None means 1 unless in a
         :obj:`joblib.parallel_config` context; -1 means using all processors.
@@ -82,15 +106,17 @@ class InstanceMISVC(BaseMISVC):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Signed dual variables.
+        Coefficients of the function over kernel values of the support vectors. It and the next two
+        are absent where the linear kernel went by passes.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
+        Rows of the support vectors in the training instances; with ``n_components`` those of the
+        landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         The support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``.
+        The number behind ``gamma``; absent where the linear kernel went by passes.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -103,6 +129,8 @@ class InstanceMISVC(BaseMISVC):
         Number of SVMs that were solved, one per relabelling.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances, with ``solver="primal"``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -149,7 +177,9 @@ class InstanceMISVC(BaseMISVC):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
-        "init": [StrOptions({"mean", "bag", "random"})],
+        "init": [StrOptions({"auto", "mean", "bag", "random"})],
+        "n_components": COUPLED_CONSTRAINTS["n_components"],
+        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -160,7 +190,9 @@ class InstanceMISVC(BaseMISVC):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
-        init: str = "mean",
+        n_components: int | None = None,
+        solver: str = "auto",
+        init: str = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -177,6 +209,8 @@ class InstanceMISVC(BaseMISVC):
         self.degree = degree
         self.gamma = gamma
         self.coef0 = coef0
+        self.n_components = n_components
+        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -208,19 +242,39 @@ class InstanceMISVC(BaseMISVC):
         self
             The fitted estimator.
         """
+        if self.solver == "primal" and not self._may_pass():
+            raise ValueError(
+                "solver='primal' is for kernel='linear' or explicit features (n_components=) of "
+                "another kernel: take solver='auto'."
+            )
         self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
         return self
 
     def _latent_labels(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> InstanceLabels:
+    ) -> Formulation:
+        options, starts = solver_options(self), (self.init, self.n_init)
+        features = None
+        if self.n_components is not None and not kernel.linear:
+            features = kernel_features(training.instances, kernel, self.n_components, rng)
+        if self._by_passes(training):
+            n_threads = self._n_threads(n_workers)
+            return InstanceLabelsPrimal(training, options, *starts, n_threads, features)
+        if features is not None:
+            gram = FeatureGram(training.instances, features)
+            return InstanceLabelsOfFeatures(
+                training, kernel, gram, options, init=self.init, n_init=self.n_init
+            )
         announce(training, "labels")
-        gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
+        whole = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,
             kernel,
-            gram.share_of(n_workers),
-            solver_options(self),
+            whole.share_of(n_workers),
+            options,
             init=self.init,
             n_init=self.n_init,
         )
+
+    def _has_features(self) -> bool:
+        return self.n_components is not None

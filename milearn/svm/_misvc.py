@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from joblib import effective_n_jobs
-
 from .._solvers.common.nystroem import FeatureGram
 from ..utils._sklearn import StrOptions, fit_context, with_callbacks
-from ..utils.validation import STORED_FLOATS
 from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
 from ._coupled import CoupledSettings, couple
 from ._formulations import (
@@ -22,16 +18,12 @@ from ._formulations import (
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
+from ._passes import SOLVERS, CoupledPasses, PassesMixin
 
 __all__ = ["MISVC"]
 
-# The dual grows with the bags and the primal hardly: from so many instances in so many bags on the
-# primal is quicker, and from so many instances on whatever the bags.
-_MANY_INSTANCES, _MANY_BAGS = 2_000, 200
-_TOO_MANY_INSTANCES = 20_000
 
-
-class MISVC(BaseMISVC):
+class MISVC(PassesMixin, BaseMISVC):
     r"""Support vector classification of bags: MI-SVM, and the framework of Cheung & Kwok.
 
     With ``loss="max"``, the default, a bag scores as its highest instance does,
@@ -108,20 +100,23 @@ class MISVC(BaseMISVC):
         For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
         each of its instances.
     solver : {"auto", "dual", "primal"}, default="auto"
-        For ``loss="max"`` with the linear kernel: "dual" solves the convex steps to ``tol`` and
-        suits a hundred bags; "primal" takes a handful of passes over the instances, whatever their
-        number, and solves them to ``tol`` or 5e-4, whichever is larger: to ``tol`` or 1e-8 where
-        all instances together are at most two million numbers. "auto" takes "primal" above 2,000
-        instances in more than 200 bags and above 20,000 in any. Other
-        kernels and losses have the dual only. The primal reads float16, float32 and memory-mapped
-        instances in blocks, without a copy.
+        For the linear kernel, and with ``loss="max"`` for the explicit features of others
+        (``n_components``): "dual" solves the convex steps to ``tol`` and suits a hundred bags;
+        "primal" takes a handful of passes over the instances, whatever their number, and solves
+        them to ``tol`` or 5e-4, whichever is larger; for ``loss="max"`` to ``tol`` or 1e-8 where
+        all instances together are at most two million numbers. "auto" takes "primal" above 5,000
+        instances in more than 500 bags and above 100,000 in any. Other kernels, and
+        ``bag_kernel="minmax"`` where it is used, have the dual only. With the linear kernel the
+        primal reads float16, float32 and memory-mapped instances in blocks, without a copy;
+        features are made block by block in each pass.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" is the mean for ``loss="max"``, where the rows of
         negative bags are not used, and else the highest instances under the model without
-        coupling. With ``solver="primal"`` it is the better of two starts on a sample of the bags:
-        the means, and the highest instances under the SVM on instances with inherited labels. A
-        few thousand instances are a sample as a whole, and both starts are followed to their ends.
+        coupling. With ``solver="primal"`` and ``loss="max"`` it is the better of two starts on a
+        sample of the bags: the means, and the highest instances under the SVM on instances with
+        inherited labels. A few thousand instances are a sample as a whole, and both starts are
+        followed to their ends.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -242,7 +237,7 @@ class MISVC(BaseMISVC):
         **START_CONSTRAINTS,
         **COUPLED_CONSTRAINTS,
         "slack": [StrOptions({"bag", "instance"})],
-        "solver": [StrOptions({"auto", "dual", "primal"})],
+        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -315,59 +310,43 @@ class MISVC(BaseMISVC):
         self
             The fitted estimator.
         """
-        if self.solver == "primal" and not (self.loss == "max" and self.kernel == "linear"):
+        if self.solver == "primal" and not self._may_pass():
             raise ValueError(
-                "solver='primal' is for loss='max' and kernel='linear': take solver='auto', or "
-                "explicit features (n_components=) of another kernel."
+                "solver='primal' is for kernel='linear', with a loss other than 'max' not for "
+                "bag_kernel='minmax', and with loss='max' for explicit features (n_components=) of "
+                "another kernel: take solver='auto'."
             )
         formulate = self._hard_maximum if self.loss == "max" else self._coupled
         self._fit_classes(X, y, sample_weight, formulate, self.n_init)
         return self
 
     def _may_pass(self) -> bool:
-        """Whether the parameters allow the primal."""
-        free = self.solver == "primal" or (self.solver == "auto" and self.qp_solver is None)
-        return (
-            free and self.loss == "max" and isinstance(self.kernel, str) and self.kernel == "linear"
-        )
+        return super()._may_pass() and (self.loss == "max" or self.bag_kernel != "minmax")
 
-    def _by_passes(self, training: TrainingBags) -> bool:
-        """Whether the primal is taken."""
-        n_bags, n_instances = len(training.used), int(training.offsets[-1])
-        large = n_instances > _TOO_MANY_INSTANCES or (
-            n_instances > _MANY_INSTANCES and n_bags > _MANY_BAGS
-        )
-        return self._may_pass() and (large or training.is_remote or self.solver == "primal")
-
-    def _takes_remote_bags(self) -> bool:
-        return self._may_pass()
-
-    def _fit_dtypes(self) -> Any:
-        return STORED_FLOATS if self._may_pass() else super()._fit_dtypes()
-
-    def _kernel_of(self, training: TrainingBags, sample_weight: np.ndarray) -> Kernel:
-        if self._by_passes(training):
-            return Kernel.plain()
-        return super()._kernel_of(training, sample_weight)
+    def _has_features(self) -> bool:
+        return self.n_components is not None and self.loss == "max"
 
     def _hard_maximum(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         options = solver_options(self), self.slack, self.init, self.n_init
-        if self._by_passes(training):
-            # Jobs for which there is no run share the blocks of a pass.
-            n_threads = max(1, effective_n_jobs(self.n_jobs) // n_workers)
-            return HardMaximumPrimal(training, *options, n_threads)
+        passes = self._by_passes(training)
+        if passes and kernel.linear:
+            return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
         if self.n_components is None or kernel.linear:
             announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
         features = kernel_features(training.instances, kernel, self.n_components, rng)
+        if passes:
+            return HardMaximumPrimal(training, *options, self._n_threads(n_workers), features)
         gram = FeatureGram(training.instances, features)
         return HardMaximumOfFeatures(training, kernel, gram, *options)
 
     def _coupled(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
+        if self._by_passes(training):
+            return CoupledPasses.of(self, training, solver_options(self), n_workers)
         settings = CoupledSettings.of(self)
         return couple(training, kernel, settings, solver_options(self), rng, n_workers)

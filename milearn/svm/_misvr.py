@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Tube
 from ..base import BagRegressor
 from ..utils._multi_start import MultiStart
-from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callbacks
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
 from ..utils.validation import validate_labels, validate_sample_weight
 from ._base import (
     COUPLED_CONSTRAINTS,
@@ -25,14 +26,14 @@ from ._base import (
     warn_of_runs,
 )
 from ._coupled import CoupledSettings, couple
-from ._formulations import TrainingBags
+from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction
-from ._kernel import Kernel
+from ._passes import SOLVERS, CoupledPasses, PassesMixin
 
 __all__ = ["MISVR"]
 
 
-class MISVR(CallbackSupport, BagRegressor):
+class MISVR(PassesMixin, CallbackSupport, BagRegressor):
     r"""Support vector regression of bags whose value is tied to that of their instances.
 
     Bags and instances are points of one space: an instance is a bag of one. With
@@ -90,10 +91,18 @@ class MISVR(CallbackSupport, BagRegressor):
         planes over explicit features, which are made in blocks, without any kernel matrix. The
         linear kernel's features are the instances themselves; it goes this way for any
         ``n_components``, and where the kernel values do not fit into ``cache_size``.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        For the linear kernel: "dual" solves the convex steps to ``tol`` and suits thousands of
+        instances; "primal" takes a handful of passes over the instances, whatever their number,
+        and solves them to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 5,000
+        instances in more than 500 bags and above 100,000 in any. Other kernels, and
+        ``bag_kernel="minmax"`` where it is used, have the dual only. The primal reads float16,
+        float32 and memory-mapped instances in blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" takes the highest instances under the model without
-        coupling, and the mean for ``loss="max"``.
+        coupling, and the mean for ``loss="max"``; with ``solver="primal"`` there the highest
+        instances under the model of the means.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -132,7 +141,7 @@ class MISVR(CallbackSupport, BagRegressor):
     tube_half_width_ : float
         Half the width of the tube, the epsilon of the problem.
     gamma_ : float
-        The number behind ``gamma``.
+        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
@@ -145,6 +154,8 @@ class MISVR(CallbackSupport, BagRegressor):
         Number of steps of the concave-convex procedure.
     converged_ : bool
         Whether the procedure converged within ``max_iter`` steps.
+    n_passes_ : int
+        Number of passes over the instances, with ``solver="primal"``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -195,6 +206,7 @@ class MISVR(CallbackSupport, BagRegressor):
         **KERNEL_CONSTRAINTS,
         **START_CONSTRAINTS,
         **COUPLED_CONSTRAINTS,
+        "solver": [StrOptions(set(SOLVERS))],
     }
 
     _function: BagFunction
@@ -213,6 +225,7 @@ class MISVR(CallbackSupport, BagRegressor):
         coupling: float = 0.1,
         epsilon: float = 0.1,
         n_components: int | None = None,
+        solver: str = "auto",
         init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -234,6 +247,7 @@ class MISVR(CallbackSupport, BagRegressor):
         self.coupling = coupling
         self.epsilon = epsilon
         self.n_components = n_components
+        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -264,32 +278,40 @@ class MISVR(CallbackSupport, BagRegressor):
             The fitted estimator.
         """
         check_qp_solver(self.qp_solver)
-        bags, noted = self._validate_fit(X)
+        if self.solver == "primal" and not self._may_pass():
+            raise ValueError(
+                "solver='primal' is for kernel='linear', with a loss other than 'max' not for "
+                "bag_kernel='minmax': take solver='auto'."
+            )
+        bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
         # A bag of weight zero takes no part at all, as if it had been left out.
         training = TrainingBags.of(bags, np.flatnonzero(weights > 0))
         used = training.used
-        spread = np.repeat(weights[used], np.diff(training.offsets))
-        kernel = Kernel.of(self, training.instances, spread)
+        kernel = self._kernel_of(training, weights[used])
         rng = check_random_state(self.random_state)
         multi_start = MultiStart(self, self.max_iter)
-        settings, options = CoupledSettings.of(self), solver_options(self)
-        n_workers = multi_start.n_workers(self.n_init)
-        formulation = couple(training, kernel, settings, options, rng, n_workers)
+        formulation: Formulation
+        options, n_workers = solver_options(self), multi_start.n_workers(self.n_init)
+        if self._by_passes(training):
+            formulation = CoupledPasses.of(self, training, options, n_workers)
+        else:
+            settings = CoupledSettings.of(self)
+            formulation = couple(training, kernel, settings, options, rng, n_workers)
         tube = Tube(targets[used], self.C * weights[used], self.nu)
         starts = [(tube, start) for start in formulation.starts(tube, rng)]
         results, task = multi_start.best(
             formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
         )
         function, attributes = formulation.function(results, 1)
-        highest = segment_argmax(function.instance_scores(bags)[:, 0], bags.offsets)
+        highest = by_blocks(bags, _highest, function, gives_rows=True)
         self._replace_fitted(
             {
                 **noted,
                 **attributes,
                 **run_outcome(results),
-                "gamma_": kernel.gamma,
+                **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
                 "tube_half_width_": results[0].width,
                 "witnesses_": highest,
                 "_function": function,
@@ -300,6 +322,9 @@ class MISVR(CallbackSupport, BagRegressor):
         task.end()
         return self
 
+    def _may_pass(self) -> bool:
+        return super()._may_pass() and (self.loss == "max" or self.bag_kernel != "minmax")
+
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return self._function.instance_scores(bags)[:, 0]
 
@@ -307,3 +332,7 @@ class MISVR(CallbackSupport, BagRegressor):
         if self._bag_score_is_max:
             return super()._bag_scores(bags)
         return self._function.bag_scores(bags)[:, 0]
+
+
+def _highest(bags: Bags, function: BagFunction) -> np.ndarray:
+    return segment_argmax(function.instance_scores(bags)[:, 0], bags.offsets)

@@ -10,12 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._solvers.svm.guo_sdp import require_clarabel
 from .._solvers.svm.selection import SelectionSettings
+from .._solvers.svm.sizes import by_passes
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
 from ..utils._warn import warn_user
 from ._base import BaseMISVC, solver_options
-from ._formulations import Selection, TrainingBags, announce_relaxation
+from ._formulations import Selection, SelectionPrimal, TrainingBags, announce_relaxation
 from ._kernel import Kernel, training_gram
+from ._passes import SOLVERS
 
 __all__ = ["SDPMIL"]
 
@@ -88,6 +90,11 @@ class SDPMIL(BaseMISVC):
         The SVM on the selected instances always uses the exact kernel. A linear kernel with
         fewer features than instances needs no factor. With ``relaxation="tight"`` it is not used,
         for a bound of an approximated problem would bound nothing.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        How the SVM of the selection is solved, and ``polish`` goes on, with the linear kernel:
+        "dual" to ``tol``; "primal" by a handful of passes over the instances, to ``tol`` or 5e-4,
+        whichever is larger. "auto" takes "primal" above 5,000 instances in more than 500 bags and
+        above 100,000 in any. Other kernels, and ``relaxation="tight"``, have the dual only.
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
@@ -153,6 +160,9 @@ class SDPMIL(BaseMISVC):
         Number of steps: 1 without ``polish``.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether ``polish`` converged within ``max_iter`` steps.
+    n_passes_ : int or ndarray of shape (n_classes,)
+        Number of passes over the instances for the SVM and ``polish``, with ``solver="primal"``,
+        where ``dual_coef_``, ``support_`` and ``support_vectors_`` are absent.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -212,6 +222,7 @@ class SDPMIL(BaseMISVC):
         "relaxation": [StrOptions({"guo", "tight"})],
         "formulation": [StrOptions({"qp", "sdp"})],
         "polish": ["boolean"],
+        "solver": [StrOptions(set(SOLVERS))],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -229,6 +240,7 @@ class SDPMIL(BaseMISVC):
         gamma: Any = "scale",
         coef0: float = 0.0,
         n_components: int | None = None,
+        solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
         cache_size: float = 1000,
@@ -249,6 +261,7 @@ class SDPMIL(BaseMISVC):
         self.gamma = gamma
         self.coef0 = coef0
         self.n_components = n_components
+        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
         self.cache_size = cache_size
@@ -279,6 +292,10 @@ class SDPMIL(BaseMISVC):
         """
         if self.formulation == "sdp":
             require_clarabel()
+        if self.solver == "primal" and (self.kernel != "linear" or self.relaxation != "guo"):
+            raise ValueError(
+                "solver='primal' is for kernel='linear' and relaxation='guo': take solver='auto'."
+            )
         results = self._fit_classes(X, y, sample_weight, self._selection)
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
         if worst.error > self.tol:
@@ -305,7 +322,16 @@ class SDPMIL(BaseMISVC):
             max_bytes=cache_bytes,
         )
         gram = training_gram(training.instances, kernel, cache_bytes).share_of(n_workers)
-        return Selection(training, kernel, gram, solver_options(self), settings=settings)
+        taken = SelectionPrimal if self._by_passes(training) else Selection
+        return taken(training, kernel, gram, solver_options(self), settings=settings)
+
+    def _by_passes(self, training: TrainingBags) -> bool:
+        """Whether the SVM of the selection goes by passes over the instances."""
+        n_bags, n_instances = len(training.used), int(training.offsets[-1])
+        linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        free = self.solver == "primal" or self.qp_solver is None
+        allowed = linear and free and self.relaxation == "guo"
+        return allowed and by_passes(self.solver, n_bags, n_instances)
 
     def _selected(self, results: list[Any], training: TrainingBags) -> dict[str, Any]:
         bags, rows = training.bags, training.rows

@@ -1,4 +1,4 @@
-"""What a fit will take, from sizes alone, and a warning before one that takes long.
+"""Estimates of the time of a fit from sizes alone, and a warning before one that takes long.
 
 The rates are CPU seconds measured with one thread on generated bags (overlapping classes, C=1, 10
 to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrapolated by powers:
@@ -10,8 +10,8 @@ to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrap
 * a semidefinite relaxation: a rate times instances times the square of the rank of its features.
 
 On the sizes measured they are right within a factor of 3. Data that are easier or harder to
-separate, other C, and other processors make that 10, and beyond the sizes measured it is a guess:
-which is enough to tell minutes from days.
+separate, other C, and other processors make that 10, and beyond the sizes measured nothing is
+sure: it is enough to tell minutes from days.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> 
     hours = seconds / 3600.0
     time = f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
     warn_user(
-        f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take {time} (a "
-        f"guess from sizes alone, which may be wrong by a factor of 10): {remedy}.",
+        f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take {time} "
+        f"(from sizes alone, and wrong by a factor of 10 perhaps): {remedy}.",
         EfficiencyWarning,
     )

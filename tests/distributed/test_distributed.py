@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
-from milearn import BAMIC, M3IC, MISVC, MISVR, Bags
+from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, InstanceMISVC
 from milearn._bags.blocks import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
@@ -213,6 +213,25 @@ def test_misvc_is_that_of_bags(there, data, slack):
     assert again.score(there, y) == model.score(bags, y)
 
 
+@pytest.mark.parametrize(
+    "model",
+    [
+        MISVC(1.0, kernel="linear", loss="l1", solver="primal"),
+        InstanceMISVC(1.0, kernel="linear", solver="primal"),
+        MISVR(kernel="linear", loss="max", solver="primal"),
+    ],
+    ids=["coupled", "labels", "regression"],
+)
+def test_what_goes_by_passes_is_that_of_bags(there, data, model):
+    bags, y = data[0], data[1].astype(float)
+    here = copy.deepcopy(model).fit(bags, y)
+    model.set_params(solver="auto").fit(there, y)
+    assert model.objective_ == pytest.approx(here.objective_, rel=1e-5)
+    np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-3)
+    np.testing.assert_allclose(model.predict(there), model.predict(bags), rtol=1e-10)
+    assert model.witnesses_.shape == (len(bags),)
+
+
 def test_kernel_models_predict_where_the_bags_are(there, data):
     bags, y = data
     model = MISVC().fit(bags[:40], y[:40])
@@ -304,7 +323,7 @@ def _spoilt(bags, row):
     "use",
     [
         lambda there, y: MISVC().fit(there, y),
-        lambda there, y: MISVC(kernel="linear", loss="l1").fit(there, y),
+        lambda there, y: MISVC(kernel="linear", loss="l1", bag_kernel="minmax").fit(there, y),
         lambda there, y: MISVR().fit(there, y),
         lambda there, y: BAMIC().fit(there),
         lambda there, y: bag_kernel(there),

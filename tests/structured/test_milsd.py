@@ -27,7 +27,7 @@ from milearn._solvers.structured.milsd import (
 )
 from milearn.datasets import make_bags
 from milearn.model_selection import StratifiedBagKFold
-from milearn.structured import MILSD, _milsd
+from milearn.structured import MILSD, _milsd, _unlinked
 from milearn.svm import MISVC
 
 GRAPHS = ["bag", "instance", "both"]
@@ -778,3 +778,25 @@ class Stop:
 
     def teardown(self, estimator, context):
         pass
+
+
+@pytest.mark.parametrize("passes", [False, True])
+def test_without_links_it_is_mi_svm(passes, monkeypatch):
+    monkeypatch.setattr(_unlinked, "by_passes", lambda *_: passes)
+    bags, y = make_bags(60, 5, bag_size=(1, 6), flip_y=0.1, random_state=0)
+    weights = {0: 1.0, 1: 2.0}
+    other = MISVC(C=1.0, kernel="linear", init="mean", class_weight=weights).fit(bags, y)
+    model = MILSD(C=60.0, class_weight=weights).fit(bags, y)
+    planes = MILSD(C=60.0, class_weight=weights, hinge_tol=1e-7).fit(bags, y)
+    assert planes.violations_.any()
+    assert not model.violations_.any()
+    # By passes there is a start of its own.
+    bound = planes.objective_ * (1 + 1e-5)
+    assert model.objective_ <= bound
+    if not passes:
+        assert model.objective_ == pytest.approx(planes.objective_, rel=1e-5)
+        assert model.objective_ == pytest.approx(other.objective_, rel=1e-5)
+        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-3)
+    value = 0.5 * (model.coef_**2).sum() + 60.0 * model.loss_terms_[0]
+    assert model.objective_ == pytest.approx(value, rel=1e-9)
+    assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_

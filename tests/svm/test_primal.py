@@ -12,10 +12,14 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from milearn._solvers.common.feature_source import FeatureSource
+from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.svm import mi_svm_primal, mi_svm_working_set
 from milearn._solvers.svm.mi_svm_working_set import pass_over
 from milearn.datasets import load_bags, make_bags, save_bags
-from milearn.svm import MISVC
+from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm._formulations import kernel_features
+from milearn.svm._kernel import Kernel
 
 SLACKS = ["bag", "instance"]
 
@@ -40,6 +44,136 @@ def test_primal_and_dual_are_the_same_model(slack):
     assert not hasattr(primal, "dual_coef_")
     again = pickle.loads(pickle.dumps(primal))
     np.testing.assert_array_equal(again.decision_function(bags), primal.decision_function(bags))
+
+
+OTHERS = [
+    MISVC(1.0, kernel="linear", loss="l1"),
+    MISVC(1.0, kernel="linear", loss="l2", bag_kernel="mean_set"),
+    MISVR(C=1.0, kernel="linear", loss="max"),
+    MISVR(C=1.0, kernel="linear", loss="epsilon_insensitive", bag_kernel="set"),
+    InstanceMISVC(1.0, kernel="linear", init="bag"),
+]
+
+
+def values_of_bags(model, bags, y):
+    """What a model is fitted to: classes, or the highest value of a linear function."""
+    if "SVC" in type(model).__name__:
+        return y
+    rng = np.random.default_rng(0)
+    top = np.maximum.reduceat(bags.instances @ rng.normal(size=bags.shape[1]), bags.offsets[:-1])
+    return 10.0 + top + 0.3 * rng.normal(size=len(bags))
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=repr)
+def test_other_models_are_the_same_by_passes(model):
+    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    y = values_of_bags(model, bags, y)
+    if "init" in model.get_params() and model.init == "auto":
+        model = clone(model).set_params(init=bags.offsets[:-1])
+    dual = clone(model).set_params(solver="dual").fit(bags, y)
+    primal = clone(model).set_params(solver="primal").fit(bags, y)
+    assert primal.converged_
+    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-4)
+    assert 0 <= primal.dual_gap_ <= 1e-5 * primal.objective_
+    assert primal.n_passes_ > primal.n_iter_
+    assert not hasattr(primal, "gamma_")
+    for method in ("predict", "predict_instances"):
+        expected = getattr(dual, method)(bags)
+        np.testing.assert_allclose(getattr(primal, method)(bags), expected, atol=0.02)
+    np.testing.assert_array_equal(primal.witnesses_, primal.witness(bags))
+    if hasattr(dual, "tube_half_width_"):
+        assert primal.tube_half_width_ == pytest.approx(dual.tube_half_width_, abs=1e-2)
+    again = pickle.loads(pickle.dumps(primal))
+    np.testing.assert_array_equal(again.predict(bags), primal.predict(bags))
+    refitted = primal.set_params(solver="dual").fit(bags, y)
+    assert not hasattr(refitted, "n_passes_")
+
+
+@pytest.mark.parametrize("model", OTHERS, ids=repr)
+def test_other_models_know_weights_and_stored_types(model, tmp_path):
+    bags, y = make_bags(60, 6, bag_size=(2, 8), random_state=2)
+    y = values_of_bags(model, bags, y)
+    model = clone(model).set_params(solver="primal")
+    plain = clone(model).fit(bags, y)
+    weights = np.arange(60) % 3
+    repeated = np.repeat(np.arange(60), weights)
+    weighted = clone(model).fit(bags, y, sample_weight=weights)
+    several = clone(model).fit(bags[repeated], y[repeated])
+    assert weighted.objective_ == pytest.approx(several.objective_, rel=2e-3)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    from_thin = clone(model).fit(thin, y)
+    assert from_thin.objective_ == pytest.approx(plain.objective_, rel=1e-4)
+    np.testing.assert_allclose(from_thin.predict(thin), plain.predict(bags), atol=0.02)
+    single = bags.with_instances(bags.instances.astype(np.float32))
+    save_bags(tmp_path / "bags", single, y, format="npy-folder")
+    mapped = load_bags(tmp_path / "bags", mmap=True).data
+    from_file = clone(model).fit(mapped, y)
+    assert from_file.objective_ == pytest.approx(plain.objective_, rel=1e-3)
+    np.testing.assert_allclose(from_file.predict(mapped), plain.predict(bags), atol=0.02)
+
+
+def test_one_versus_rest_and_starts_of_other_models():
+    bags, _ = make_bags(90, 6, bag_size=(2, 8), random_state=2)
+    three = np.arange(90) % 3
+    for model in (OTHERS[0], OTHERS[4]):
+        model = clone(model).set_params(solver="primal", n_init=2, init="random", random_state=0)
+        several = model.fit(bags, three)
+        assert several.coef_.shape == (3, 6)
+        assert several.n_passes_.shape == several.dual_gap_.shape == (3,)
+        np.testing.assert_array_equal(several.predict(bags[:4]), several.predict(bags)[:4])
+
+
+@pytest.mark.parametrize("model", [MISVC(1.0), InstanceMISVC(1.0, init="bag")], ids=repr)
+def test_explicit_features_by_passes_are_those_of_the_dual(model):
+    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.05, random_state=4)
+    model = clone(model).set_params(n_components=25, random_state=0)
+    start = {"init": bags.offsets[:-1]} if isinstance(model, MISVC) else {}
+    dual = clone(model).set_params(solver="dual", **start).fit(bags, y)
+    primal = clone(model).set_params(solver="primal", **start).fit(bags, y)
+    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-4)
+    assert primal.support_vectors_.shape == (25, 6)
+    np.testing.assert_array_equal(primal.support_, dual.support_)
+    np.testing.assert_allclose(
+        primal.decision_function(bags), dual.decision_function(bags), atol=0.02
+    )
+    assert primal.gamma_ == dual.gamma_
+    assert primal.n_passes_ > 1
+
+
+@pytest.mark.parametrize("polish", [False, True])
+def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish):
+    bags, y = make_bags(50, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
+    model = SDPMIL(1.0, kernel="linear", polish=polish)
+    dual = clone(model).set_params(solver="dual").fit(bags, y)
+    primal = clone(model).set_params(solver="primal").fit(bags, y)
+    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-5)
+    assert primal.objective_history_[0] == pytest.approx(dual.objective_history_[0], rel=1e-5)
+    assert 0 <= primal.dual_gap_ <= 2e-6 * primal.objective_
+    np.testing.assert_array_equal(primal.selected_, dual.selected_)
+    np.testing.assert_allclose(primal.eta_, dual.eta_)
+    np.testing.assert_allclose(
+        primal.decision_function(bags), dual.decision_function(bags), atol=1e-2
+    )
+    assert primal.n_passes_ > 1
+    assert primal.converged_
+    with pytest.raises(ValueError, match="solver='primal' is for kernel='linear' and relaxation"):
+        clone(model).set_params(solver="primal", relaxation="tight").fit(bags, y)
+
+
+def test_features_of_a_block_are_those_of_all():
+    bags, _ = make_bags(40, 5, random_state=0)
+    rng = np.random.RandomState(0)
+    features = kernel_features(bags.instances, Kernel.of(MISVC(), bags.instances, None), 10, rng)
+    inside = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 30)
+    source = FeatureSource(inside, features)
+    blocks = source.map(lambda block: block)
+    assert len(blocks) > 3
+    expected = features.transform(bags.instances)
+    np.testing.assert_allclose(np.concatenate([block.instances for block in blocks]), expected)
+    assert [block.first_bag for block in blocks] == [b.first_bag for b in inside.map(lambda b: b)]
+    np.testing.assert_allclose(source.gather(np.array([3, 1])), expected[[3, 1]])
+    total = source.fold(lambda state, block: state + block.instances.sum(axis=0), 0.0)
+    np.testing.assert_allclose(total, expected.sum(axis=0))
 
 
 def test_the_solver_is_chosen_by_size():
@@ -75,9 +209,13 @@ def test_weights_classes_starts_and_sparse_bags():
 
 def test_it_is_refused_where_there_is_none():
     bags, y = make_bags(20, random_state=0)
-    for parameters in ({"kernel": "rbf"}, {"kernel": "linear", "loss": "l1"}):
-        with pytest.raises(ValueError, match="solver='primal' is for loss='max' and kernel"):
-            MISVC(solver="primal", **parameters).fit(bags, y)
+    minmax = {"kernel": "linear", "loss": "l1", "bag_kernel": "minmax"}
+    for estimator in (MISVC, MISVR):
+        for parameters in ({"kernel": "rbf"}, minmax):
+            with pytest.raises(ValueError, match="solver='primal' is for kernel='linear', with"):
+                estimator(solver="primal", **parameters).fit(bags, y)
+    with pytest.raises(ValueError, match="solver='primal' is for kernel='linear' or"):
+        InstanceMISVC(solver="primal").fit(bags, y)
 
 
 def test_instances_are_read_as_they_are_stored(tmp_path):

@@ -10,7 +10,7 @@ the scores at hand and come out in closed form:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -128,6 +128,9 @@ class BagLoss(Protocol):
     def tube_limit(self) -> float | None:
         """Part of all weights that the dual variables may take together; None without a tube."""
 
+    def standardised(self) -> tuple[Any, float, float]:
+        """The loss of (y - m) / s, and m and s, where targets y have a spread s."""
+
 
 @dataclass
 class Hinge:
@@ -178,6 +181,10 @@ class Hinge:
     def tube_limit(self) -> None:
         """A hinge has no tube."""
         return None
+
+    def standardised(self) -> tuple[Hinge, float, float]:
+        """The same loss: its unit is the margin."""
+        return self, 0.0, 1.0
 
 
 @dataclass
@@ -252,6 +259,14 @@ class Tube:
     def tube_limit(self) -> float:
         """The width is free: together the variables take ``nu`` of all weights."""
         return self.nu
+
+    def standardised(self) -> tuple[Tube, float, float]:
+        """The loss of (y - m) / s with the weights over s; it is 1 / s**2 of the whole problem."""
+        middle = float(np.average(self.targets, weights=self.weights))
+        centred = self.targets - middle
+        spread = float(np.sqrt(np.average(centred**2, weights=self.weights)))
+        size = spread if spread > 1e-9 * abs(middle) else 1.0
+        return Tube(centred / size, self.weights / size, self.nu), middle, size
 
     def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
         """A subgradient by the scores: the part nu of largest residuals pays, the edge less."""

@@ -11,22 +11,33 @@ descends from any selection.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import gather_rows
+from ..._bags.segments import gather_rows, segment_index
+from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
+from ..common.passes import PassSource, instance_scores
 from ..common.pivoted_cholesky import kernel_features
 from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
+from .losses import Hinge
 from .mi_svm import MISVMResult, WitnessRule, solve_mi_svm
+from .mi_svm_primal import PrimalMISVMResult, solve_mi_svm_primal
 from .problem import BinaryProblem
 from .selection_bound import SelectionBound, bound_selection
 
-__all__ = ["SelectionResult", "SelectionSettings", "solve_selection"]
+__all__ = [
+    "ByPasses",
+    "PrimalSelectionResult",
+    "SelectionResult",
+    "SelectionSettings",
+    "solve_selection",
+]
 
 # The relaxation is of first order in what it decides: it is solved well beyond ``tol``, and
 # scores that differ by less than its own precision tie.
@@ -62,8 +73,8 @@ class SelectionSettings:
 
 
 @dataclass(kw_only=True)
-class SelectionResult(MISVMResult):
-    """A point of (3) that came from the relaxation.
+class _Selected:
+    """What the relaxation says of a point of (3) that came from it.
 
     Attributes
     ----------
@@ -94,9 +105,48 @@ class SelectionResult(MISVMResult):
         return self.relaxation.eta if self.bound is None else self.bound.eta
 
 
+@dataclass(kw_only=True)
+class SelectionResult(_Selected, MISVMResult):
+    """A point of (3), as an expansion over instances."""
+
+
+@dataclass(kw_only=True)
+class PrimalSelectionResult(_Selected, PrimalMISVMResult):
+    """A point of (3), as a weight vector."""
+
+
+@dataclass(frozen=True)
+class ByPasses:
+    """How the SVM of a selection is solved over many instances with a linear kernel.
+
+    Attributes
+    ----------
+    source : PassSource
+    gap_tol : float
+        Relative duality gap.
+    """
+
+    source: PassSource
+    gap_tol: float
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Scores of all instances without the intercept."""
+        return np.asarray(instance_scores(self.source, w[None])[:, 0])
+
+    def solve(
+        self, problem: BinaryProblem, start: np.ndarray, options: SolverOptions
+    ) -> PrimalMISVMResult:
+        """MI-SVM with one slack per instance, from a selection."""
+        loss = Hinge(problem.signs, problem.weights)
+        return solve_mi_svm_primal(self.source, loss, "instance", start, options, self.gap_tol)
+
+
 def solve_selection(
-    problem: BinaryProblem, settings: SelectionSettings, options: SolverOptions
-) -> SelectionResult:
+    problem: BinaryProblem,
+    settings: SelectionSettings,
+    options: SolverOptions,
+    by_passes: ByPasses | None = None,
+) -> SelectionResult | PrimalSelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
 
     Parameters
@@ -106,6 +156,9 @@ def solve_selection(
     options : SolverOptions
         ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a small part
         of it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
+    by_passes : ByPasses, default=None
+        Solves the SVM of a selection, and goes on from it; not with ``settings.tight``, which asks
+        for many SVMs and their dual variables.
     """
     # A bound of the approximated problem would bound nothing.
     columns = None if settings.tight else settings.n_components
@@ -124,6 +177,11 @@ def solve_selection(
             relaxed, tol=_RELAXATION_TOL * options.tol, qp_solver=options.qp_solver
         )
     selected = WitnessRule(problem, tie_tol=_TIE_TOL).witnesses(relaxation.scores)
+    if by_passes is not None and not settings.tight:
+        passed = _passed(problem, selected, relaxation, options, by_passes)
+        if _asks_to_stop(passed, settings, options) or not settings.polish:
+            return passed
+        return _polished_by_passes(problem, passed, options, by_passes)
     rounded = fit_selected(problem, selected, relaxation, options)
     if settings.tight:
         place = np.empty(len(relaxed.rows), dtype=np.intp)
@@ -134,11 +192,20 @@ def solve_selection(
             other = fit_selected(problem, choice, relaxation, options)
             rounded = min(rounded, other, key=lambda each: each.objective)
         rounded.bound = bound
-    if options.on_iteration is not None and options.on_iteration(1, rounded.objective):
-        if settings.polish:
-            rounded.stopped = "callback"
+    if _asks_to_stop(rounded, settings, options):
         return rounded
     return _polished(problem, rounded, options) if settings.polish else rounded
+
+
+def _asks_to_stop(
+    rounded: CCCPSolution, settings: SelectionSettings, options: SolverOptions
+) -> bool:
+    """Report the SVM of the selection; where that is the end it is noted."""
+    if options.on_iteration is None or not options.on_iteration(1, rounded.objective):
+        return False
+    if settings.polish:
+        rounded.stopped = "callback"
+    return True
 
 
 def fit_selected(
@@ -180,16 +247,63 @@ def fit_selected(
     )
 
 
-def _polished(
-    problem: BinaryProblem, rounded: SelectionResult, options: SolverOptions
-) -> SelectionResult:
+def _passed(
+    problem: BinaryProblem,
+    selected: np.ndarray,
+    relaxation: RelaxationResult,
+    options: SolverOptions,
+    by_passes: ByPasses,
+) -> PrimalSelectionResult:
+    """The same SVM by passes: one step of MI-SVM, whose value is that of the selection."""
+    found = by_passes.solve(problem, selected, SolverOptions(options.tol, 1))
+    scores = by_passes.scores(found.w) + found.intercept
+    signs = problem.signs[segment_index(problem.offsets)]
+    hinges = problem.instance_weights * np.maximum(0.0, 1.0 - signs * scores)
+    used = signs < 0
+    used[selected] = True
+    value = 0.5 * float(found.w @ found.w) + float(hinges[used].sum())
+    facts = {**vars(found), "objective": value, "history": [value], "stopped": ""}
+    return PrimalSelectionResult(**facts, relaxation=relaxation, selected=selected)
+
+
+def _polished_by_passes(
+    problem: BinaryProblem,
+    rounded: PrimalSelectionResult,
+    options: SolverOptions,
+    by_passes: ByPasses,
+) -> PrimalSelectionResult:
+    watched = options.watched_by(_from_second_step(options))
+    run = by_passes.solve(problem, rounded.selected, watched)
+    n_passes = rounded.n_passes + run.n_passes
+    if run.objective > rounded.objective:
+        rounded.n_iter, rounded.n_passes = run.n_iter, n_passes
+        rounded.history *= run.n_iter
+        return rounded
+    facts = {**vars(run), "history": [rounded.objective, *run.history[1:]], "n_passes": n_passes}
+    scores = by_passes.scores(run.w) + run.intercept
+    return PrimalSelectionResult(
+        **facts,
+        relaxation=rounded.relaxation,
+        selected=WitnessRule(problem).witnesses(scores),
+        bound=rounded.bound,
+    )
+
+
+def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
     def report(iteration: int, objective: float) -> bool:
         # The first step solves the SVM of the selection once more, which was reported.
         if iteration == 1 or options.on_iteration is None:
             return False
         return options.on_iteration(iteration, objective)
 
-    run = solve_mi_svm(problem, "instance", rounded.selected, options.watched_by(report))
+    return report
+
+
+def _polished(
+    problem: BinaryProblem, rounded: SelectionResult, options: SolverOptions
+) -> SelectionResult:
+    watched = options.watched_by(_from_second_step(options))
+    run = solve_mi_svm(problem, "instance", rounded.selected, watched)
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.
         rounded.n_iter = run.n_iter

@@ -1,0 +1,546 @@
+"""Bags tied to their highest instances, for a linear kernel, by passes over the instances.
+
+The problem is that of :mod:`.coupled_cccp`: bags are scaled sums of their instances and coupled to
+them, or their scores are those of the highest instances (a hard maximum, in regression). Bags and
+the mixtures that linearise the maximum, one of each bag, are held in memory; of the instances those
+that are near the top of their bags are in the working set. The loss of a bag and its coupling are
+groups of :mod:`.group_newton`, the width of the tube is a variable without a norm whose cost is
+the group [eps]_+.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import (
+    pooling_matrix,
+    segment_argmax,
+    segment_index,
+    segment_max,
+)
+from ..common.options import SolverOptions
+from ..common.passes import Block, PassSource
+from .coupled_cccp import CoupledSolution, coupled_objective
+from .group_newton import GroupProblem, solve_groups
+from .losses import BagLoss, Coupling
+from .pass_descent import (
+    EVERYTHING,
+    MAX_PASSES,
+    Matrix,
+    descend,
+    rank_in_bags,
+    rows_of_block,
+    stacked,
+    width_of,
+)
+
+__all__ = ["CoupledPassesResult", "solve_coupled_passes"]
+
+# Instances within this distance of what counts belong to the working set, in units of the margin.
+_BAND = 0.3
+# Numbers in the instances that a pass adds to the working set, at the most, and how many of each
+# bag it may add at any size.
+_WORKING_NUMBERS, _WORKING_ROWS = 2**21, 2
+_START_TOL = 1e-3
+# Witness of a bag that is linearised by the mean of its instances.
+_MEAN = -1
+# By which the row of the tube is known again, beyond those of all instances and bags.
+_TUBE = np.iinfo(np.intp).max
+
+
+@dataclass(kw_only=True)
+class CoupledPassesResult(CoupledSolution):
+    """A local minimum of J.
+
+    Attributes
+    ----------
+    w : ndarray of shape (n_features,)
+    n_passes : int
+        Passes over all instances.
+    """
+
+    w: np.ndarray
+    n_passes: int
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A linearisation: of each bag an instance, or the mean of all.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (n_bags,)
+    vectors : matrix of shape (n_bags, n_features), scaled
+    """
+
+    rows: np.ndarray
+    vectors: Matrix
+
+
+@dataclass(frozen=True)
+class _BlockTops:
+    """What a pass saw in a block, without the intercept.
+
+    Attributes
+    ----------
+    top : ndarray of shape (n_bags,), highest score of each bag
+    witnesses, vectors : rows of the highest instances, and these, scaled
+    numbers, rows, owners : the instances near the top, scaled, and their bags
+    """
+
+    top: np.ndarray
+    witnesses: np.ndarray
+    vectors: Matrix
+    numbers: np.ndarray
+    rows: Matrix
+    owners: np.ndarray
+
+
+@dataclass(frozen=True)
+class _SeenTops:
+    """What a pass saw: a :class:`.pass_descent.Seen` with a working set of instances."""
+
+    value: float
+    objective: float
+    v: np.ndarray
+    linearisation: _Held
+    numbers: np.ndarray
+    rows: Matrix
+    owners: np.ndarray
+
+
+def solve_coupled_passes(
+    source: PassSource,
+    loss: BagLoss,
+    coupling: Coupling,
+    bag_kernel: str,
+    start: str | np.ndarray,
+    options: SolverOptions,
+    gap_tol: float,
+    max_passes: int = MAX_PASSES,
+) -> CoupledPassesResult:
+    """Minimise J.
+
+    Parameters
+    ----------
+    source : PassSource
+    loss : Hinge or Tube
+    coupling : Coupling
+    bag_kernel : {"set", "mean_set", "normalized_set"}
+        Scales of bags and instances; not used where the maximum is hard.
+    start : {"auto", "mean"} or ndarray of int of shape (n_bags,)
+        First linearisation: the highest instances under the model without coupling, the mean of
+        each bag, or given rows. Where the maximum is hard that model is the one of the means.
+    options : SolverOptions
+        ``qp_solver`` is not used.
+    gap_tol : float
+        Relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes.
+    """
+    at_zero = loss.value(*_at_zero(loss))
+    if at_zero <= gap_tol * loss.objective_scale:
+        # Of constant targets w = 0 is the solution; a relative gap would be rounding.
+        return _zero_result(loss, at_zero, source.n_features, options)
+    # In units of the spread of the targets the smoothing is as fine as for a margin of one. With
+    # y = m + s y' and w = s w' the objective is s^2 times that of w' where all costs are divided
+    # by s, those of squares excepted.
+    unit_loss, middle, size = loss.standardised()
+    weights = coupling.weights if coupling.squared else coupling.weights / size
+    unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
+    model = _Coupled(source, unit_loss, unit_coupling, bag_kernel)
+    own_start = isinstance(start, str) and start == "auto"
+    held = model.means() if isinstance(start, str) else model.given(start)
+    w, v = model.first_function(held)
+    if own_start:
+        held = model.given(model.tops(w))
+    # The means of bags may be far from where the procedure ends.
+    rough = own_start and coupling.hard
+    watch = options.on_iteration
+    if watch is not None:
+        options = options.watched_by(lambda n, value: watch(n, size**2 * value))
+    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
+    return CoupledPassesResult(
+        **found.outcome(size**2),
+        objective_scale=loss.objective_scale,
+        intercept=middle + size * float(found.v[0]),
+        width=size * float(found.v[1]) if len(found.v) > 1 else 0.0,
+        w=size * found.w,
+        n_passes=model.n_passes,
+    )
+
+
+def _at_zero(loss: BagLoss) -> tuple[np.ndarray, float]:
+    scores = np.zeros(len(loss.weights))
+    return scores, loss.free(scores)[0]
+
+
+def _zero_result(
+    loss: BagLoss, value: float, dim: int, options: SolverOptions
+) -> CoupledPassesResult:
+    stopped = options.on_iteration is not None and options.on_iteration(1, value)
+    intercept, width = loss.free(np.zeros(len(loss.weights)))
+    return CoupledPassesResult(
+        objective=value,
+        history=[value],
+        n_iter=1,
+        stopped="callback" if stopped else "",
+        dual_gap=value,
+        objective_scale=loss.objective_scale,
+        intercept=intercept,
+        width=width,
+        w=np.zeros(dim),
+        n_passes=0,
+    )
+
+
+class _Coupled:
+    """The problem as a :class:`.pass_descent.PassModel`."""
+
+    def __init__(
+        self, source: PassSource, loss: BagLoss, coupling: Coupling, bag_kernel: str
+    ) -> None:
+        self.source, self.loss, self.coupling = source, loss, coupling
+        self.hard = coupling.hard
+        self.scales: np.ndarray | None = None
+        self.n_passes = 0
+        if self.hard:
+            sizes = np.concatenate(source.map(_sizes))
+        else:
+            parts = source.map(_bags, bag_kernel)
+            sizes = np.concatenate([size for size, _, _ in parts])
+            self.bags = stacked([bags for _, bags, _ in parts])
+            if bag_kernel == "normalized_set":
+                self.scales = np.concatenate([scale for _, _, scale in parts])
+            self.n_passes = 1
+            # The one instance of a bag of one is the bag: nothing to couple.
+            self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
+        self.n_bags, self.n_instances = len(sizes), source.n_instances
+
+    # -- linearisations and a first function --
+
+    def means(self) -> _Held:
+        """The mean of each bag."""
+        self.n_passes += 1
+        vectors = stacked(self.source.map(_means, self.scales))
+        return _Held(np.full(self.n_bags, _MEAN), vectors)
+
+    def given(self, rows: np.ndarray) -> _Held:
+        """Given instances."""
+        self.n_passes += 1
+        vectors = stacked(self.source.map(rows_of_block, rows))
+        return _Held(rows, vectors if self.scales is None else _scaled(vectors, self.scales[rows]))
+
+    def tops(self, w: np.ndarray) -> np.ndarray:
+        """Highest instance of each bag."""
+        self.n_passes += 1
+        return np.concatenate(self.source.map(_tops, w, self.scales))
+
+    def first_function(self, held: _Held) -> tuple[np.ndarray, np.ndarray]:
+        """The model without coupling, or of the linearised bags where the maximum is hard."""
+        objects = held.vectors if self.hard else self.bags
+        everyone = np.arange(self.n_bags)
+        side = _Side(everyone, [(objects, None)], everyone)
+        problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
+        n_free = problem.free.shape[1]
+        start = np.zeros(objects.shape[1]), np.zeros(n_free)
+        found = solve_groups(problem, *start, gap_tol=_START_TOL)
+        return found.w, found.v
+
+    # -- the model --
+
+    def look(self, w: np.ndarray, v: np.ndarray, held: _Held) -> _SeenTops:
+        """Pass over all instances."""
+        self.n_passes += 1
+        mixed = np.asarray(held.vectors @ w)
+        if self.hard:
+            # Where the upper side of the tube begins.
+            side = self.loss.dual_columns()[0]
+            limits = -side.gain + side.equation * v[0] + side.tube * v[1]
+            bags = mixed
+        else:
+            bags = np.asarray(self.bags @ w)
+            limits = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
+        parts = self.source.map(_look, w, limits, self.scales, self.n_instances)
+        top = np.concatenate([part.top for part in parts])
+        loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
+        objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
+        if self.hard:
+            value = 0.5 * norm2 + loss.split(np.maximum(top, mixed), mixed)[1]
+        else:
+            held_excess = np.maximum(np.abs(bags - mixed), top - bags)
+            value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
+        return _SeenTops(
+            value=value,
+            objective=objective,
+            v=np.array([intercept, width])[: len(v)],
+            linearisation=_Held(
+                np.concatenate([part.witnesses for part in parts]),
+                stacked([part.vectors for part in parts]),
+            ),
+            numbers=np.concatenate([part.numbers for part in parts]),
+            rows=stacked([part.rows for part in parts]),
+            owners=np.concatenate([part.owners for part in parts]),
+        )
+
+    def joined(self, before: _SeenTops, seen: _SeenTops, held: _Held) -> _SeenTops:
+        """The working set of a pass with the rows of the one before."""
+        extra = ~np.isin(before.numbers, seen.numbers)
+        numbers = np.r_[seen.numbers, before.numbers[extra]]
+        order = np.argsort(numbers, kind="stable")
+        return replace(
+            seen,
+            numbers=numbers[order],
+            rows=stacked([seen.rows, before.rows[extra]])[order],
+            owners=np.r_[seen.owners, before.owners[extra]][order],
+        )
+
+    def advanced(self, seen: _SeenTops) -> _SeenTops:
+        """The working set does not depend on the linearisation."""
+        return seen
+
+    def same(self, left: _Held, right: _Held) -> bool:
+        """Whether the same instances stand for their bags."""
+        return bool(np.array_equal(left.rows, right.rows))
+
+    def problem(self, held: _Held, seen: _SeenTops) -> tuple[GroupProblem, np.ndarray]:
+        """The convex step over a working set."""
+        # What linearises a bag is in its group, most often as one of the instances near the top.
+        missing = np.flatnonzero(~np.isin(held.rows, seen.numbers))
+        if self.hard:
+            return self._hard_problem(held, seen, missing)
+        return self._coupled_problem(held, seen, missing)
+
+    def _hard_problem(
+        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+    ) -> tuple[GroupProblem, np.ndarray]:
+        upper = _Side(
+            np.r_[seen.owners, missing],
+            [(seen.rows, None), (held.vectors[missing], None)],
+            np.r_[seen.numbers, held.rows[missing]],
+        )
+        everyone = np.arange(self.n_bags)
+        lower = _Side(everyone, [(held.vectors, None)], self.n_instances + everyone)
+        return _assembled(_loss_groups(self.loss, upper, lower), 0)
+
+    def _coupled_problem(
+        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+    ) -> tuple[GroupProblem, np.ndarray]:
+        tied, coupling, n = self.tied, self.coupling, self.n_bags
+        groups = _loss_groups(self.loss, *self._bag_sides())
+        if len(tied) == 0:
+            return _assembled(groups, 0)
+        place = np.full(n, -1)
+        place[tied] = np.arange(len(tied))
+        missing, near = missing[place[missing] >= 0], place[seen.owners] >= 0
+        owners, numbers = seen.owners[near], seen.numbers[near]
+        rows = seen.rows if near.all() else seen.rows[near]
+        side = _Side(
+            np.r_[place[tied], place[missing], place[owners]],
+            [
+                (self.bags[tied] - held.vectors[tied], None),
+                (held.vectors[missing] - self.bags[missing], None),
+                (rows - self.bags[owners], None),
+            ],
+            np.r_[self.n_instances + 2 * n + tied, held.rows[missing], numbers],
+        )
+        more = _Groups(
+            side,
+            np.zeros((len(side.owners), groups[0].e.shape[1])),
+            np.full(len(side.owners), -coupling.margin),
+            coupling.weights[tied],
+        )
+        return _assembled([*groups, more], len(tied) if coupling.squared else 0)
+
+    def _bag_sides(self) -> tuple[_Side, _Side]:
+        everyone = np.arange(self.n_bags)
+        upper, lower = (
+            _Side(everyone, [(self.bags, None)], self.n_instances + number * self.n_bags + everyone)
+            for number in range(2)
+        )
+        return upper, lower
+
+
+# -- groups --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Rows of some groups in any order.
+
+    Attributes
+    ----------
+    owners : ndarray of int of shape (n_rows,), the groups
+    parts : list of (matrix, scale), which follow each other; a scale of None is one
+    keys : ndarray of int of shape (n_rows,), by which rows are known again
+    """
+
+    owners: np.ndarray
+    parts: list[tuple[Matrix, np.ndarray | None]]
+    keys: np.ndarray
+
+    def scaled(self, scale: np.ndarray) -> _Side:
+        """The same rows times a scale of their groups."""
+        if (scale == 1.0).all():
+            return self
+        ends = np.cumsum([rows.shape[0] for rows, _ in self.parts])
+        scales = np.split(scale[self.owners], ends[:-1])
+        return _Side(
+            self.owners,
+            [(rows, each) for (rows, _), each in zip(self.parts, scales, strict=True)],
+            self.keys,
+        )
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """Some groups of a problem; ``e`` and ``c`` have an entry for each row of the side."""
+
+    side: _Side
+    e: np.ndarray
+    c: np.ndarray
+    costs: np.ndarray
+
+
+def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
+    """The loss of the bags; of two sides the first sees the highest of ``upper``."""
+    limit, groups = loss.tube_limit, []
+    for number, columns in enumerate(loss.dual_columns()):
+        side = upper if number == 0 and limit is not None else lower
+        free = -np.stack([columns.equation, columns.tube], axis=1)[side.owners]
+        groups.append(
+            _Groups(
+                side.scaled(-columns.sign),
+                free if limit is not None else free[:, :1],
+                columns.gain[side.owners],
+                loss.weights,
+            )
+        )
+    if limit is None:
+        return groups
+    # The width of the tube is its own group: below zero it would only be worse for the bags.
+    first = np.zeros(1, dtype=np.intp)
+    nothing: Matrix = np.zeros((1, lower.parts[0][0].shape[1]))
+    if sparse.issparse(lower.parts[0][0]):
+        nothing = sparse.csr_array(nothing)
+    side = _Side(first, [(nothing, None)], np.array([_TUBE]))
+    cost = np.array([limit * float(loss.weights.sum())])
+    return [*groups, _Groups(side, np.array([[0.0, 1.0]]), np.zeros(1), cost)]
+
+
+def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.ndarray]:
+    """The problem of some groups, rows of a group beside each other, and the keys of its rows."""
+    firsts = np.cumsum([0, *[len(group.costs) for group in groups]])
+    owners = np.concatenate(
+        [group.side.owners + first for group, first in zip(groups, firsts[:-1], strict=True)]
+    )
+    order = np.argsort(owners, kind="stable")
+    parts = [part for group in groups for part in group.side.parts]
+    problem = GroupProblem(
+        Z=_ordered(parts, order),
+        e=np.concatenate([group.e for group in groups])[order],
+        offsets=np.r_[0, np.cumsum(np.bincount(owners, minlength=firsts[-1]))],
+        costs=np.concatenate([group.costs for group in groups]),
+        c=np.concatenate([group.c for group in groups])[order],
+        n_squared=n_squared,
+    )
+    return problem, np.concatenate([group.side.keys for group in groups])[order]
+
+
+def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -> Matrix:
+    """Rows of all parts in an order, copied once."""
+    if sparse.issparse(parts[0][0]):
+        return stacked([rows if s is None else _scaled(rows, s) for rows, s in parts])[order]
+    place = np.empty(len(order), dtype=np.intp)
+    place[order] = np.arange(len(order))
+    matrix, first = np.empty((len(order), parts[0][0].shape[1])), 0
+    for rows, scale in parts:
+        mine = place[first : first + len(rows)]
+        matrix[mine] = rows
+        if scale is not None:
+            matrix[mine] *= scale[:, None]
+        first += len(rows)
+    return matrix
+
+
+# -- functions of a block ------------------------------------------------------------------------
+
+
+def _scaled(rows: Matrix, scale: np.ndarray) -> Matrix:
+    if sparse.issparse(rows):
+        return (sparse.diags_array(scale) @ rows).tocsr()
+    return rows * scale[:, None]
+
+
+def _inverse_norms(rows: Matrix) -> np.ndarray:
+    """One over the norm of each row; zero for a row of zeros."""
+    if sparse.issparse(rows):
+        squares = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    inverse = np.zeros(len(squares))
+    np.divide(1.0, np.sqrt(squares), out=inverse, where=squares > 0)
+    return inverse
+
+
+def _sizes(block: Block) -> np.ndarray:
+    return np.diff(block.offsets)
+
+
+def _bags(block: Block, bag_kernel: str) -> tuple[np.ndarray, Matrix, np.ndarray]:
+    """Sizes of the bags, the scaled sums of their instances, and the scales of instances."""
+    sizes = np.diff(block.offsets)
+    sums = pooling_matrix(block.offsets, 1.0) @ block.instances
+    if bag_kernel == "mean_set":
+        return sizes, _scaled(sums, 1.0 / sizes), np.zeros(0)
+    if bag_kernel == "set":
+        return sizes, sums, np.zeros(0)
+    return sizes, _scaled(sums, _inverse_norms(sums)), _inverse_norms(block.instances)
+
+
+def _means(block: Block, scales: np.ndarray | None) -> Matrix:
+    weights = np.repeat(1.0 / np.diff(block.offsets), np.diff(block.offsets))
+    if scales is not None:
+        weights = weights * scales[block.rows]
+    return pooling_matrix(block.offsets, weights) @ block.instances
+
+
+def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
+    scores = block.scores(w)
+    if scales is not None:
+        scores = scores * scales[block.rows]
+    return segment_argmax(scores, block.offsets) + block.first_row
+
+
+def _look(
+    block: Block, w: np.ndarray, limits: np.ndarray, scales: np.ndarray | None, n_instances: int
+) -> _BlockTops:
+    scores, sizes = block.scores(w), np.diff(block.offsets)
+    if scales is not None:
+        scores = scores * scales[block.rows]
+    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
+    numbers = n_instances * width_of(block.instances)
+    # Few instances all belong to the working set.
+    band = _BAND if numbers > EVERYTHING else np.inf
+    near = scores > np.repeat(np.maximum(top, limits[block.bags]) - band, sizes)
+    limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
+    if int(near.sum()) > limit:
+        # Where scores hardly differ, the highest rows of each bag stand for the others.
+        near &= rank_in_bags(scores, block.offsets) < limit // len(top)
+    near[highest] = True
+    rows = np.flatnonzero(near)
+    vectors, found = block.take(highest), block.take(rows)
+    if scales is not None:
+        own = scales[block.rows]
+        vectors, found = _scaled(vectors, own[highest]), _scaled(found, own[rows])
+    return _BlockTops(
+        top=top,
+        witnesses=highest + block.first_row,
+        vectors=vectors,
+        numbers=rows + block.first_row,
+        rows=found,
+        owners=segment_index(block.offsets)[rows] + block.first_bag,
+    )

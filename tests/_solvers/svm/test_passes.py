@@ -1,0 +1,298 @@
+"""mi-SVM and bags tied to their instances by passes: against the dual, and against cvxpy."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics.pairwise import linear_kernel
+
+from milearn._bags.segments import segment_argmax, segment_max
+from milearn._kernels.bag import bag_scales, instance_scales
+from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.svm import coupled_passes, mi_svm_labels_primal
+from milearn._solvers.svm.bag_gram import SetKernelGram
+from milearn._solvers.svm.coupled_cccp import coupled_objective, solve_coupled
+from milearn._solvers.svm.coupled_passes import solve_coupled_passes
+from milearn._solvers.svm.losses import Coupling, Hinge, Tube
+from milearn._solvers.svm.mi_svm_labels import best_labels, solve_instance_labels
+from milearn._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
+from milearn._solvers.svm.problem import BinaryProblem
+from milearn.datasets import make_bags
+
+OPTIONS = SolverOptions(1e-7, 100)
+# Loss, bag kernel, task.
+TIED = [
+    ("max", "set", "regression"),
+    ("l1", "mean_set", "classes"),
+    ("l1", "normalized_set", "regression"),
+    ("l2", "set", "regression"),
+    ("l2", "normalized_set", "classes"),
+    ("epsilon_insensitive", "mean_set", "regression"),
+]
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "near"])
+def near_rows(request, monkeypatch):
+    """Whether few instances are the working set as a whole, or those near the margin only."""
+    if request.param:
+        for module in (mi_svm_labels_primal, coupled_passes):
+            monkeypatch.setattr(module, "EVERYTHING", 0)
+
+
+def data(seed, cost=1.0, n_bags=40, d=5):
+    bags, y = make_bags(n_bags, d, bag_size=(1, 6), flip_y=0.1, random_state=seed)
+    weights = cost * np.random.default_rng(seed).uniform(0.5, 2.0, size=n_bags)
+    return bags, np.where(y == 1, 1.0, -1.0), weights
+
+
+def source(bags):
+    return ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 30)
+
+
+def tied(bags, signs, weights, kind):
+    """Loss, coupling and scales of a problem whose bags are tied to their instances."""
+    name, kernel, task = kind
+    rng = np.random.default_rng(len(name))
+    loss = Hinge(signs, weights)
+    if task == "regression":
+        top = segment_max(bags.instances @ rng.normal(size=bags.shape[1]), bags.offsets)
+        loss = Tube(50.0 + 3.0 * top + 0.3 * rng.normal(size=len(bags)), weights, 0.4)
+    scales = np.ones(len(bags)), np.ones(bags.n_instances)
+    if name != "max":
+        scales = (
+            bag_scales(kernel, bags.instances, bags.offsets, linear_kernel),
+            instance_scales(kernel, bags.instances, linear_kernel),
+        )
+    return loss, Coupling(name, 0.5 * weights, 0.1), scales
+
+
+# -- mi-SVM ------------------------------------------------------------------------------------
+
+
+def labelled_loss(bags, weights, labels, w, b):
+    hinges = np.maximum(0, 1 - labels * (bags.instances @ w + b))
+    return 0.5 * w @ w + weights[bags.bag_index] @ hinges
+
+
+@pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
+    bags, signs, weights = data(seed, cost)
+    start = np.repeat(signs, np.diff(bags.offsets))
+    found = solve_instance_labels_primal(source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6)
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
+    dual = solve_instance_labels(problem, start, OPTIONS)
+    assert found.converged
+    assert found.objective == pytest.approx(dual.objective, rel=1e-5)
+    assert 0 <= found.dual_gap <= 1e-6 * found.objective
+    scores = bags.instances @ found.w + found.intercept
+    witnesses = segment_argmax(scores, bags.offsets)[signs > 0]
+    labels = best_labels(scores, bags.offsets, signs, witnesses)
+    value = labelled_loss(bags, weights, labels, found.w, found.intercept)
+    assert found.objective == pytest.approx(value, rel=1e-9)
+    assert (np.diff(found.history) <= 0).all()
+
+
+@pytest.mark.parametrize("gap_tol", [1e-1, 1e-3])
+def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, near_rows):
+    for seed in range(3):
+        bags, signs, weights = data(seed)
+        start = np.repeat(signs, np.diff(bags.offsets))
+        once = SolverOptions(1e-6, 1)
+        found = solve_instance_labels_primal(
+            source(bags), Hinge(signs, weights), start, once, gap_tol
+        )
+        w, b = cp.Variable(bags.shape[1]), cp.Variable()
+        hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
+        program = cp.Problem(
+            cp.Minimize(0.5 * cp.sum_squares(w) + weights[bags.bag_index] @ hinges)
+        )
+        program.solve(solver="CLARABEL")
+        # With any intercept the step is worth no less than with the best one.
+        held = min(
+            labelled_loss(bags, weights, start, found.w, b)
+            for b in start - bags.instances @ found.w
+        )
+        assert held - program.value <= found.dual_gap + 1e-6 * held
+
+
+def test_rows_that_cross_the_margin_join_the_working_set(monkeypatch):
+    """With sums of rows alone the step would go in circles."""
+    monkeypatch.setattr(mi_svm_labels_primal, "EVERYTHING", 0)
+    monkeypatch.setattr(mi_svm_labels_primal, "_BAND", 0.0)
+    bags, signs, weights = data(4)
+    start = np.repeat(signs, np.diff(bags.offsets))
+    found = solve_instance_labels_primal(source(bags), Hinge(signs, weights), start, OPTIONS, 1e-4)
+    assert found.converged
+    assert found.dual_gap <= 1e-4 * found.objective
+
+
+# -- bags tied to their instances ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", TIED, ids=",".join)
+@pytest.mark.parametrize("seed", range(3))
+def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
+    cost = (0.1, 1.0, 10.0)[seed % 3]
+    bags, signs, weights = data(seed, cost)
+    loss, coupling, scales = tied(bags, signs, weights, kind)
+    gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
+    first = bags.offsets[:-1]
+    subgradient = np.zeros(bags.n_instances)
+    subgradient[first] = 1.0
+    found = solve_coupled_passes(source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6)
+    dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
+    assert found.converged
+    assert 0 <= found.dual_gap <= 1e-6 * found.objective
+    assert (np.diff(found.history) <= 0).all()
+    # At w = 0 all instances of a bag tie, and the dual may stop there.
+    assert found.objective <= dual.objective * (1 + 1e-5)
+    if dual.of_bags.any() or dual.of_instances.any():
+        assert found.objective == pytest.approx(dual.objective, rel=1e-5)
+    spread = np.repeat(scales[0], np.diff(bags.offsets))
+    own = np.add.reduceat(bags.instances * spread[:, None], first, axis=0) @ found.w
+    top = segment_max(bags.instances @ found.w * scales[1], bags.offsets)
+    norm2 = float(found.w @ found.w)
+    value, intercept, width = coupled_objective(norm2, own, top, loss, coupling)
+    assert found.objective == pytest.approx(value, rel=1e-9)
+    assert found.intercept == pytest.approx(intercept)
+    assert found.width == pytest.approx(width, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", [TIED[0], TIED[2], TIED[4]], ids=",".join)
+def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind, monkeypatch):
+    monkeypatch.setattr(coupled_passes, "EVERYTHING", 0)
+    for seed, gap_tol in enumerate([1e-1, 1e-3]):
+        bags, signs, weights = data(seed)
+        loss, coupling, scales = tied(bags, signs, weights, kind)
+        first = bags.offsets[:-1]
+        once = SolverOptions(1e-6, 1)
+        found = solve_coupled_passes(source(bags), loss, coupling, kind[1], first, once, gap_tol)
+        held = step_value(bags, loss, coupling, scales, first, found.w)
+        best = step_optimum(bags, loss, coupling, scales, first)
+        assert held - best <= found.dual_gap + 1e-6 * abs(held)
+
+
+def step_value(bags, loss, coupling, scales, first, w):
+    """The convex step with given rows held, at w with the best free variables."""
+    scores = bags.instances @ w * scales[1]
+    top = segment_max(scores, bags.offsets)
+    if coupling.hard:
+        return 0.5 * w @ w + loss.split(top, scores[first])[1]
+    own = scales[0] * np.add.reduceat(bags.instances @ w, first)
+    excess = np.maximum(np.abs(own - scores[first]), top - own)
+    return 0.5 * w @ w + loss.value(own, loss.free(own)[0]) + coupling.value(excess)
+
+
+def step_optimum(bags, loss, coupling, scales, first):
+    w, b, eps = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
+    rows = bags.instances * scales[1][:, None]
+    sums = np.add.reduceat(bags.instances, first, axis=0) * scales[0][:, None]
+    value = 0.5 * cp.sum_squares(w)
+    if loss.tube_limit is not None:
+        value += loss.nu * loss.weights.sum() * eps
+    for bag in range(len(bags)):
+        own, held = sums[bag] @ w, rows[first[bag]] @ w
+        top = cp.max(rows[first[bag] : bags.offsets[bag + 1]] @ w)
+        if coupling.hard:
+            upper, lower = top, held
+        else:
+            upper = lower = own
+            excess = cp.pos(cp.maximum(cp.abs(own - held), top - own) - coupling.margin)
+            value += coupling.weights[bag] * (excess**2 if coupling.squared else excess)
+        if loss.tube_limit is None:
+            value += loss.weights[bag] * cp.pos(1 - loss.signs[bag] * (own + b))
+        else:
+            target = loss.targets[bag]
+            outside = cp.pos(upper + b - target - eps) + cp.pos(target - lower - b - eps)
+            value += loss.weights[bag] * outside
+    program = cp.Problem(cp.Minimize(value))
+    program.solve(solver="CLARABEL")
+    return program.value
+
+
+@pytest.mark.parametrize("kind", [TIED[0], TIED[2]], ids=",".join)
+def test_few_rows_of_each_bag_are_enough(kind, monkeypatch):
+    bags, signs, weights = data(1, n_bags=60)
+    loss, coupling, _ = tied(bags, signs, weights, kind)
+    arguments = loss, coupling, kind[1], bags.offsets[:-1], OPTIONS, 1e-5
+    free = solve_coupled_passes(source(bags), *arguments)
+    monkeypatch.setattr(coupled_passes, "EVERYTHING", 0)
+    monkeypatch.setattr(coupled_passes, "_WORKING_NUMBERS", 1)
+    few = solve_coupled_passes(source(bags), *arguments)
+    assert few.dual_gap <= 1e-5 * few.objective
+    assert few.objective == pytest.approx(free.objective, rel=3e-5)
+
+
+def test_constant_targets_have_their_solution_at_zero():
+    bags, _, weights = data(0)
+    loss = Tube(np.full(40, 7.0), weights, 0.5)
+    coupling = Coupling("max", weights)
+    found = solve_coupled_passes(source(bags), loss, coupling, "set", "auto", OPTIONS, 1e-6)
+    assert found.objective <= found.objective_scale
+    assert found.intercept == pytest.approx(7.0)
+
+
+# -- both ----------------------------------------------------------------------------------------
+
+
+def solvers(bags, signs, weights):
+    loss, coupling, _ = tied(bags, signs, weights, TIED[0])
+    labels = np.repeat(signs, np.diff(bags.offsets))
+    return [
+        lambda data, options: solve_instance_labels_primal(
+            data, Hinge(signs, weights), labels, options, 1e-4
+        ),
+        lambda data, options: solve_coupled_passes(
+            data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4
+        ),
+        lambda data, options: solve_coupled_passes(
+            data, Hinge(signs, weights), Coupling("l2", weights), "normalized_set", "mean", options,
+            1e-4,
+        ),
+    ]  # fmt: skip
+
+
+def test_blocks_types_and_maps_do_not_matter(tmp_path, near_rows):
+    bags, signs, weights = data(3, n_bags=120, d=8)
+    np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
+    mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
+    for solve in solvers(bags, signs, weights):
+        whole = solve(ArraySource(bags.instances, bags.offsets), OPTIONS)
+        for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
+            blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
+            other = solve(blocks, OPTIONS)
+            assert other.objective == pytest.approx(whole.objective, rel=5e-4)
+            assert other.converged
+
+
+def test_a_callback_and_max_iter_are_the_reasons_to_stop():
+    bags, signs, weights = data(0, n_bags=100)
+    for solve in solvers(bags, signs, weights):
+        seen = []
+
+        def stop(iteration, objective, seen=seen):
+            seen.append((iteration, objective))
+            return True
+
+        stopped = solve(source(bags), SolverOptions(1e-6, 50, on_iteration=stop))
+        assert stopped.stopped == "callback"
+        assert seen == [(1, pytest.approx(stopped.objective))]
+        limited = solve(source(bags), SolverOptions(1e-6, 1))
+        assert limited.stopped == "max_iter"
+        assert limited.n_iter == 1
+        assert limited.history == [limited.objective]
+
+
+def test_passes_run_out_before_the_first_step_is_solved():
+    bags, signs, weights = data(4)
+    loss, coupling, _ = tied(bags, signs, weights, TIED[0])
+    arguments = loss, coupling, "set", bags.offsets[:-1], OPTIONS, 1e-12
+    found = solve_coupled_passes(source(bags), *arguments, max_passes=3)
+    assert found.stopped == "max_iter"
+    assert np.isfinite([found.objective, found.dual_gap]).all()
+    assert found.history == [found.objective]
