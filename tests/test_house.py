@@ -34,6 +34,7 @@ LAYERS = (
         "_solvers.svm",
     ),
     ("utils._warn", "utils.validation"),
+    ("utils._estimates",),
     ("utils._multi_start",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),

@@ -6,7 +6,6 @@ Prints one line of JSON.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
 from collections.abc import Callable

@@ -26,6 +26,7 @@ from .._solvers.structured.milsd import (
     solve_structured,
 )
 from ..base import BagClassifier
+from ..utils._estimates import links_seconds, warn_if_long
 from ..utils._multi_start import MultiStart, relative_gap, values_of, warn_of_stops
 from ..utils._sklearn import (
     CallbackSupport,
@@ -292,6 +293,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
         subset = _ActiveSubset(bags, labelled, *self._edges(bags))
+        subset.announce()
         problems = [
             self._problem(subset, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
             for task in ([positive] if positive >= 0 else range(len(classes)))
@@ -455,6 +457,16 @@ class _ActiveSubset:
             self.columns = np.unique(instances.indices)
             instances = instances[:, self.columns]
         self.instances = instances
+
+    def announce(self) -> None:
+        """Warn before a fit that will take long."""
+        n_instances, width = self.instances.shape
+        if sparse.issparse(self.instances):
+            width = self.instances.nnz // max(1, n_instances)
+        n_links = len(self.bag_edges) + len(self.instance_edges)
+        seconds = links_seconds(n_instances, width, n_links)
+        remedy = "raise tol, take fewer features, links between bags alone or fewer bags"
+        warn_if_long(seconds, len(self.bags), n_instances, remedy)
 
     def all_features(self, weights: np.ndarray) -> np.ndarray:
         """Weights (n_problems, n_used) with zeros for the features that occur nowhere."""

@@ -14,7 +14,7 @@ from .._solvers.structured.milsd import StructuredProblem, StructuredSolution
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision
+from .._solvers.svm.mi_svm_working_set import precision, width_of
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.sizes import by_passes
 
@@ -48,7 +48,7 @@ def solve_unlinked(
     if options.qp_solver is None and by_passes("auto", n_bags, n_instances):
         source = ArraySource(problem.X, offsets)
         first: Any = "auto" if start is None else start
-        gap_tol = max(options.tol**2, precision(problem.X))
+        gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
         primal = solve_mi_svm_primal(
             source, Hinge(problem.signs, costs), "bag", first, options, gap_tol
         )

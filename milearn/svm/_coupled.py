@@ -23,6 +23,7 @@ from ._formulations import (
     Report,
     Stored,
     TrainingBags,
+    announce,
     kernel_features,
     stored_features,
     stored_support,
@@ -121,6 +122,7 @@ def couple(
             "cache_size, or give n_components= (300, say) for an approximation that needs no "
             "kernel matrix."
         )
+    announce(training, "coupled")
     gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
     return CoupledDual(training, kernel, settings, options, gram)
 

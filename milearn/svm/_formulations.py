@@ -27,9 +27,10 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision
+from .._solvers.svm.mi_svm_working_set import precision, width_of
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
+from ..utils._estimates import kernel_seconds, relaxation_seconds, warn_if_long
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._functions import (
@@ -51,6 +52,8 @@ __all__ = [
     "Selection",
     "SelectionPrimal",
     "TrainingBags",
+    "announce",
+    "announce_relaxation",
     "drawn_labels",
     "kernel_features",
     "primal_function",
@@ -60,6 +63,13 @@ __all__ = [
 ]
 
 Report = Callable[[int, float], bool]
+
+# What to do about a fit that takes long.
+_REMEDIES = {
+    "maximum": "take kernel='linear' with solver='auto', n_components=300 or fewer bags",
+    "coupled": "take n_components=300, kernel='linear' or fewer bags",
+    "labels": "take MISVC(kernel='linear') or fewer bags",
+}
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,24 @@ class TrainingBags:
                 f"{offsets[bag]} to {offsets[bag + 1] - 1}."
             )
         return self.offsets[:-1] + rows[self.used] - offsets[self.used]
+
+
+def announce(training: TrainingBags, kind: str) -> None:
+    """Warn before a dual problem over kernel values that will take long."""
+    sizes = len(training.used), int(training.offsets[-1])
+    seconds = kernel_seconds(kind, *sizes, training.bags.shape[1])
+    warn_if_long(seconds, *sizes, _REMEDIES[kind])
+
+
+def announce_relaxation(training: TrainingBags, kernel: Kernel, n_components: int | None) -> None:
+    """Warn before a semidefinite relaxation that will take long."""
+    n_bags, n_instances = len(training.used), int(training.offsets[-1])
+    rank = n_instances if n_components is None else n_components
+    if kernel.linear:
+        rank = min(rank, training.bags.shape[1])
+    remedy = "take n_components=100, fewer features, MISVC or fewer bags"
+    seconds = relaxation_seconds(n_bags, n_instances, rank)
+    warn_if_long(seconds, n_bags, n_instances, remedy)
 
 
 class Formulation(Protocol):
@@ -306,11 +334,12 @@ def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: i
 
 def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
     """Relative gap of a convex step in the primal."""
+    n_instances = int(training.offsets[-1])
     if features is None and not training.is_remote:
-        return precision(training.stored)
-    # What is not at hand counts as if it were dense; nothing of this is allocated.
+        return precision(n_instances, width_of(training.stored))
+    # What is not at hand counts as if it were dense.
     width = training.bags.shape[1] if features is None else features.dim
-    return precision(np.broadcast_to(0.0, (int(training.offsets[-1]), width)))
+    return precision(n_instances, float(width))
 
 
 def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:

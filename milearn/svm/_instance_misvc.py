@@ -12,6 +12,7 @@ from ._formulations import (
     InstanceLabels,
     InstanceLabelsOfFeatures,
     TrainingBags,
+    announce,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
@@ -264,6 +265,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
             return InstanceLabelsOfFeatures(
                 training, kernel, gram, options, init=self.init, n_init=self.n_init
             )
+        announce(training, "labels")
         whole = training_gram(training.instances, kernel, self.cache_size * 2**20)
         return InstanceLabels(
             training,

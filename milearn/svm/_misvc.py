@@ -14,6 +14,7 @@ from ._formulations import (
     HardMaximumOfFeatures,
     HardMaximumPrimal,
     TrainingBags,
+    announce,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
@@ -100,9 +101,10 @@ class MISVC(PassesMixin, BaseMISVC):
         each of its instances.
     solver : {"auto", "dual", "primal"}, default="auto"
         For the linear kernel, and with ``loss="max"`` for the explicit features of others
-        (``n_components``): "dual" solves the convex steps to ``tol`` and suits thousands of
-        instances; "primal" takes a handful of passes over the instances, whatever their number,
-        and solves them to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 5,000
+        (``n_components``): "dual" solves the convex steps to ``tol`` and suits a hundred bags;
+        "primal" takes a handful of passes over the instances, whatever their number, and solves
+        them to ``tol`` or 5e-4, whichever is larger; for ``loss="max"`` to ``tol`` or 1e-8 where
+        all instances together are at most two million numbers. "auto" takes "primal" above 5,000
         instances in more than 500 bags and above 100,000 in any. Other kernels, and
         ``bag_kernel="minmax"`` where it is used, have the dual only. With the linear kernel the
         primal reads float16, float32 and memory-mapped instances in blocks, without a copy;
@@ -113,7 +115,8 @@ class MISVC(PassesMixin, BaseMISVC):
         negative bags are not used, and else the highest instances under the model without
         coupling. With ``solver="primal"`` and ``loss="max"`` it is the better of two starts on a
         sample of the bags: the means, and the highest instances under the SVM on instances with
-        inherited labels.
+        inherited labels. A few thousand instances are a sample as a whole, and both starts are
+        followed to their ends.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
@@ -190,6 +193,9 @@ class MISVC(PassesMixin, BaseMISVC):
     ConvergenceWarning
         When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
         precision.
+    EfficiencyWarning
+        Before a fit over kernel values that is estimated to take more than half an hour. The
+        estimate is a measured rate times powers of the sizes, and may be wrong by a factor of 10.
 
     See Also
     --------
@@ -328,6 +334,7 @@ class MISVC(PassesMixin, BaseMISVC):
         if passes and kernel.linear:
             return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
         if self.n_components is None or kernel.linear:
+            announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
         features = kernel_features(training.instances, kernel, self.n_components, rng)

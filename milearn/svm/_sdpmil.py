@@ -15,7 +15,7 @@ from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
 from ..utils._warn import warn_user
 from ._base import BaseMISVC, solver_options
-from ._formulations import Selection, SelectionPrimal, TrainingBags
+from ._formulations import Selection, SelectionPrimal, TrainingBags, announce_relaxation
 from ._kernel import Kernel, training_gram
 from ._passes import SOLVERS
 
@@ -310,6 +310,7 @@ class SDPMIL(BaseMISVC):
     def _selection(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Selection:
+        announce_relaxation(training, kernel, self.n_components)
         cache_bytes = self.cache_size * 2**20
         settings = SelectionSettings(
             slack_bound=self.slack_bound,

@@ -534,7 +534,7 @@ def _by_conjugate_gradients(
     def centred(values: np.ndarray) -> np.ndarray:
         if not share.any():
             return values
-        return values - np.repeat(weights * np.add.reduceat(values, starts), lengths)
+        return np.asarray(values - np.repeat(weights * np.add.reduceat(values, starts), lengths))
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()

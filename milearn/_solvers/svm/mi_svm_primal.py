@@ -48,7 +48,8 @@ Matrix = Any  # an ndarray or a CSR matrix
 _SAMPLE = 4_000
 _SAMPLE_PER_FEATURE = 100
 _SAMPLE_NUMBERS = 2**23
-_FEWEST_BAGS = 4
+# Bags of a class that are in it at least; of large ones some instances.
+_FEWEST_BAGS, _FEW_LARGE_BAGS = 50, 4
 _SAMPLE_TOL = 5e-2
 _SAMPLE_PASSES = 12
 _MAX_PASSES = 200
@@ -291,7 +292,10 @@ def _sample(source: PassSource, prices: Prices) -> tuple[ArraySource, np.ndarray
             members if count == len(members) else rng.choice(members, count, replace=False)
         )
     used = np.sort(np.concatenate(parts))
-    found = source.map(_pick, used, max(1, wanted // (2 * _FEWEST_BAGS)))
+    fewest = 2 * _FEWEST_BAGS
+    most = max(wanted // fewest, _SAMPLE_NUMBERS // (fewest * source.n_features))
+    most = min(most, wanted // (2 * _FEW_LARGE_BAGS)) if fraction < 1 else source.n_instances
+    found = source.map(_pick, used, max(1, most))
     sizes = np.concatenate([part for _, part in found])
     return ArraySource(stacked([rows for rows, _ in found]), np.r_[0, np.cumsum(sizes)]), used
 

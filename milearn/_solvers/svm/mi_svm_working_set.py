@@ -28,6 +28,7 @@ __all__ = [
     "pass_over",
     "precision",
     "stacked",
+    "width_of",
     "working_set",
 ]
 
@@ -100,10 +101,9 @@ class Pass:
     loss: float
 
 
-def precision(instances: Matrix) -> float:
-    """Relative gap of a convex step that suits a number of instances."""
-    few = instances.shape[0] * _width(instances) <= _FINE_NUMBERS
-    return _FINE if few else _COARSE
+def precision(n_instances: int, width: float) -> float:
+    """Relative gap of a convex step that suits the numbers in all instances."""
+    return _FINE if n_instances * width <= _FINE_NUMBERS else _COARSE
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ def pass_over(
     )
 
 
-def _width(instances: Matrix) -> float:
+def width_of(instances: Matrix) -> float:
     """Numbers that an instance takes."""
     if sparse.issparse(instances):
         return float(max(1.0, 2.0 * instances.nnz / max(1, instances.shape[0])))
@@ -208,7 +208,7 @@ def _look(
     extent: tuple[float, int],
 ) -> Pass:
     (w, b), (band, n_instances) = point, extent
-    numbers = n_instances * _width(block.instances)
+    numbers = n_instances * width_of(block.instances)
     whole = n_instances <= _FEW_ROWS and numbers <= _FEW_NUMBERS
     # Few instances all belong to the working set, and are worth all digits.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
@@ -277,7 +277,7 @@ def joined(
         # Rows inside of the band that the pass left out are in its sum.
         outside = (u <= -found.band) | (u > 1.0 + found.band)
         extra, u = extra[outside], u[outside]
-    most = max(len(found.numbers), int(_KEPT_NUMBERS / _width(before.rows)))
+    most = max(len(found.numbers), int(_KEPT_NUMBERS / width_of(before.rows)))
     if len(extra) > most:
         nearest = np.argpartition(np.abs(u), most)[:most]
         extra, u = extra[nearest], u[nearest]

@@ -55,7 +55,7 @@ def step_optimum(bags, loss, slack, witnesses):
 
 @pytest.fixture(params=["all rows", "rows near the margin"])
 def rows_held(request, monkeypatch):
-    """Small data are held as a whole, unless told otherwise."""
+    """Small data are held as a whole, unless the parameter says otherwise."""
     if request.param != "all rows":
         monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
 

@@ -1,0 +1,80 @@
+"""Estimates of the time of a fit from sizes alone, and a warning before one that takes long.
+
+The rates are CPU seconds measured with one thread on generated bags (overlapping classes, C=1, 10
+to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrapolated by powers:
+
+* kernel values and their products: a rate times the square of the number of instances, and 5e-10
+  of it for each feature;
+* the quadratic programs of MI-SVM, whose free variables grow with the bags: a rate times the cube
+  of the number of bags;
+* a semidefinite relaxation: a rate times instances times the square of the rank of its features.
+
+On the sizes measured they are right within a factor of 3. Data that are easier or harder to
+separate, other C, and other processors make that 10, and beyond the sizes measured nothing is
+sure: it is enough to tell minutes from days.
+"""
+
+from __future__ import annotations
+
+from sklearn.exceptions import EfficiencyWarning
+
+from ._warn import warn_user
+
+__all__ = ["LONG_SECONDS", "kernel_seconds", "links_seconds", "relaxation_seconds", "warn_if_long"]
+
+# Fits that take longer than this are announced.
+LONG_SECONDS = 1800.0
+
+# Seconds for the square of the number of instances, and for the cube of that of the bags.
+_KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4e-7, 0.0)}
+_FEATURE_RATE = 5e-10
+_RELAXATION_RATE, _SELECTION_RATE = 1e-9, 7e-7
+_CUTS_RATE, _LINK_RATE, _MANY_FEATURES = 5e-4, 3e-3, 50
+
+
+def kernel_seconds(kind: str, n_bags: int, n_instances: int, n_features: int) -> float:
+    """Time of a dual problem over kernel values.
+
+    Parameters
+    ----------
+    kind : {"maximum", "coupled", "labels"}
+        MI-SVM, a coupling loss, or labels of all instances.
+    n_bags, n_instances, n_features : int
+    """
+    square, cube = _KERNEL_RATES[kind]
+    rate = square + _FEATURE_RATE * n_features
+    return rate * float(n_instances) ** 2 + cube * float(n_bags) ** 3
+
+
+def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
+    """Time of SDPMIL over features of a rank."""
+    return (
+        _RELAXATION_RATE * float(n_instances) * min(rank, n_instances) ** 2
+        + _SELECTION_RATE * float(n_bags) ** 2
+    )
+
+
+def links_seconds(n_instances: int, n_features: int, n_links: int) -> float:
+    """Time of MILSD."""
+    return (
+        _CUTS_RATE * float(n_instances) * (1.0 + n_features / _MANY_FEATURES) + _LINK_RATE * n_links
+    )
+
+
+def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> None:
+    """Say before it begins that a fit will take long, and what to do about it.
+
+    Warns
+    -----
+    EfficiencyWarning
+        Where the estimate is above half an hour.
+    """
+    if seconds <= LONG_SECONDS:
+        return
+    hours = seconds / 3600.0
+    time = f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+    warn_user(
+        f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take {time} "
+        f"(from sizes alone, and wrong by a factor of 10 perhaps): {remedy}.",
+        EfficiencyWarning,
+    )
