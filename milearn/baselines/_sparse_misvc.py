@@ -96,7 +96,7 @@ class SparseMISVC(BaselineClassifier):
         Value of the last problem that was solved: of the problem above for "smil", of its convex
         bound that touches it at the solution for "stmil"; of the second SVM for "sbmil".
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of quadratic programs.
+        Number of quadratic programs; those of the second SVM of "sbmil" are not counted.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -291,7 +291,7 @@ def _labels(
 
 def _inherited(gram: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> MarginSolution:
     """The support vector machine on labelled instances."""
-    svm = SVC(C=1.0, kernel="precomputed", tol=1e-6).fit(gram, signs, sample_weight=costs)
+    svm = SVC(C=1.0, kernel="precomputed", tol=1e-10).fit(gram, signs, sample_weight=costs)
     beta = np.zeros(len(signs))
     beta[svm.support_] = svm.dual_coef_[0]
     intercept = float(svm.intercept_[0])
@@ -299,4 +299,4 @@ def _inherited(gram: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> Margin
     norm = float(beta @ images)
     objective = 0.5 * norm + float(costs @ np.maximum(0.0, 1.0 - signs * (images + intercept)))
     gap = objective - float(np.abs(beta).sum() - 0.5 * norm)
-    return MarginSolution(beta, intercept, objective, gap, n_iter=2)
+    return MarginSolution(beta, intercept, objective, gap)
