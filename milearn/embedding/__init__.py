@@ -1,5 +1,7 @@
 """Transformers from bags to rows, for any scikit-learn estimator behind them."""
 
+from ._codebook import VLAD, BagOfWords, FisherVector
+from ._dissimilarity import BagDissimilarity
 from ._miles import MILESEmbedding
 
-__all__ = ["MILESEmbedding"]
+__all__ = ["VLAD", "BagDissimilarity", "BagOfWords", "FisherVector", "MILESEmbedding"]

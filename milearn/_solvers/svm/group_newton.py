@@ -3,7 +3,7 @@
     min_{w,v}  1/2 |w|^2 + sum_g C_g max(0, max_{r in g} u_r),   u_r = c_r + z_r.w + e_r.v
 
 Row r belongs to one group; v are variables without a norm: the intercept, the width of a tube. A
-hinge is a group of one row. The maximum is smoothed by h > 0 around shares p,
+hinge is a group of one row. The maximum is smoothed by h > 0 around proportions p,
 
     phi(u) = max_{a >= 0, sum a <= 1}  a.u - h/2 |a - p|^2,
 
@@ -14,7 +14,7 @@ the proximal point method on the dual of the problem without smoothing,
 
     max_alpha  c.alpha - 1/2 |Z'alpha|^2,   alpha >= 0,  sum_{r in g} alpha_r <= C_g,  E'alpha = 0,
 
-with alpha = C a, in which h need not become small: systems stay well conditioned, and the shares
+with alpha = C a, in which h need not become small: systems stay well conditioned, and the proportions
 of a neighbouring problem are as good a start as its w. The distance of the two values is known
 after every round and says when it is small enough.
 
@@ -48,8 +48,8 @@ _LOWERED, _RAISED = 0.5, 10.0
 _MAX_STEPS, _MOST_STEPS = 25, 1000
 # A round ends when what its residuals cost is this share of what smoothing costs.
 _INNER = 0.3
-# Given shares are a start where the relative gap there is at most this, and their first h.
-_NEAR, _NEAR_SMOOTHING = 10.0, 0.05
+# Given proportions are a start where the relative gap there is at most this, and their first h.
+_WARM_GAP, _WARM_SMOOTHING = 10.0, 0.05
 # Curvature of the intercept where no row has any, as a share of all costs.
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
@@ -194,7 +194,7 @@ class GroupSolution:
     objective, lower_bound : float
     smoothing : float
         The last h.
-    shares : ndarray of shape (n_rows,)
+    proportions : ndarray of shape (n_rows,)
         The last a. With those of its rows a neighbouring problem may start.
     n_steps : int
         Newton steps.
@@ -205,7 +205,7 @@ class GroupSolution:
     objective: float
     lower_bound: float
     smoothing: float
-    shares: np.ndarray
+    proportions: np.ndarray
     n_steps: int
 
 
@@ -276,7 +276,7 @@ def solve_groups(
     *,
     gap_tol: float,
     smoothing: float = _FIRST_SMOOTHING,
-    shares: np.ndarray | None = None,
+    proportions: np.ndarray | None = None,
 ) -> GroupSolution:
     """Solve to a relative duality gap of ``gap_tol``.
 
@@ -287,7 +287,7 @@ def solve_groups(
     gap_tol : float
     smoothing : float
         First h.
-    shares : ndarray of shape (n_rows,), default=None
+    proportions : ndarray of shape (n_rows,), default=None
         Those of a neighbouring problem, which fulfil the bounds; used where they are near.
 
     Returns
@@ -299,11 +299,11 @@ def solve_groups(
     free = np.atleast_1d(np.asarray(v, dtype=np.float64))
     u = problem.values(w, free)
     h, p, bound = smoothing, np.zeros(len(u)), -np.inf
-    if shares is not None:
+    if proportions is not None:
         value = problem.objective(w, u)
-        given = problem.dual_value(problem.balanced(problem.row_costs * shares))
-        if value - given <= _NEAR * abs(value):
-            h, p, bound = min(h, _NEAR_SMOOTHING), shares, given
+        given = problem.dual_value(problem.balanced(problem.row_costs * proportions))
+        if value - given <= _WARM_GAP * abs(value):
+            h, p, bound = min(h, _WARM_SMOOTHING), proportions, given
     if bound == -np.inf:
         free, u = _shifted(problem, (free, u), (h, p))
     point, n_steps = (w, free, u), 0
@@ -457,7 +457,7 @@ def _direction(
     gradient: np.ndarray,
 ) -> np.ndarray:
     """Newton's direction of the smoothed problem, for w and v."""
-    rows, starts, centred, shares = _curved_rows(problem, *projection, h)
+    rows, starts, centred, proportions = _curved_rows(problem, *projection, h)
     dim, n_columns = len(gradient), problem.Z.shape[1]
     ridge = np.ones(dim)
     ridge[n_columns:] = _INTERCEPT_RIDGE * float(problem.costs.sum())
@@ -467,7 +467,7 @@ def _direction(
     Z, e = problem.Z[rows], problem.free[rows]
     if sparse.issparse(Z) and dim > _DENSE_COLUMNS:
         share = np.zeros(len(starts))
-        share[centred] = shares
+        share[centred] = proportions
         return _by_conjugate_gradients((Z, e), (starts, share), curvature, ridge, gradient)
     A = np.empty((len(rows), dim))
     A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
@@ -476,7 +476,7 @@ def _direction(
         lengths = np.diff(np.r_[starts, len(rows)])
         means = np.zeros((len(starts), dim))
         sums = np.add.reduceat(A, starts, axis=0)
-        means[centred] = sums[centred] * (shares / lengths[centred])[:, None]
+        means[centred] = sums[centred] * (proportions / lengths[centred])[:, None]
         A -= np.repeat(means, lengths, axis=0)
     A *= np.sqrt(curvature)[:, None]
     if len(A) < dim:
@@ -513,9 +513,9 @@ def _curved_rows(
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
     group = group[starts]
     squared = group >= problem.n_plain
-    shares = np.where(squared, 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h)), 1.0)
+    proportions = np.where(squared, 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h)), 1.0)
     centred = np.flatnonzero(full[group] | squared)
-    return rows, starts, centred, shares[centred]
+    return rows, starts, centred, proportions[centred]
 
 
 def _by_conjugate_gradients(

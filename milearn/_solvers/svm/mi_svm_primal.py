@@ -33,7 +33,7 @@ from .mi_svm_working_set import (
     Held,
     Pass,
     Prices,
-    Shares,
+    Proportions,
     joined,
     pass_over,
     stacked,
@@ -114,7 +114,7 @@ def solve_mi_svm_primal(
         held = _given(source, prices, start)
         w, b = _against_sample(source, held.vectors, prices)
         found = pass_over(source, (w, b), prices)
-        none = Shares.none(len(prices.positive))
+        none = Proportions.none(len(prices.positive))
         begin = _Begin(w, b, held, found, none, n_passes=2, rough=False)
     # A start may have taken what is allowed: the step that it begins is finished all the same.
     limit = max(max_passes, begin.n_passes + 1)
@@ -130,7 +130,7 @@ class _Begin:
     w, b : ndarray of shape (n_features,) and float
     held : Held
     found : Pass
-    shares : Shares
+    proportions : Proportions
     n_passes : int
         Passes until here.
     rough : bool
@@ -141,7 +141,7 @@ class _Begin:
     b: float
     held: Held
     found: Pass
-    shares: Shares
+    proportions: Proportions
     n_passes: int
     rough: bool
 
@@ -155,7 +155,7 @@ def _descend(
     max_passes: int,
 ) -> tuple[PrimalMISVMResult, _Begin]:
     """A local minimum, and its last step to begin again from."""
-    w, b, held, found, shares = begin.w, begin.b, begin.held, begin.found, begin.shares
+    w, b, held, found, proportions = begin.w, begin.b, begin.held, begin.found, begin.proportions
     n_passes, rough = begin.n_passes, begin.rough
     costs, tol = prices.weights[prices.positive], max(options.tol, _EXACT * gap_tol)
     best = PrimalMISVMResult(
@@ -175,9 +175,17 @@ def _descend(
     while n_passes < max_passes and best.n_iter < options.max_iter:
         problem = working_set(held.vectors, found, prices)
         aim = max(_ROUGH, gap_tol) if rough else _EXACT * gap_tol
-        first = shares.first_of(problem, found, problem.values(w, b)) if shares.known else None
-        solved = solve_groups(problem, w, b, gap_tol=aim, shares=first)
-        w, b, shares = solved.w, solved.v, Shares.of_solution(solved.shares, found, len(costs))
+        first = (
+            proportions.first_of(problem, found, problem.values(w, b))
+            if proportions.known
+            else None
+        )
+        solved = solve_groups(problem, w, b, gap_tol=aim, proportions=first)
+        w, b, proportions = (
+            solved.w,
+            solved.v,
+            Proportions.of_solution(solved.proportions, found, len(costs)),
+        )
         bound = max(bound, solved.lower_bound)
         before, found = found, pass_over(source, (w, b), prices, np.unique(found.groups), band)
         n_passes += 1
@@ -217,7 +225,7 @@ def _descend(
             best.stopped = "callback"
             break
         rough = rough and not ended
-        found = joined(before, found, (w, b), prices, shares.negative > 0)
+        found = joined(before, found, (w, b), prices, proportions.negative > 0)
         held, held_value, last_objective = following, best.objective, best.objective
         bound, band = -np.inf, BAND
     finished = best.n_iter
@@ -228,7 +236,7 @@ def _descend(
     if best.stopped == "max_iter" and finished < options.max_iter:
         best.stopped = "max_passes"
     best.n_passes = n_passes
-    return best, _Begin(w, b, held, found, shares, n_passes, rough=False)
+    return best, _Begin(w, b, held, found, proportions, n_passes, rough=False)
 
 
 # -- starts ------------------------------------------------------------------------------------
@@ -340,7 +348,7 @@ def _start_of_sample(
     quiet = SolverOptions(max(options.tol, 0.1 * tol), options.max_iter)
     owner = np.repeat(np.arange(len(used)), sample.sizes)
     w, b = _svm(sample.instances, part.signs[owner], part.weights[owner])
-    found, none = pass_over(sample, (w, b), part), Shares.none(len(part.positive))
+    found, none = pass_over(sample, (w, b), part), Proportions.none(len(part.positive))
     held = Held(found.witnesses, found.vectors)
     begins = [_Begin(w, b, held, found, none, 1, rough=False)]
     held = _given(sample, part, "mean")
@@ -352,5 +360,5 @@ def _start_of_sample(
         return replace(end, n_passes=sum(result.n_passes for result, _ in ends))
     found = pass_over(source, (best.w, best.intercept), prices)
     held = Held(found.witnesses, found.vectors)
-    none = Shares.none(len(prices.positive))
+    none = Proportions.none(len(prices.positive))
     return _Begin(best.w, best.intercept, held, found, none, n_passes=1, rough=True)

@@ -23,7 +23,7 @@ __all__ = [
     "Held",
     "Pass",
     "Prices",
-    "Shares",
+    "Proportions",
     "joined",
     "pass_over",
     "precision",
@@ -107,13 +107,13 @@ def precision(n_instances: int, width: float) -> float:
 
 
 @dataclass(frozen=True)
-class Shares:
-    """Shares of the rows of a working set, by which the next one starts.
+class Proportions:
+    """Proportions of the rows of a working set, by which the next one starts.
 
     Attributes
     ----------
     positive : ndarray of shape (n_positive,)
-    numbers, negative : the rows of negative bags, sorted, and their shares
+    numbers, negative : the rows of negative bags, sorted, and their proportions
     """
 
     positive: np.ndarray
@@ -126,16 +126,16 @@ class Shares:
         return bool(self.positive.any())
 
     @classmethod
-    def none(cls, n_positive: int) -> Shares:
+    def none(cls, n_positive: int) -> Proportions:
         return cls(np.zeros(n_positive), np.zeros(0, dtype=np.intp), np.zeros(0))
 
     @classmethod
-    def of_solution(cls, shares: np.ndarray, found: Pass, n_positive: int) -> Shares:
+    def of_solution(cls, proportions: np.ndarray, found: Pass, n_positive: int) -> Proportions:
         last = n_positive + len(found.numbers)
-        return cls(shares[:n_positive], found.numbers, shares[n_positive:last])
+        return cls(proportions[:n_positive], found.numbers, proportions[n_positive:last])
 
     def of_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Shares of given rows, zero for those that are new."""
+        """Proportions of given rows, zero for those that are new."""
         found = np.zeros(len(numbers))
         if len(self.numbers):
             place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
@@ -144,15 +144,15 @@ class Shares:
         return found
 
     def first_of(self, problem: GroupProblem, found: Pass, u: np.ndarray) -> np.ndarray:
-        """Shares to begin with; in a group that has none the highest row takes all if it pays."""
+        """Proportions to begin with; in a group that has none the highest row takes all if it pays."""
         n_positive, n_rows = len(self.positive), len(found.numbers)
-        shares = np.zeros(len(u))
-        shares[:n_positive] = self.positive
-        shares[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
+        proportions = np.zeros(len(u))
+        proportions[:n_positive] = self.positive
+        proportions[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
         top = segment_argmax(u, problem.offsets)
-        missing = np.add.reduceat(shares, problem.offsets[:-1]) == 0
-        shares[top[missing & (u[top] > 0)]] = 1.0
-        return shares
+        missing = np.add.reduceat(proportions, problem.offsets[:-1]) == 0
+        proportions[top[missing & (u[top] > 0)]] = 1.0
+        return proportions
 
 
 def pass_over(

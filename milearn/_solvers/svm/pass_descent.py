@@ -172,8 +172,8 @@ def descend(
         problem, keys = model.problem(held, seen)
         aim = (_ROUGH if rough else _EXACT) * gap_tol
         first = duals.first_of(problem, keys, problem.values(w, v))
-        solved = solve_groups(problem, w, v, gap_tol=aim, shares=first)
-        w, v, duals = solved.w, solved.v, _Duals.of_rows(keys, solved.shares)
+        solved = solve_groups(problem, w, v, gap_tol=aim, proportions=first)
+        w, v, duals = solved.w, solved.v, _Duals.of_rows(keys, solved.proportions)
         before, seen = seen, model.look(w, v, held)
         bound = max(bound, solved.lower_bound)
         closed = seen.value - bound <= gap_tol * abs(seen.value)

@@ -150,6 +150,10 @@ def comparable(estimator: Any, outputs: Outputs) -> Outputs:
             if name in found:
                 level, labels = found[name]
                 found[name] = level, (labels[:, None] == labels[None, :]).astype(float)
+    elif getattr(estimator, "_columns_follow_bags", False):
+        # A column for each training bag, in their order: compare the values of a row.
+        level, rows = found["transform"]
+        found["transform"] = level, np.sort(rows, axis=1)
     elif is_classifier(estimator) and any(name in found for name in SCORES):
         # A score near the boundary may fall to either side; the scores themselves are compared.
         found.pop("predict", None)

@@ -173,6 +173,6 @@ def test_few_rows_in_many_columns_go_by_the_smaller_system():
 def test_a_warm_start_takes_fewer_steps():
     problem = random_problem(1, n_groups=200)
     cold = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-5)
-    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, shares=cold.shares)
+    warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, proportions=cold.proportions)
     assert warm.n_steps < cold.n_steps / 4
     assert warm.objective <= cold.objective * (1 + 1e-5)

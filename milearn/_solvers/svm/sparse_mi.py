@@ -1,0 +1,178 @@
+r"""Support vector machines with a margin for each item, and those of sparse positive bags on them.
+
+    min_{w, b}  1/2 |w|^2 + sum_k c_k [m_k - s_k (<w, z_k> + b)]_+
+
+where an item z_k is an instance or the mean of a bag's instances. The dual is a quadratic program,
+
+    max_a  <m, a> - 1/2 a'Qa,  Q_kl = s_k s_l <z_k, z_l>,  <s, a> = 0,  0 <= a <= c .
+
+stMIL adds sum_x c_x [1 - |f(x)|]_+ over instances of positive bags. With
+[1 - |f|]_+ = max(1, |f|) - |f| the concave part is replaced by its tangent at the last f, which
+leaves [1 - s f]_+ + [-1 - s f]_+ with the sign s of f: two items with margins 1 and -1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from ..common.qp import QPProblem, solve_qp
+from .one_norm import central_intercept
+
+__all__ = ["Items", "MarginSolution", "solve_margins", "solve_transductive", "sparse_items"]
+
+
+@dataclass(frozen=True)
+class Items:
+    """What the classifier is fitted to.
+
+    Attributes
+    ----------
+    pooling : csr_array of shape (n_items, n_instances)
+        Weights of the instances in each item.
+    signs, margins, costs : ndarray of shape (n_items,)
+    """
+
+    pooling: sparse.csr_array
+    signs: np.ndarray
+    margins: np.ndarray
+    costs: np.ndarray
+
+
+@dataclass
+class MarginSolution:
+    """A solution as a combination of instances.
+
+    Attributes
+    ----------
+    beta : ndarray of shape (n_instances,)
+        f(x) is sum_i beta_i k(x_i, x) + intercept.
+    intercept : float
+        The middle of the optimal ones.
+    objective : float
+    dual_gap : float
+        Of the last quadratic program.
+    n_iter : int
+        Number of quadratic programs.
+    converged : bool
+    """
+
+    beta: np.ndarray
+    intercept: float
+    objective: float
+    dual_gap: float
+    n_iter: int = 1
+    converged: bool = True
+
+
+def sparse_items(offsets: np.ndarray, positive: np.ndarray, weights: np.ndarray, C: float) -> Items:
+    """The items of sMIL: means of positive bags, and instances of negative ones.
+
+    A positive bag of n instances has the margin (2 - n) / n: that of one instance at 1 and all
+    others at -1. Both sides have the same sum of costs, C times the weights of the positive bags.
+    """
+    sizes = np.diff(offsets)
+    instance_positive = np.repeat(positive, sizes)
+    instance_weights = np.repeat(weights, sizes)
+    bags, rows = np.flatnonzero(positive), np.flatnonzero(~instance_positive)
+    members = np.flatnonzero(instance_positive)
+    place = np.concatenate(
+        [np.repeat(np.arange(len(bags)), sizes[bags]), len(bags) + np.arange(len(rows))]
+    )
+    entries = np.concatenate([np.repeat(1.0 / sizes[bags], sizes[bags]), np.ones(len(rows))])
+    total = C * weights[bags].sum()
+    negative = instance_weights[rows]
+    return Items(
+        pooling=sparse.csr_array(
+            (entries, (place, np.concatenate([members, rows]))),
+            shape=(len(bags) + len(rows), int(offsets[-1])),
+        ),
+        signs=np.concatenate([np.ones(len(bags)), -np.ones(len(rows))]),
+        margins=np.concatenate([(2.0 - sizes[bags]) / sizes[bags], np.ones(len(rows))]),
+        costs=np.concatenate([C * weights[bags], total * negative / negative.sum()]),
+    )
+
+
+def solve_margins(
+    gram: np.ndarray, items: Items, *, tol: float, solver: str | None
+) -> MarginSolution:
+    """Solve the convex problem above.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_instances, n_instances)
+    items : Items
+    tol : float
+        Precision of the quadratic program.
+    solver : str or None
+        Backend of qpsolvers.
+
+    Raises
+    ------
+    milearn.exceptions.SolverError
+        When the quadratic program is not solved.
+    """
+    signs, costs = items.signs, items.costs
+    images = items.pooling @ gram  # of the items with all instances
+    products = np.asarray(items.pooling @ images.T)
+    problem = QPProblem(
+        signs[:, None] * products * signs,
+        -items.margins,
+        A=signs[None],
+        b=np.zeros(1),
+        lb=np.zeros(len(signs)),
+        ub=costs,
+    )
+    a = np.clip(solve_qp(problem, tol=tol, solver=solver).x, 0.0, costs)
+    scores = products @ (signs * a)
+    norm = float((signs * a) @ scores)
+    intercept = central_intercept(scores - signs * (items.margins - 1.0), signs, costs)
+    loss = costs @ np.maximum(0.0, items.margins - signs * (scores + intercept))
+    objective = 0.5 * norm + float(loss)
+    return MarginSolution(
+        beta=items.pooling.T @ (signs * a),
+        intercept=intercept,
+        objective=objective,
+        dual_gap=objective - float(items.margins @ a - 0.5 * norm),
+    )
+
+
+def solve_transductive(
+    gram: np.ndarray,
+    items: Items,
+    unsigned: tuple[np.ndarray, np.ndarray, np.ndarray],
+    *,
+    tol: float,
+    solver: str | None,
+    max_iter: int,
+) -> MarginSolution:
+    """Lower the problem with [1 - |f(x)|]_+ over unsigned instances, from their first signs.
+
+    Parameters
+    ----------
+    gram, items, tol, solver
+        As for :func:`solve_margins`.
+    unsigned : (rows, costs, signs)
+        The instances, their costs and first signs.
+    max_iter : int
+        Maximum number of quadratic programs.
+    """
+    rows, costs, signs = unsigned
+    n = len(rows)
+    chosen = sparse.csr_array((np.ones(n), (np.arange(n), rows)), shape=(n, gram.shape[0]))
+    pooling = sparse.csr_array(sparse.vstack([items.pooling, chosen, chosen]))
+    n_iter, converged = 0, False
+    while n_iter < max_iter and not converged:
+        extended = Items(
+            pooling,
+            np.concatenate([items.signs, signs, signs]),
+            np.concatenate([items.margins, np.ones(n), -np.ones(n)]),
+            np.concatenate([items.costs, costs, costs]),
+        )
+        found = solve_margins(gram, extended, tol=tol, solver=solver)
+        last, signs = signs, np.where(gram[rows] @ found.beta + found.intercept > 0, 1.0, -1.0)
+        n_iter, converged = n_iter + 1, bool((signs == last).all())
+    found.n_iter, found.converged = n_iter, converged
+    return found

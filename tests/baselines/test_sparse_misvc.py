@@ -1,0 +1,84 @@
+"""SparseMISVC: what is stored, how sbMIL labels, and the witnesses of sparse bags."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score
+from sklearn.svm import SVC
+
+from milearn import Bags
+from milearn.baselines import SparseMISVC
+from tests.toys import two_level_bags
+
+VARIANTS = pytest.mark.parametrize("variant", ["smil", "stmil", "sbmil"])
+
+
+def sparse_bags(seed=0, n_bags=40):
+    """One instance of six to twelve makes a bag positive."""
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(6, 13, n_bags))]
+    X = rng.normal(size=(offsets[-1], 4))
+    y = np.arange(n_bags) % 2
+    X[offsets[:-1][y == 1], 0] += 5.0
+    return Bags(X, offsets), y
+
+
+@VARIANTS
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_scores_follow_from_the_stored_coefficients(variant, n_classes):
+    bags, y = two_level_bags(n_classes=n_classes)
+    model = SparseMISVC(variant=variant, gamma=0.4).fit(bags, y)
+    D = ((bags.instances[:, None] - model.support_vectors_) ** 2).sum(axis=2)
+    scores = np.exp(-0.4 * D) @ model.dual_coef_.T + model.intercept_
+    expected = scores[:, 0] if n_classes == 2 else scores
+    np.testing.assert_allclose(model.instance_decision_function(bags), expected, atol=1e-10)
+    np.testing.assert_array_equal(bags.instances[model.support_], model.support_vectors_)
+
+
+@VARIANTS
+def test_the_one_instance_is_found_in_sparse_bags(variant):
+    bags, y = sparse_bags()
+    model = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
+    positive = np.flatnonzero(y == 1)
+    found = (model.witness(bags)[positive] == bags.offsets[:-1][positive]).mean()
+    fresh, truth = sparse_bags(seed=1)
+    assert found > 0.9
+    assert roc_auc_score(truth, model.decision_function(fresh)) > 0.9
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    again = SparseMISVC(variant=variant, kernel="linear").fit(thin, y)
+    np.testing.assert_allclose(
+        again.decision_function(thin), model.decision_function(bags), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("eta", [0.0, 0.3, 1.0])
+def test_sbmil_is_the_svm_on_labels_by_the_scores_of_smil(eta):
+    bags, y = sparse_bags(n_bags=20)
+    first = (
+        SparseMISVC(variant="smil", kernel="linear").fit(bags, y).instance_decision_function(bags)
+    )
+    inside = y[bags.bag_index] == 1
+    ranked = np.sort(first[inside])[::-1]
+    cut = ranked[int(np.ceil(eta * len(ranked))) - 1] if eta else np.inf
+    labels = np.where(inside & (first >= cut), 1, -1)
+    for bag in np.flatnonzero(y == 1):
+        rows = np.arange(bags.offsets[bag], bags.offsets[bag + 1])
+        labels[rows[np.argmax(first[rows])]] = 1
+    model = SparseMISVC(variant="sbmil", eta=eta, kernel="linear").fit(bags, y)
+    costs = np.where(labels > 0, 100 / (labels > 0).sum(), 100 / (labels < 0).sum())
+    svm = SVC(kernel="linear", C=1, tol=1e-8).fit(bags.instances, labels, sample_weight=costs)
+    np.testing.assert_allclose(
+        model.instance_decision_function(bags),
+        svm.decision_function(bags.instances),
+        atol=2e-3,
+    )
+    assert model.dual_gap_ <= 1e-3 * model.objective_
+
+
+def test_a_limit_that_is_reached_is_reported():
+    bags, y = sparse_bags(n_bags=20)
+    with pytest.warns(ConvergenceWarning, match="SparseMISVC stopped at max_iter=1 before"):
+        SparseMISVC(variant="stmil", max_iter=1).fit(bags, y)

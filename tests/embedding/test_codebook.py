@@ -1,0 +1,123 @@
+"""BagOfWords, VLAD and FisherVector against loops over bags, and over memory maps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import approx_fprime
+
+from milearn import Bags
+from milearn.datasets import load_bags, save_bags
+from milearn.embedding import VLAD, BagOfWords, FisherVector
+from tests.toys import two_level_bags
+
+
+def nearest_words(bag, words):
+    return np.array([np.argmin([np.linalg.norm(x - word) for word in words]) for x in bag])
+
+
+def unit(row, power):
+    row = np.sign(row) * np.abs(row) ** power
+    return row / np.linalg.norm(row)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("batch_size", [None, 20])
+def test_histograms_are_those_of_the_loop(kind, batch_size):
+    bags, _ = two_level_bags(n_bags=15)
+    given = bags if kind == "dense" else bags.with_instances(sparse.csr_array(bags.instances))
+    model = BagOfWords(6, batch_size=batch_size, random_state=0).fit(given[:10])
+    places = [nearest_words(bag, model.words_) for bag in bags]
+    expected = np.array([np.bincount(each, minlength=6) for each in places])
+    np.testing.assert_allclose(model.transform(given), expected / bags.sizes[:, None])
+    counts = BagOfWords(6, counts=True, batch_size=batch_size, random_state=0).fit(given[:10])
+    np.testing.assert_array_equal(counts.transform(given), expected)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_vlad_is_that_of_the_loop(kind, power):
+    bags, _ = two_level_bags(n_bags=15)
+    given = bags if kind == "dense" else bags.with_instances(sparse.csr_array(bags.instances))
+    model = VLAD(4, power=power, random_state=0).fit(given[:10])
+    rows = []
+    for bag in bags:
+        places = nearest_words(bag, model.words_)
+        parts = [(bag[places == k] - model.words_[k]).sum(axis=0) for k in range(4)]
+        rows.append(unit(np.concatenate(parts), power))
+    np.testing.assert_allclose(model.transform(given), rows, rtol=1e-9, atol=1e-12)
+
+
+def test_fisher_vectors_are_gradients_of_the_likelihood():
+    bags, _ = two_level_bags(n_bags=12)
+    model = FisherVector(2, power=1.0, random_state=0).fit(bags)
+    mixture = model.mixture_
+    weights, means, deviations = (
+        mixture.weights_,
+        mixture.means_,
+        np.sqrt(mixture.covariances_),
+    )
+
+    def likelihood(parameters, bag):
+        """Mean log-likelihood, weights by a softmax as in the derivation of the vector."""
+        odds, mu, sigma = np.split(parameters, [2, 8])
+        mu, sigma = mu.reshape(2, 3), sigma.reshape(2, 3)
+        share = np.exp(odds) / np.exp(odds).sum()
+        z = (bag[:, None] - mu) / sigma
+        density = share * np.exp(-0.5 * (z**2).sum(axis=2)) / sigma.prod(axis=1)
+        return np.log(density.sum(axis=1)).mean()
+
+    at = np.concatenate([np.log(weights), means.ravel(), deviations.ravel()])
+    rows = []
+    for bag in bags:
+        by_weight, by_mean, by_deviation = np.split(
+            approx_fprime(at, likelihood, 1e-7, bag), [2, 8]
+        )
+        # Divided by the square roots of the diagonal of the Fisher information.
+        by_mean = by_mean.reshape(2, 3) * deviations / np.sqrt(weights)[:, None]
+        by_deviation = by_deviation.reshape(2, 3) * deviations / np.sqrt(2 * weights)[:, None]
+        parts = [by_weight / np.sqrt(weights)]
+        for k in range(2):
+            parts += [by_mean[k], by_deviation[k]]
+        rows.append(unit(np.concatenate(parts), 1.0))
+    np.testing.assert_allclose(model.transform(bags), rows, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [BagOfWords(5), VLAD(3), FisherVector(2)])
+def test_a_memory_map_and_float16_are_read_in_blocks(model, tmp_path):
+    bags, y = two_level_bags(n_bags=20)
+    half = bags.with_instances(bags.instances.astype(np.float16))
+    save_bags(tmp_path / "bags", half, y, format="npy-folder")
+    mapped = load_bags(tmp_path / "bags", mmap=True).data
+    model = model.set_params(random_state=0)
+    expected = model.fit_transform(half.with_instances(half.instances.astype(np.float64)))
+    np.testing.assert_allclose(model.fit_transform(mapped), expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [BagOfWords(50), VLAD(50), FisherVector(50)])
+def test_there_are_no_more_words_than_distinct_instances(model):
+    bags = Bags(np.repeat(np.eye(3), 10, axis=0), [0, 10, 15, 30])
+    rows = model.set_params(random_state=0).fit_transform(bags)
+    assert rows.shape == (3, len(model.get_feature_names_out()))
+    assert len(getattr(model, "words_", [0, 0, 0])) == 3
+    alone = model.fit(Bags(np.ones((1, 3)), [0, 1])).transform(bags)
+    assert np.isfinite(alone).all()
+
+
+@pytest.mark.parametrize("model", [BagOfWords(4), VLAD(4), FisherVector(2)])
+def test_a_sample_bounds_the_training_instances(model):
+    bags, _ = two_level_bags(n_bags=40)
+    few = model.set_params(max_instances=8, random_state=0).fit(bags)
+    words = few.words_ if hasattr(few, "words_") else few.mixture_.means_
+    assert words.shape == (len(words), 3)
+    again = few.transform(bags)
+    other = model.set_params(max_instances=8, random_state=1).fit_transform(bags)
+    assert not np.allclose(again, other)
+
+
+def test_fisher_vectors_refuse_csr_with_a_remedy():
+    bags, _ = two_level_bags(n_bags=6)
+    thin = bags.with_instances(sparse.csr_array(bags.instances))
+    with pytest.raises(TypeError, match="FisherVector needs dense ones: convert them"):
+        FisherVector().fit(thin)
