@@ -14,9 +14,9 @@ the proximal point method on the dual of the problem without smoothing,
 
     max_alpha  c.alpha - 1/2 |Z'alpha|^2,   alpha >= 0,  sum_{r in g} alpha_r <= C_g,  E'alpha = 0,
 
-with alpha = C a, in which h need not become small: systems stay well conditioned, and the proportions
-of a neighbouring problem are as good a start as its w. The distance of the two values is known
-after every round and says when it is small enough.
+with alpha = C a, in which h need not become small: systems stay well conditioned, and the
+proportions of a neighbouring problem are as good a start as its w. The distance of the two values
+is known after every round and says when it is small enough.
 
 The last groups may cost the square of their maximum instead,
 
@@ -45,7 +45,7 @@ _MIN_SMOOTHING = 1e-7
 # Of the smoothing of a round, that of the next; and after one that was not finished.
 _LOWERED, _RAISED = 0.5, 10.0
 # Of a round, and of all.
-_MAX_STEPS, _MOST_STEPS = 25, 1000
+_MAX_STEPS, _MAX_STEPS_IN_ALL = 25, 1000
 # A round ends when what its residuals cost is this share of what smoothing costs.
 _INNER = 0.3
 # Given proportions are a start where the relative gap there is at most this, and their first h.
@@ -318,7 +318,7 @@ def solve_groups(
             w, free, objective = best.w, best.v, best.objective
         best = GroupSolution(w, free, objective, bound, h, p, n_steps)
         closed = objective - bound <= gap_tol * abs(objective)
-        if closed or h <= _MIN_SMOOTHING or n_steps > _MOST_STEPS:
+        if closed or h <= _MIN_SMOOTHING or n_steps > _MAX_STEPS_IN_ALL:
             return replace(best, v=float(free[0])) if single else best
         # A round that took all its steps was too hard: the next one starts where it ended.
         h = h * _LOWERED if steps < _MAX_STEPS else min(_FIRST_SMOOTHING, _RAISED * h)

@@ -144,7 +144,7 @@ class Proportions:
         return found
 
     def first_of(self, problem: GroupProblem, found: Pass, u: np.ndarray) -> np.ndarray:
-        """Proportions to begin with; in a group that has none the highest row takes all if it pays."""
+        """First proportions; in a group without any the highest row takes all where that pays."""
         n_positive, n_rows = len(self.positive), len(found.numbers)
         proportions = np.zeros(len(u))
         proportions[:n_positive] = self.positive
