@@ -90,6 +90,45 @@ SETTINGS: dict[str, Callable[[], Any]] = {
 }
 _CLUSTERERS = (M3IC, BAMIC)
 
+try:
+    from milearn import MIClassifier, MIRegressor
+    from milearn.baselines import EMDD, MILES, CitationKNN, DiverseDensity, SparseMISVC
+    from milearn.embedding import (
+        VLAD,
+        BagDissimilarity,
+        BagOfWords,
+        FisherVector,
+        MILESEmbedding,
+    )
+    from milearn.preprocessing import ClippedScaler
+    from milearn.svm import BagSVC, BagSVR
+except ImportError:  # an older checkout knows none of them
+    pass
+else:
+
+    def _embedded(embedding: Any) -> Any:
+        return make_pipeline(embedding, StandardScaler(), SVC(kernel="linear", C=0.1))
+
+    SETTINGS |= {
+        "MIClassifier": partial(MIClassifier, random_state=0),
+        "MIRegressor": partial(MIRegressor, random_state=0),
+        "BagSVC, average": partial(BagSVC, 10.0, random_state=0),
+        "BagSVR, set": partial(BagSVR, C=10.0, bag_kernel="set", random_state=0),
+        "ClippedScaler, MISVC": partial(
+            make_pipeline, ClippedScaler("standard", clip=3.0), MISVC(loss="max", **_RBF)
+        ),
+        "MILES": partial(MILES, C=1.0),
+        "CitationKNN": partial(CitationKNN, n_references=2, n_citers=4),
+        "DiverseDensity": partial(DiverseDensity, n_starts=10),
+        "EMDD": partial(EMDD, n_starts=10),
+        "SparseMISVC": partial(SparseMISVC, variant="sbmil"),
+        "MILESEmbedding, SVC": lambda: _embedded(MILESEmbedding()),
+        "BagDissimilarity, SVC": lambda: _embedded(BagDissimilarity()),
+        "BagOfWords, SVC": lambda: _embedded(BagOfWords(20, random_state=0)),
+        "VLAD, SVC": lambda: _embedded(VLAD(2, random_state=0)),
+        "FisherVector, SVC": lambda: _embedded(FisherVector(2, random_state=0)),
+    }
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

@@ -258,7 +258,12 @@ def _raise():
 
 
 def _signal():
-    signal.raise_signal(signal.SIGINT)
+    # A shell starts what runs in the background with the signal ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("happens", [_raise, _signal])
