@@ -100,6 +100,15 @@ def _depends_on_settings(estimator, check):
     return check.problem.task in tasks or single
 
 
+# Estimators whose input goes through the same code as that of all others, and whose fit consists of
+# many fits of estimators that run every check, or of many starts: they run the checks of settings.
+OF_MANY_FITS = {"DiverseDensity", "EMDD", "MIClassifier", "MIRegressor"}
+
+
+def _is_of_many_fits(estimator):
+    return type(estimator).__name__ in OF_MANY_FITS
+
+
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"max_learners": 20}
 
@@ -118,7 +127,12 @@ def with_scikit_learn_checks(estimators, of_settings=False):
 def with_bag_checks(estimators, of_settings=False):
     made = parametrize_with_bag_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
-    kept = [case for case in cases if not of_settings or _depends_on_settings(*_values(case))]
+    kept = [
+        case
+        for case in cases
+        if not (of_settings or _is_of_many_fits(_values(case)[0]))
+        or _depends_on_settings(*_values(case))
+    ]
     return pytest.mark.parametrize(names, kept, **made.kwargs)
 
 

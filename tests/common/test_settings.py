@@ -61,7 +61,6 @@ SETTINGS: dict[str, list[dict]] = {
     "M3IC": [{"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "DPBoost": [
-        {"learner": "rbf", **QUICK},
         {
             "learner": DecisionTreeClassifier(max_depth=2, random_state=0),
             "max_rows": 20,
