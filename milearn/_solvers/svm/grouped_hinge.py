@@ -374,7 +374,7 @@ def _certify(
         intercept=intercept,
         norm2=norm2,
         objective=objective,
-        gap=objective - (float(values.sum()) - 0.5 * norm2),
+        gap=max(0.0, objective - (float(values.sum()) - 0.5 * norm2)),  # below zero by rounding
         working=working,
     )
 
