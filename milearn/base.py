@@ -14,7 +14,7 @@ from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from .utils.validation import validate_bags
 
-__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor"]
+__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor", "class_scores"]
 
 
 class BagEstimator(BaseEstimator):
@@ -284,3 +284,8 @@ class BagClusterer(ClusterMixin, BagEstimator):
                 "many clusters as bags."
             )
         return bags, noted
+
+
+def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:
+    """Scores in scikit-learn's sign: one column as it is for two classes, several side by side."""
+    return sign * columns[0] if len(columns) == 1 else np.stack(columns, axis=1)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..common.fresh import in_fresh_process
+from ..common.map_file import on_memory_map
 from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest
@@ -50,21 +47,9 @@ def run_scale(task: ScaleTask) -> dict[str, Any]:
 
 
 def _measured(task: ScaleTask) -> dict[str, Any]:
-    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
-    try:
-        needed = 4 * task.n_instances * N_FEATURES
-        free = shutil.disk_usage(folder).free
-        if free < 1.2 * needed:
-            raise OSError(
-                f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} "
-                "are free: set TMPDIR to a larger disk."
-            )
-        path = folder / "instances.npy"
-        write_instances(path, task.n_instances, N_FEATURES)
-        stated = {"path": str(path), "C": task.C, "fits": task.fits}
-        return in_fresh_process("benchmarks.scales._m3ic_fit", stated)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    shape = (task.n_instances, N_FEATURES)
+    stated = {"C": task.C, "fits": task.fits}
+    return on_memory_map("benchmarks.scales._m3ic_fit", write_instances, shape, stated)
 
 
 def _run(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import tempfile
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from ..common.fresh import in_fresh_process
+from ..common.map_file import on_memory_map
 from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, source_digest
@@ -46,21 +43,9 @@ def run_task(task: MapTask) -> dict[str, Any]:
 
 def measure(task: MapTask) -> dict[str, Any]:
     """What ``_out_of_core_fit`` measures in a fresh process."""
-    folder = Path(tempfile.mkdtemp(prefix="milearn-scale-"))
-    try:
-        needed = 4 * task.n_instances * N_FEATURES
-        free = shutil.disk_usage(folder).free
-        if free < 1.2 * needed:
-            raise OSError(
-                f"{needed / 2**30:.1f} GiB are needed in {folder.parent} and {free / 2**30:.1f} "
-                "are free: set TMPDIR to a larger disk."
-            )
-        path = folder / "instances.npy"
-        write_instances(path, task.n_instances, N_FEATURES)
-        stated = {"path": str(path), "C": task.C, "slack": task.method}
-        return in_fresh_process("benchmarks.scales._out_of_core_fit", stated)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    shape = (task.n_instances, N_FEATURES)
+    stated = {"C": task.C, "slack": task.method}
+    return on_memory_map("benchmarks.scales._out_of_core_fit", write_instances, shape, stated)
 
 
 def run_map(args: argparse.Namespace) -> int:

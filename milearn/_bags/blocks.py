@@ -33,6 +33,8 @@ __all__ = [
     "in_memory",
     "is_read_in_blocks",
     "row_blocks",
+    "stacked",
+    "width_of",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -162,10 +164,7 @@ class ArraySource:
         self.n_instances, self.n_features = (int(size) for size in instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
         self.block_dtype = _computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
-        width = self.n_features
-        if sparse.issparse(instances):
-            width = 2 * instances.nnz // max(1, self.n_instances)
-        self.limit = max(1, block_bytes // (8 * max(1, width)))
+        self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
     @property
     def sizes(self) -> np.ndarray:
@@ -219,6 +218,20 @@ class ArraySource:
         else:
             offsets = self.offsets[first : last + 1] - start
         return Block(instances, offsets, first, start, whole)
+
+
+def width_of(instances: Any) -> float:
+    """Numbers that an instance takes: its features, or values and indices of its entries."""
+    if sparse.issparse(instances):
+        return max(1.0, 2.0 * float(instances.nnz) / max(1, int(instances.shape[0])))
+    return float(instances.shape[1])
+
+
+def stacked(parts: list[Matrix]) -> Matrix:
+    """Rows of all parts, below each other; of one part alone no copy is made."""
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr")
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _read(rows: Any, start: int, stop: int, dtype: np.dtype) -> Matrix:

@@ -7,10 +7,9 @@ from functools import wraps
 from typing import Any, NoReturn
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .blocks import BLOCK_BYTES, Block, PassSource
+from .blocks import BLOCK_BYTES, Block, PassSource, stacked
 from .container import Bags
 from .index import bag_positions, is_full
 
@@ -149,8 +148,7 @@ def by_blocks(
     if not bags.is_remote:
         return function(bags, *arguments)
     given = (function, bags.feature_names, gives_rows, arguments)
-    parts = bags.source().map(_of_block, *given)
-    return sparse.vstack(parts, "csr") if sparse.issparse(parts[0]) else np.concatenate(parts)
+    return stacked(bags.source().map(_of_block, *given))
 
 
 def _of_block(

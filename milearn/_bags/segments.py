@@ -24,6 +24,7 @@ __all__ = [
     "segment_max",
     "segment_mean",
     "segment_min",
+    "segment_rank",
     "segment_sum",
 ]
 
@@ -51,6 +52,15 @@ def _extreme(ufunc: Any, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     for bag in range(n_bags):
         ufunc.reduce(values[offsets[bag] : offsets[bag + 1]], axis=0, out=out[bag])
     return out
+
+
+def segment_rank(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Rank of each value among those of its bag, 0 for the highest, shape (n_instances,)."""
+    sizes = np.diff(offsets)
+    order = np.lexsort((-values, np.repeat(np.arange(len(sizes)), sizes)))
+    rank = np.empty(len(values), dtype=np.intp)
+    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], sizes)
+    return rank
 
 
 def segment_sum(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ from ..utils.validation import (
     validate_sample_weight,
 )
 
-__all__ = ["BaselineClassifier", "Training", "stacked"]
+__all__ = ["BaselineClassifier", "Training"]
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,3 @@ class BaselineClassifier(BagClassifier):
             taking_part[used] = True
             rows, part = np.flatnonzero(taking_part[bags.bag_index]), bags[used]
         return Training(part, rows, codes, weights, sample_weights[used], classes, positive, noted)
-
-
-def stacked(columns: list[np.ndarray], sign: int) -> np.ndarray:
-    """Scores in scikit-learn's sign: one column as it is for two classes, several side by side."""
-    return sign * columns[0] if len(columns) == 1 else np.stack(columns, axis=1)

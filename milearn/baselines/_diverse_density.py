@@ -23,10 +23,11 @@ from .._solvers.baselines.diverse_density import (
     squared_distances,
 )
 from .._solvers.ensemble.points import distinct_points
+from ..base import class_scores
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
 from ..utils._warn import warn_user
-from ._base import BaselineClassifier, Training, stacked
+from ._base import BaselineClassifier, Training
 
 __all__ = ["EMDD", "DiverseDensity"]
 
@@ -148,7 +149,7 @@ class _ConceptClassifier(BaselineClassifier):
                 concepts, scales, np.atleast_1d(self.threshold_), strict=True
             )
         ]
-        return stacked(columns, self._positive_sign)
+        return class_scores(columns, self._positive_sign)
 
 
 class DiverseDensity(_ConceptClassifier):

@@ -19,10 +19,11 @@ from .._solvers.svm.sparse_mi import (
     solve_transductive,
     sparse_items,
 )
+from ..base import class_scores
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
 from ..utils._warn import warn_user
-from ._base import BaselineClassifier, stacked
+from ._base import BaselineClassifier
 
 __all__ = ["SparseMISVC"]
 
@@ -273,7 +274,7 @@ class SparseMISVC(BaselineClassifier):
         if self.dual_coef_.size:
             scores += self._kernel(bags.instances, self.support_vectors_) @ self.dual_coef_.T
         columns = [self._positive_sign * column for column in scores.T]
-        return stacked(columns, self._positive_sign)
+        return class_scores(columns, self._positive_sign)
 
 
 def _labels(

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from distributed import Client, Future
 from distributed.protocol.pickle import dumps
-from scipy import sparse
 
-from .._bags.blocks import Block
+from .._bags.blocks import Block, stacked
 from ._tasks import BlockSize, fold_part, map_part, name_of, put
 
 __all__ = ["DaskSource"]
@@ -102,11 +101,7 @@ class DaskSource:
         """The given instances, in the type to compute in."""
         order = np.argsort(rows, kind="stable")
         size = BlockSize(self.block_bytes, None, True)
-        parts = self._mapped(size, _taken, [rows[order]])
-        if sparse.issparse(parts[0]):
-            taken = sparse.vstack(parts, format="csr")
-        else:
-            taken = np.concatenate(parts)
+        taken = stacked(self._mapped(size, _taken, [rows[order]]))
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
         return taken[back]

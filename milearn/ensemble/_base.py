@@ -18,7 +18,7 @@ from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
 from .._solvers.ensemble.points import distinct_points
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DisjunctiveProblem
-from ..base import BagClassifier
+from ..base import BagClassifier, class_scores
 from ..utils._multi_start import MultiStart, values_of
 from ..utils._sklearn import CallbackSupport, Interval
 from ..utils._warn import warn_user
@@ -148,7 +148,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         ]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return _stacked(
+        return class_scores(
             [each.scores(bags.instances) for each in self._ensembles()], self._positive_sign
         )
 
@@ -173,7 +173,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         for _ in range(max(len(each.alpha) for each in ensembles)):
             present = [next(stage, old) for stage, old in zip(stages, present, strict=True)]
             pooled = [segment_max(scores, bags.offsets) for scores in present]
-            yield _stacked(pooled, self._positive_sign)
+            yield class_scores(pooled, self._positive_sign)
 
     @property
     def feature_importances_(self) -> np.ndarray:
@@ -219,7 +219,3 @@ def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:
         "alpha_": weights if several else weights[0],
         "witnesses_": witnesses if several else witnesses[:, 0],
     }
-
-
-def _stacked(scores: list[np.ndarray], sign: int) -> np.ndarray:
-    return sign * scores[0] if len(scores) == 1 else np.stack(scores, axis=1)

@@ -9,12 +9,12 @@ import numpy as np
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import LinearGram
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.passes import ArraySource
+from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import StructuredProblem, StructuredSolution
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision, width_of
+from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.sizes import by_passes
 

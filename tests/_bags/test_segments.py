@@ -18,6 +18,7 @@ from milearn._bags.segments import (
     segment_max,
     segment_mean,
     segment_min,
+    segment_rank,
     segment_sum,
 )
 
@@ -202,3 +203,8 @@ def test_extremes_of_large_and_wide_bags(dtype):
         found = function(values, offsets)
         assert found.dtype == dtype
         np.testing.assert_array_equal(found, ufunc.reduceat(values, offsets[:-1], axis=0))
+
+
+def test_ranks_begin_with_the_highest_of_each_bag():
+    values = np.array([2.0, 5.0, 3.0, 7.0, 1.0, 4.0])
+    np.testing.assert_array_equal(segment_rank(values, np.array([0, 3, 4, 6])), [2, 0, 1, 0, 1, 0])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.blocks import ArraySource, Block, PassSource
+from ..._bags.blocks import ArraySource, Block, PassSource, stacked, width_of
 from ..._bags.segments import pooling_matrix, segment_max
 
 __all__ = [
@@ -25,7 +25,10 @@ __all__ = [
     "gather",
     "highest",
     "instance_scores",
+    "rows_of_block",
+    "stacked",
     "sum_of_means",
+    "width_of",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -130,7 +133,7 @@ def _scores_of(block: Block, weights: np.ndarray) -> tuple[slice, np.ndarray]:
 def bag_means(source: PassSource, dtype: Any) -> Matrix:
     """Mean instance of each bag in the given type, shape (n_bags, n_features)."""
     parts = source.map(_means, np.dtype(dtype), in_parts=True)
-    means = _stacked([part for _, part in parts])
+    means = stacked([part for _, part in parts])
     owner = np.concatenate([np.arange(bags.start, bags.stop) for bags, _ in parts])
     if len(owner) == source.n_bags:
         return means
@@ -175,7 +178,7 @@ def gather(source: PassSource, rows: np.ndarray) -> Matrix:
     return taken
 
 
-def _stacked(parts: list[Matrix]) -> Matrix:
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
+    """Those of the given rows, numbers among all instances, that are in a block."""
+    mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
+    return block.take(mine - block.first_row)

@@ -20,9 +20,10 @@ from ..._bags.segments import (
     segment_argmax,
     segment_index,
     segment_max,
+    segment_rank,
 )
 from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource
+from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from .coupled_cccp import CoupledSolution, coupled_objective
 from .group_newton import GroupProblem, solve_groups
 from .losses import BagLoss, Coupling
@@ -31,10 +32,6 @@ from .pass_descent import (
     MAX_PASSES,
     Matrix,
     descend,
-    rank_in_bags,
-    rows_of_block,
-    stacked,
-    width_of,
 )
 
 __all__ = ["CoupledPassesResult", "solve_coupled_passes"]
@@ -529,7 +526,7 @@ def _look(
     limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
     if int(near.sum()) > limit:
         # Where scores hardly differ, the highest rows of each bag stand for the others.
-        near &= rank_in_bags(scores, block.offsets) < limit // len(top)
+        near &= segment_rank(scores, block.offsets) < limit // len(top)
     near[highest] = True
     rows = np.flatnonzero(near)
     vectors, found = block.take(highest), block.take(rows)

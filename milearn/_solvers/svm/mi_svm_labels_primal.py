@@ -16,7 +16,7 @@ from scipy import sparse
 from ..._bags.segments import segment_argmax, segment_max
 from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource
+from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from ..common.rounding import rounding_scale
 from .group_newton import GroupProblem, solve_groups
 from .grouped_hinge import optimal_intercept
@@ -27,9 +27,6 @@ from .pass_descent import (
     MAX_PASSES,
     Matrix,
     descend,
-    rows_of_block,
-    stacked,
-    width_of,
 )
 
 __all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]

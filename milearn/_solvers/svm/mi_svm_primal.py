@@ -24,7 +24,7 @@ from scipy import sparse
 from ..._bags.segments import gather_rows, pooling_matrix
 from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
-from ..common.passes import ArraySource, Block, PassSource
+from ..common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
 from ..common.rounding import rounding_scale
 from .group_newton import GroupProblem, solve_groups
 from .losses import Hinge
@@ -36,7 +36,6 @@ from .mi_svm_working_set import (
     Proportions,
     joined,
     pass_over,
-    stacked,
     working_set,
 )
 
@@ -242,11 +241,6 @@ def _descend(
 # -- starts ------------------------------------------------------------------------------------
 
 
-def _take(block: Block, rows: np.ndarray) -> Matrix:
-    mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
-    return block.take(mine - block.first_row)
-
-
 def _means(block: Block, signs: np.ndarray) -> Matrix:
     rows, offsets = gather_rows(block.offsets, np.flatnonzero(signs[block.bags] > 0))
     return pooling_matrix(offsets) @ block.take(rows)
@@ -272,7 +266,7 @@ def _given(source: PassSource, prices: Prices, start: str | np.ndarray) -> Held:
     if isinstance(start, str):
         means = stacked(source.map(_means, prices.signs))
         return Held(np.full(means.shape[0], -1), means)
-    return Held(start, stacked(source.map(_take, start)))
+    return Held(start, stacked(source.map(rows_of_block, start)))
 
 
 def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray]:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows, segment_argmax, segment_max
-from ..common.passes import Block, PassSource
+from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_rank
+from ..common.passes import Block, PassSource, stacked, width_of
 from .group_newton import GroupProblem
 
 __all__ = [
@@ -27,8 +27,6 @@ __all__ = [
     "joined",
     "pass_over",
     "precision",
-    "stacked",
-    "width_of",
     "working_set",
 ]
 
@@ -184,22 +182,6 @@ def pass_over(
     )
 
 
-def width_of(instances: Matrix) -> float:
-    """Numbers that an instance takes."""
-    if sparse.issparse(instances):
-        return float(max(1.0, 2.0 * instances.nnz / max(1, instances.shape[0])))
-    return float(instances.shape[1])
-
-
-def _rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Rank of each value among those of its bag, 0 for the highest."""
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((-values, owner))
-    rank = np.empty(len(values), dtype=np.intp)
-    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], np.diff(offsets))
-    return rank
-
-
 def _look(
     block: Block,
     point: tuple[np.ndarray, float],
@@ -236,7 +218,7 @@ def _look(
             limit = min(limit, int(_PER_BAG * (band / BAND) ** 2) * len(negative))
         if int(near.sum()) > limit:
             # Where scores hardly differ, the highest rows of each bag stand for the others.
-            near &= _rank_in_bags(u, offsets) < max(2, limit // max(1, len(negative)))
+            near &= segment_rank(u, offsets) < max(2, limit // max(1, len(negative)))
         loss = float(weights[negative] @ np.maximum(top_u, 0.0))
     # A bag with rows in the working set pays there.
     known = np.isin(negative + block.first_bag, held)
@@ -255,12 +237,6 @@ def _look(
         quiet_cost=float(weights[silent].sum()),
         loss=loss,
     )
-
-
-def stacked(parts: list[Matrix]) -> Matrix:
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
 
 
 def joined(

@@ -17,11 +17,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import sparse
 
 from ..._bags.segments import segment_argmax
 from ..common.options import SolverOptions
-from ..common.passes import Block
 from .group_newton import GroupProblem, solve_groups
 
 __all__ = [
@@ -29,10 +27,6 @@ __all__ = [
     "PassModel",
     "Seen",
     "descend",
-    "rank_in_bags",
-    "rows_of_block",
-    "stacked",
-    "width_of",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
@@ -248,32 +242,3 @@ class _Duals:
         squared = np.flatnonzero(missing[problem.n_plain :]) + problem.n_plain
         found[top[squared]] = 2.0 * u[top[squared]]
         return found
-
-
-def stacked(parts: list[Matrix]) -> Matrix:
-    """Rows of all parts, below each other."""
-    if sparse.issparse(parts[0]):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)
-
-
-def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
-    """Those of the given rows, numbers among all instances, that are in a block."""
-    mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
-    return block.take(mine - block.first_row)
-
-
-def width_of(instances: Matrix) -> float:
-    """Numbers that an instance takes."""
-    if sparse.issparse(instances):
-        return max(1.0, 2.0 * float(instances.nnz) / max(1, int(instances.shape[0])))
-    return float(instances.shape[1])
-
-
-def rank_in_bags(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Rank of each value among those of its bag, 0 for the highest."""
-    sizes = np.diff(offsets)
-    order = np.lexsort((-values, np.repeat(np.arange(len(sizes)), sizes)))
-    rank = np.empty(len(values), dtype=np.intp)
-    rank[order] = np.arange(len(values)) - np.repeat(offsets[:-1], sizes)
-    return rank

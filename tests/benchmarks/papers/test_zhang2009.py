@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.common import map_file
 from benchmarks.papers import zhang2009
 from benchmarks.scales import _m3ic_fit, m3ic
 from benchmarks.scales._m3ic_fit import (
@@ -115,9 +116,9 @@ def test_scaling_measures_on_a_memory_map_and_removes_its_file(tmp_path, monkeyp
         assert module == "benchmarks.scales._m3ic_fit"
         return json.loads(json.dumps(_m3ic_fit.measure(json.loads(json.dumps(task)))))
 
-    monkeypatch.setattr(m3ic, "in_fresh_process", here)
+    monkeypatch.setattr(map_file, "in_fresh_process", here)
     monkeypatch.setattr(m3ic, "SIZES", (300, 600))
-    monkeypatch.setattr(m3ic.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(map_file.tempfile, "tempdir", str(tmp_path))
     assert m3ic.run_slope(arguments(tmp_path / "out")) == 0
     printed = capsys.readouterr().out
     assert "slope of log time over log instances" in printed

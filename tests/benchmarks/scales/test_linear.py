@@ -7,6 +7,7 @@ import argparse
 import numpy as np
 import pytest
 
+from benchmarks.common import map_file
 from benchmarks.scales import _linear_fit, _out_of_core_fit, linear, out_of_core
 
 
@@ -74,7 +75,7 @@ def test_a_file_is_written_fitted_from_and_removed(tmp_path, monkeypatch, capsys
         paths.append(task["path"])
         return _out_of_core_fit.measure(task)
 
-    monkeypatch.setattr(out_of_core, "in_fresh_process", here)
+    monkeypatch.setattr(map_file, "in_fresh_process", here)
     monkeypatch.setattr(out_of_core, "LARGE", 100 * 8000)
     monkeypatch.setattr(out_of_core, "N_FEATURES", 5)
     assert out_of_core.run_map(arguments(tmp_path)) == 0
