@@ -19,6 +19,8 @@ from milearn._bags.segments import segment_max
 from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, cutting_plane
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
+from milearn._solvers.structured.link_newton import solve_linked_step
+from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms
 from milearn._solvers.structured.milsd import (
     LinearisedProblem,
     StructuredProblem,
@@ -194,6 +196,17 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled, sto
             expected = naive_convex_step(problem, bags, y, witnesses, 20.0, 3.0, 5.0, weights)
             assert found.objective == pytest.approx(expected, rel=1e-6)
             assert found.lower_bound == pytest.approx(expected, rel=1e-6)
+            terms = LinkedTerms(problem)
+            primal = solve_linked_step(
+                LinkedStep(terms, terms.linear(given, linearised_bags(problem))),
+                (np.zeros(3), 0.0),
+                terms.first_proportions(),
+                smoothing=0.5,
+                ended=lambda solution: solution.gap <= 1e-9 * solution.objective,
+                max_steps=500,
+            )
+            assert primal.objective == pytest.approx(expected, rel=1e-6)
+            assert primal.lower_bound == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("graph", GRAPHS)
