@@ -147,7 +147,7 @@ def link_table(tasks: Sequence[LinkTask], records: dict[str, Any]) -> Table:
         for cell, found in cells.items()
         if cell[3] != "none"
     }
-    tested = [cell for cell, each in steps.items() if len(each) > 2 and np.ptp(each) > 0]
+    tested = [cell for cell, each in steps.items() if len(each) > 2 and np.ptp(each) > 1e-12]
     chances = [float(_paired_test()(steps[cell], 0.0).pvalue) for cell in tested]
     adjusted = dict(zip(tested, holm(chances), strict=True))
     rows = []
