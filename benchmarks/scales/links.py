@@ -90,7 +90,8 @@ def run_links(args: argparse.Namespace) -> int:
         "MISVC: linear,\nloss='max', generated data by solver='primal'; mu=0, ratio: MILSD "
         "without links over MISVC;\nlinks: MILSD with links by solver='primal', ratio: over MISVC; "
         "gap: relative duality gap; memory:\npeak above the process with the data. Joined pairs "
-        "are two links each. Generated: ten\npairs a bag, five instances a bag, 20 features, C = 0.1 a bag, mu = C."
+        "are two links each. Generated: ten\npairs a "
+        "bag, five instances a bag, 20 features, C = 0.1 a bag, mu = C."
     )
     return finish(records, complete, file, len(tasks))
 

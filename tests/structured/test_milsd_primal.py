@@ -103,7 +103,7 @@ def test_which_solver_is_taken(linked, monkeypatch):
         (10, {"qp_solver": "piqp"}, "solve_structured"),
         (10**6, {"solver": "primal"}, "solve_structured_primal"),
     ):
-        monkeypatch.setattr(milsd_primal, "_MANY", many)
+        monkeypatch.setattr(milsd_primal, "_SIZE_LIMIT_OF_CUTS", many)
         MILSD(tol=0.1, **settings).fit(X, y)
         assert taken.pop() == expected
         assert not taken

@@ -33,7 +33,6 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
-from ..svm.group_newton import GroupProblem
 from .edges import Edges
 from .milsd import StructuredProblem
 
@@ -212,12 +211,6 @@ class LinkedTerms:
         self.instance_links = Links.of(problem.instance_edges, problem.costs[2])
         self.spread_costs = 0.5 * np.asarray(abs(self.bag_links.adjoint) @ self.bag_links.costs)
         self.owner = segment_index(problem.offsets)
-        self.groups = GroupProblem(
-            np.zeros((self.n_instances, 0)),
-            np.zeros(self.n_instances),
-            problem.offsets,
-            np.ones(self.n_bags),
-        )
 
     def first_proportions(self) -> Proportions:
         """Those around which nothing is known."""
@@ -329,7 +322,7 @@ class LinkedStep:
         shifted = scores + h * centre
         # Rows more than h below the highest get nothing, and that one makes the sum one.
         shifted -= (segment_max(shifted, terms.offsets) - h)[terms.owner]
-        rows, _ = terms.groups.maximiser(shifted, (h, np.zeros(1)))
+        rows = _simplex_point(shifted, terms.owner, h)
         lost = rows - centre
         lost *= lost
         lost *= -0.5 * h
@@ -469,6 +462,31 @@ class LinkedStep:
             Bend(rows, weights[terms.owner[rows]]),
             Bend(sums, -weights[bags] / counts[bags]),
         ]
+
+
+def _simplex_point(u: np.ndarray, owner: np.ndarray, h: float) -> np.ndarray:
+    """max(0, u - m) / h with the m of each bag at which they sum to one; one u is h in each."""
+    point = np.zeros(len(u))
+    rows = np.flatnonzero(u > 0)
+    counts = np.bincount(owner[rows])
+    alone = counts[owner[rows]] == 1
+    point[rows[alone]] = 1.0
+    rows = rows[~alone]
+    if len(rows) == 0:
+        return point
+    rows = rows[np.lexsort((-u[rows], owner[rows]))]
+    bags, high = owner[rows], u[rows]
+    begins = np.flatnonzero(np.r_[True, bags[1:] != bags[:-1]])
+    lengths = np.diff(np.r_[begins, len(rows)])
+    total = np.cumsum(high)
+    total -= np.repeat(total[begins] - high[begins], lengths)
+    rank = np.arange(1, len(rows) + 1) - np.repeat(begins, lengths)
+    # Where the k highest rows share: the last k whose own row stays above the threshold.
+    thresholds = (total - h) / rank
+    kept = np.add.reduceat(high > thresholds, begins, dtype=np.intp)
+    chosen = np.repeat(thresholds[begins + kept - 1], lengths)
+    point[rows] = np.maximum(0.0, high - chosen) / h
+    return point
 
 
 @dataclass(frozen=True)

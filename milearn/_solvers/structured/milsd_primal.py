@@ -20,8 +20,8 @@ from .milsd import MEANS, LinearisedProblem, StructuredProblem, StructuredSoluti
 
 __all__ = ["by_newton", "solve_structured_primal"]
 
-# Instances and links from which on Newton's method is quicker than cutting planes.
-_MANY = 1_000
+# Instances and links together up to which cutting planes are about as quick as Newton's method.
+_SIZE_LIMIT_OF_CUTS = 1_000
 # Below this a gap is rounding.
 _MIN_GAP_TOL = 1e-10
 # A step may end before its gap is small where its gain is so many times its gap.
@@ -38,7 +38,7 @@ def by_newton(solver: str, n_instances: int, n_links: int) -> bool:
         "auto" leaves it to the size.
     n_instances, n_links : int
     """
-    return n_instances + n_links > _MANY if solver == "auto" else solver == "primal"
+    return n_instances + n_links > _SIZE_LIMIT_OF_CUTS if solver == "auto" else solver == "primal"
 
 
 @dataclass

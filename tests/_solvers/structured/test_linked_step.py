@@ -138,6 +138,30 @@ def solve(step, gap_tol=1e-9):
     )
 
 
+def test_smoothed_maxima_are_found_by_bisection():
+    problem = problem_of(5, n_bags=30)
+    terms = LinkedTerms(problem)
+    step, h = LinkedStep(terms, terms.linear(MEANS, np.zeros(0, int))), 0.4
+    rng = np.random.default_rng(0)
+    for spread in (0.05, 0.3, 3.0):
+        centre = drawn_proportions(terms, rng)
+        scores = spread * rng.normal(size=terms.n_instances)
+        found = step.smoothed(step.scores(scores), h, centre)
+        for bag, (first, last) in enumerate(
+            zip(terms.offsets[:-1], terms.offsets[1:], strict=True)
+        ):
+            u, mine = scores[first:last] + h * centre.rows[first:last], slice(first, last)
+            low, high = u.min() - h, u.max()
+            for _ in range(60):
+                middle = 0.5 * (low + high)
+                over = np.maximum(0.0, u - middle).sum() > h
+                low, high = (middle, high) if over else (low, middle)
+            share = np.maximum(0.0, u - low) / h
+            np.testing.assert_allclose(found.proportions.rows[mine], share, atol=1e-9)
+            lost = 0.5 * h * ((share - centre.rows[mine]) ** 2).sum()
+            assert found.best[bag] == pytest.approx(share @ scores[mine] - lost, abs=1e-9)
+
+
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_three_ways_to_a_direction_are_one(storage, intercept, monkeypatch):

@@ -1,4 +1,4 @@
-"""What links add on WebKB: the records, the paired table and the controls."""
+"""Gain by links on WebKB: the records, the paired table and the controls."""
 
 from __future__ import annotations
 
