@@ -8,6 +8,7 @@ import pytest
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
 
 # -- checks that fail ------------------------------------------------------------------------------
@@ -121,13 +122,33 @@ def _depends_on_settings(estimator, check):
     return check.problem.task in tasks or single
 
 
-# Estimators whose input goes through the same code as that of all others, and whose fit consists of
-# many fits of estimators that run every check, or of many starts: they run the checks of settings.
-OF_MANY_FITS = {"DiverseDensity", "EMDD", "MIClassifier", "MIRegressor"}
+# Estimators whose fit consists of many fits of others, or of many starts: settings with which a fit
+# is a small one. With these they run every check, and as they are those that depend on settings,
+# for what the defaults add is solved by estimators that run every check themselves. No settings
+# where no fit is small: then they run the checks that depend on settings alone.
+OF_MANY_FITS: dict[str, dict] = {
+    "BagSVC": {"bag_kernel": ["mean", "set"], "scaling": None},
+    "BagSVR": {"bag_kernel": ["mean", "set"], "scaling": None},
+    "DiverseDensity": {"n_starts": 1},
+    "EMDD": {"n_starts": 1},
+    "MIClassifier": {"time_budget": 1e-9},
+    "MIRegressor": {"time_budget": 1e-9},
+    "SDPMIL": {"kernel": "linear", "C": 1.0},
+}
 
 
-def _is_of_many_fits(estimator):
-    return type(estimator).__name__ in OF_MANY_FITS
+def all_checked_in_full():
+    """Every public estimator that has settings for a small fit or needs none, with them."""
+    return [
+        each(**OF_MANY_FITS.get(name, {}))
+        for name, each in all_estimators()
+        if OF_MANY_FITS.get(name) != {}
+    ]
+
+
+def all_of_many_fits():
+    """The other defaults, for the checks that depend on settings."""
+    return [each() for name, each in all_estimators() if name in OF_MANY_FITS]
 
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
@@ -161,12 +182,7 @@ def _id(printed, estimator, check):
 def with_bag_checks(estimators, of_settings=False):
     made = parametrize_with_bag_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
-    kept = [
-        case
-        for case in cases
-        if not (of_settings or _is_of_many_fits(_values(case)[0]))
-        or _depends_on_settings(*_values(case))
-    ]
+    kept = [case for case in cases if not of_settings or _depends_on_settings(*_values(case))]
     return pytest.mark.parametrize(names, kept, **made.kwargs)
 
 
