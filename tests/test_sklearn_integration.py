@@ -71,7 +71,7 @@ KINDS = ("dense", "sparse", "graphs")
 
 
 def pytest_generate_tests(metafunc):
-    """Each kind of bags and each classifier once: what they do together is tested in tests/common."""
+    """Each kind of bags and each classifier once: tests/common has all of their products."""
     asked = [name for name in ("data", "named") if name in metafunc.fixturenames]
     values = {"data": KINDS, "named": tuple(CLASSIFIERS)}
     cases = list(zip(*(values[name] for name in asked), strict=True))

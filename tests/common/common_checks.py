@@ -23,13 +23,13 @@ def _expected_failures(estimator):
 
 # -- checks that depend on settings ----------------------------------------------------------------
 
-# What scikit-learn's other checks look at is the same code for all settings of a class: the
-# validation of input and labels, tags, parameters, clones. The defaults run them.
+# What scikit-learn's other checks look at is the same code for all settings of a class (validation
+# of input and labels, tags, parameters, clones), or a check of bags looks at it too (weights,
+# order, subsets, a second fit). The defaults run them.
 SCIKIT_LEARN_OF_SETTINGS = {
     "check_class_weight_classifiers",
     "check_classifiers_classes",
     "check_classifiers_one_label_sample_weights",
-    "check_classifiers_train",
     "check_clusterer_compute_labels_predict",
     "check_clustering",
     "check_decision_proba_consistency",
@@ -37,14 +37,9 @@ SCIKIT_LEARN_OF_SETTINGS = {
     "check_dont_overwrite_parameters",
     "check_fit2d_1feature",
     "check_fit2d_1sample",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
     "check_non_transformer_estimators_n_iter",
     "check_regressors_int",
     "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
     "check_transformer_general",
     "check_transformer_preserve_dtypes",
 }
@@ -53,6 +48,7 @@ SCIKIT_LEARN_OF_SETTINGS = {
 # to them, as tags, parameters, weights and types are.
 SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
     "check_all_zero_sample_weights_error",
+    "check_classifiers_train",
     "check_estimator_cloneable",
     "check_estimator_sparse_array",
     "check_estimator_sparse_tag",
@@ -60,10 +56,15 @@ SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
     "check_estimators_nan_inf",
     "check_estimators_pickle",
     "check_estimators_unfitted",
+    "check_fit_idempotent",
     "check_get_params_invariance",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
     "check_n_features_in_after_fitting",
     "check_no_attributes_set_in_init",
     "check_requires_y_none",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
     "check_sample_weights_shape",
     "check_set_params",
     "check_transformers_unfitted",
