@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# One thread per process, unless the caller says otherwise: pytest-xdist starts as many processes as
+# there is use for, and threads that wait for each other's processor take several times the work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from collections.abc import Iterator
 
 import pytest
