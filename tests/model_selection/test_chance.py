@@ -15,7 +15,7 @@ from milearn import Bags
 from milearn.model_selection import BagShuffleSplit, RepeatedStratifiedBagKFold, StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
-N_DRAWS, N_SOURCES, N_COPIES = 5, 60, 3
+N_DRAWS, N_SOURCES, N_COPIES = 8, 60, 3
 
 SPLITTERS = [
     StratifiedBagKFold(5),
