@@ -51,9 +51,6 @@ _PRECISION_OPTIONS = {
 }
 _EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": False}}
 
-# Backends that come with the package: what one of them gives up on, another may solve.
-_RESCUERS = ("piqp", "osqp")
-
 # A solution that the backend does not vouch for is used up to this residual; the duality gap of
 # the caller's own problem then tells what it is worth.
 _UNUSABLE = 1e-3
@@ -129,9 +126,9 @@ def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | Non
 
 
 def _rescued(problem: QPProblem, tol: float, solver: str) -> QPResult | None:
-    """The solution from the equilibrated program, by the backend or by another one."""
+    """The solution from the equilibrated program, by the backend or by the default one."""
     scaled = equilibrated(problem)
-    for name in dict.fromkeys((solver, *_RESCUERS)):
+    for name in dict.fromkeys((solver, DEFAULT_QP_SOLVER)):
         result, _ = _usable(scaled.problem, tol, name)
         if result is not None:
             return scaled.restored(problem, polish(scaled.problem, result))
