@@ -1,6 +1,6 @@
 """``ratios``: a fit of each family beside a fit of plain scikit-learn, in half a minute.
 
-Seconds of two machines cannot be compared; ratios within one process can, and a change for the
+Seconds of two computers cannot be compared; ratios within one process can, and a change for the
 worse is seen by the factor to the kept figures.
 """
 
