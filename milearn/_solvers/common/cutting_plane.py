@@ -63,17 +63,20 @@ _LINE_SEARCH = 0.01
 
 
 class Held(Protocol):
-    """A closed convex set in which the last entries of w are held.
+    """A closed polyhedron in which the last entries of w are held."""
 
-    ``size`` is their number, ``project(z)`` the nearest point of the set, and
-    ``derivative(z)`` a symmetric matrix D with D'D = D, a generalised derivative of the projection.
-    """
+    @property
+    def size(self) -> int:
+        """Number of the entries."""
+        ...
 
-    size: int
+    def project(self, z: np.ndarray) -> np.ndarray:
+        """The nearest point of the set."""
+        ...
 
-    def project(self, z: np.ndarray) -> np.ndarray: ...
-
-    def derivative(self, z: np.ndarray) -> np.ndarray: ...
+    def derivative(self, z: np.ndarray) -> np.ndarray:
+        """A generalised derivative of the projection, a symmetric matrix."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -194,8 +197,8 @@ def cutting_plane(
     problem : RiskProblem
     options : CuttingPlaneOptions
     start : tuple of ndarray, default=None
-        (w, b) to begin from, zero by default, which a convex set has to hold. Of what is given
-        the set has to hold the last entries, too; the result is never worse.
+        (w, b) to begin from, zero by default. A set of the last entries of w has to hold it; the
+        result is never worse than it.
 
     Returns
     -------
@@ -406,19 +409,20 @@ class _CutModel:
 
     def _by_newton(self, unit: np.ndarray, scale: float, early: bool) -> np.ndarray:
         """Multipliers that maximise the dual where a set holds the last entries of w."""
-        assert self.held is not None
+        held = self.held
+        assert held is not None
         n, x = self.size, self.multipliers[: self.size].copy()
         loose, ends = self.gram[:n, :n], self.slopes[:n, self.n_loose :]
         tol = _EARLY_QP_TOL if early else self.qp_tol
 
         def gradient(weights: np.ndarray) -> np.ndarray:
-            held = self.held.project(-(weights @ ends))
-            return np.asarray(self.offsets[:n] - loose @ weights + ends @ held)
+            nearest = held.project(-(weights @ ends))
+            return np.asarray(self.offsets[:n] - loose @ weights + ends @ nearest)
 
         for _ in range(_MAX_NEWTON_STEPS):
             weights = x * unit
             slope = gradient(weights)
-            gram = loose + ends @ self.held.derivative(-(weights @ ends)) @ ends.T
+            gram = loose + ends @ held.derivative(-(weights @ ends)) @ ends.T
             found = self._solved(self._dual(gram, slope + gram @ weights, unit, scale), early)
             step = (found - x) * unit
             rise = float(slope @ step)
