@@ -33,7 +33,12 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
     return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
 
 
-@parametrize_with_bag_checks([M3IC(init="random"), M3IC(3, balance=0.0, init="random", n_init=2)])
+@parametrize_with_bag_checks(
+    [
+        M3IC(3, balance=0.0, init="random", n_init=2),
+        M3IC(3, margin="runner-up", min_cluster_size=2, init="random", n_init=2),
+    ]
+)
 def test_checks_of_bags_from_random_starts(estimator, check):
     check(estimator)
 
@@ -83,17 +88,18 @@ def test_more_starts_are_never_worse():
     assert np.diff(values).max() <= 1e-8 * values[0]
 
 
-def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 25}])
+def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch, options):
     X, _ = concept_bags(n_bags=90, distance=1.5)
     single = X.instances.astype(np.float32)
     np.save(tmp_path / "x.npy", single)
     mapped = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
-    expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
+    expected = M3IC(3, random_state=0, **options).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
     monkeypatch.setattr(_margins, "_BLOCK_BYTES", 256)
     monkeypatch.setattr(_passes, "_GATHERED_BYTES", 0)
     monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
-    model = M3IC(3, random_state=0).fit(mapped)
+    model = M3IC(3, random_state=0, **options).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 
