@@ -2,8 +2,17 @@
 
 from ._citation_knn import CitationKNN
 from ._diverse_density import EMDD, DiverseDensity
+from ._milboost import MILBoost
 from ._miles import MILES
 from ._single_instance import SingleInstance
 from ._sparse_misvc import SparseMISVC
 
-__all__ = ["EMDD", "MILES", "CitationKNN", "DiverseDensity", "SingleInstance", "SparseMISVC"]
+__all__ = [
+    "EMDD",
+    "MILES",
+    "CitationKNN",
+    "DiverseDensity",
+    "MILBoost",
+    "SingleInstance",
+    "SparseMISVC",
+]

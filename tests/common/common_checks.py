@@ -102,7 +102,7 @@ def _depends_on_settings(estimator, check):
 
 # Estimators whose input goes through the same code as that of all others, and whose fit consists of
 # many fits of estimators that run every check, or of many starts: they run the checks of settings.
-OF_MANY_FITS = {"DiverseDensity", "EMDD", "MIClassifier", "MIRegressor"}
+OF_MANY_FITS = {"DiverseDensity", "EMDD", "MIClassifier", "MIForest", "MILBoost", "MIRegressor"}
 
 
 def _is_of_many_fits(estimator):
