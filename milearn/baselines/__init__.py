@@ -2,6 +2,7 @@
 
 from ._citation_knn import CitationKNN
 from ._diverse_density import EMDD, DiverseDensity
+from ._miforest import MIForest
 from ._milboost import MILBoost
 from ._miles import MILES
 from ._single_instance import SingleInstance
@@ -12,6 +13,7 @@ __all__ = [
     "MILES",
     "CitationKNN",
     "DiverseDensity",
+    "MIForest",
     "MILBoost",
     "SingleInstance",
     "SparseMISVC",

@@ -107,14 +107,16 @@ class MergedBags:
         both = np.column_stack([training.weights, training.sample_weights])
         for bag in range(len(bags)):
             points = np.sort(point_of[bags.offsets[bag] : bags.offsets[bag + 1]])
-            key = (int(training.codes[bag]), *points.tolist())
+            # The negative class first, whichever of two it is.
+            first = int(training.codes[bag]) ^ (training.positive == 0)
+            key = (first, *points.tolist())
             merged[key] = merged.get(key, 0.0) + both[bag]
         keys = sorted(merged)
         return cls(
             kept=kept,
             point_of=np.concatenate([key[1:] for key in keys]).astype(np.intp),
             offsets=np.cumsum([0, *(len(key) - 1 for key in keys)]),
-            codes=np.array([key[0] for key in keys]),
+            codes=np.array([key[0] ^ (training.positive == 0) for key in keys]),
             weights=np.array([merged[key][0] for key in keys]),
             sample_weights=np.array([merged[key][1] for key in keys]),
         )

@@ -139,7 +139,7 @@ class MILBoost(BaselineClassifier):
     _bag_score_is_max = False
     learners_: list[Any]
     alpha_: Any
-    intercept_: float | np.ndarray
+    intercept_: Any
 
     def __init__(
         self,

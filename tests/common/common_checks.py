@@ -109,6 +109,11 @@ def _is_of_many_fits(estimator):
     return type(estimator).__name__ in OF_MANY_FITS
 
 
+# Ensembles of which a few members show all that a check can see.
+SMALLER: dict[str, dict] = {
+    "MIForest": {"n_estimators": 5, "n_epochs": 1},
+    "MILBoost": {"n_learners": 10},
+}
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"max_learners": 20}
 

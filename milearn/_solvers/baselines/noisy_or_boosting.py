@@ -199,4 +199,5 @@ def _log_complement(s: np.ndarray) -> np.ndarray:
 
 
 def _sigmoid(scores: np.ndarray) -> np.ndarray:
-    return np.exp(-np.logaddexp(0.0, -scores))
+    values: np.ndarray = np.exp(-np.logaddexp(0.0, -scores))
+    return values
