@@ -1,6 +1,7 @@
 """Baselines: the classifiers of the literature that every method is compared with."""
 
 from ._citation_knn import CitationKNN
+from ._ddsvm import DDSVM
 from ._diverse_density import EMDD, DiverseDensity
 from ._miforest import MIForest
 from ._milboost import MILBoost
@@ -9,6 +10,7 @@ from ._single_instance import SingleInstance
 from ._sparse_misvc import SparseMISVC
 
 __all__ = [
+    "DDSVM",
     "EMDD",
     "MILES",
     "CitationKNN",

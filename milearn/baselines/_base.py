@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
-from .._solvers.ensemble.points import distinct_points
 from ..base import BagClassifier
+from ..embedding._merged import MergedBags
 from ..utils.validation import (
     bag_weights,
     encode_classes,
@@ -18,7 +18,7 @@ from ..utils.validation import (
     validate_sample_weight,
 )
 
-__all__ = ["BaselineClassifier", "MergedBags", "Training"]
+__all__ = ["BaselineClassifier", "Training"]
 
 
 @dataclass(frozen=True)
@@ -62,70 +62,28 @@ class Training:
         """The sample weight of its bag for each instance."""
         return self.sample_weights[self.bags.bag_index]
 
-    def problems(self) -> Iterator[np.ndarray]:
-        """Which bags are positive: once for two classes, for each class of more."""
+    def problems(self, merged: MergedBags | None = None) -> Iterator[np.ndarray]:
+        """Which bags are positive: once for two classes, for each class of more.
+
+        Of the training bags, or of those that they were merged to.
+        """
         tasks = [self.positive] if self.positive >= 0 else range(len(self.classes))
         for task in tasks:
-            yield self.codes == task
+            yield (self.codes if merged is None else merged.codes) == task
+
+    def merged(self) -> MergedBags:
+        """The bags in an order of their own."""
+        return MergedBags.of(
+            self.bags,
+            self.codes,
+            self.weights,
+            self.sample_weights,
+            mirrored=self.positive == 0,
+        )
 
     def fitted(self) -> dict[str, Any]:
         """The fitted attributes that every classifier has."""
         return {**self.noted, "classes_": self.classes, "_positive_sign": self.sign}
-
-
-@dataclass(frozen=True)
-class MergedBags:
-    """Bags as sets of distinct points in an order of their own, equal ones of a class merged.
-
-    What is learnt by descent or from trees follows rounding and the order of rows: in this order a
-    fit does not depend on that of the bags, and a weight of two is a repetition to the last digit.
-
-    Attributes
-    ----------
-    kept : ndarray of shape (n_points,)
-        A row of the instances of the training bags for each point.
-    point_of : ndarray of shape (n_instances,)
-        The point of each instance of the merged bags.
-    offsets : ndarray of shape (n_bags + 1,)
-    codes, weights, sample_weights : ndarray of shape (n_bags,)
-        Those of equal bags added.
-    """
-
-    kept: np.ndarray
-    point_of: np.ndarray
-    offsets: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray
-    sample_weights: np.ndarray
-
-    @classmethod
-    def of(cls, training: Training) -> MergedBags:
-        """The bags of a fit."""
-        bags = training.bags
-        kept, point_of = distinct_points(bags.instances)
-        merged: dict[tuple[int, ...], np.ndarray] = {}
-        both = np.column_stack([training.weights, training.sample_weights])
-        for bag in range(len(bags)):
-            points = np.sort(point_of[bags.offsets[bag] : bags.offsets[bag + 1]])
-            # The negative class first, whichever of two it is.
-            first = int(training.codes[bag]) ^ (training.positive == 0)
-            key = (first, *points.tolist())
-            merged[key] = merged.get(key, 0.0) + both[bag]
-        keys = sorted(merged)
-        return cls(
-            kept=kept,
-            point_of=np.concatenate([key[1:] for key in keys]).astype(np.intp),
-            offsets=np.cumsum([0, *(len(key) - 1 for key in keys)]),
-            codes=np.array([key[0] ^ (training.positive == 0) for key in keys]),
-            weights=np.array([merged[key][0] for key in keys]),
-            sample_weights=np.array([merged[key][1] for key in keys]),
-        )
-
-    def problems(self, training: Training) -> Iterator[np.ndarray]:
-        """Which of the merged bags are positive, as :meth:`Training.problems`."""
-        tasks = [training.positive] if training.positive >= 0 else range(len(training.classes))
-        for task in tasks:
-            yield self.codes == task
 
 
 class BaselineClassifier(BagClassifier):

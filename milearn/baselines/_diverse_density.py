@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._kernels.instance import resolve_gamma
-from .._kernels.memory import require_memory
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
     ConceptSolution,
@@ -26,7 +24,7 @@ from ..base import class_scores
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
 from ..utils._warn import warn_user
-from ._base import BaselineClassifier, MergedBags, Training
+from ._base import BaselineClassifier
 
 __all__ = ["EMDD", "DiverseDensity"]
 
@@ -89,22 +87,20 @@ class _ConceptClassifier(BaselineClassifier):
             The fitted estimator.
         """
         training = self._training(X, y, sample_weight)
-        data = _Canonical.of(training)
-        merged = data.merged
-        gamma = resolve_gamma(
-            self.gamma, data.instances, np.repeat(merged.sample_weights, np.diff(merged.offsets))
-        )
-        scales = np.full(data.instances.shape[1], np.sqrt(gamma))
+        merged = training.merged()
+        instances, centre = merged.centred(training.bags.instances)
+        gamma = resolve_gamma(self.gamma, instances, merged.instance_weights)
+        scales = np.full(instances.shape[1], np.sqrt(gamma))
         results, thresholds = [], []
-        for positive in merged.problems(training):
-            problem = ConceptProblem(data.instances, merged.offsets, positive, merged.weights)
+        for positive in training.problems(merged):
+            problem = ConceptProblem(instances, merged.offsets, positive, merged.weights)
             result = self._best(problem, scales, merged.point_of)
-            distances = squared_distances(data.instances, result.concept, result.scales)
+            distances = squared_distances(instances, result.concept, result.scales)
             nearest = np.minimum.reduceat(distances, merged.offsets[:-1])
             results.append(result)
             thresholds.append(_threshold(nearest, problem.positive, problem.costs))
         several = len(results) > 1
-        concepts = np.stack([each.concept + data.centre for each in results])
+        concepts = np.stack([each.concept + centre for each in results])
         all_scales = np.stack([each.scales for each in results])
         self._replace_fitted(
             {
@@ -345,31 +341,6 @@ class EMDD(_ConceptClassifier):
 
     def _solve(self) -> Callable[..., ConceptSolution]:
         return nearest_solution
-
-
-@dataclass(frozen=True)
-class _Canonical:
-    """Merged bags of dense centred instances."""
-
-    instances: np.ndarray
-    merged: MergedBags
-    centre: np.ndarray
-
-    @classmethod
-    def of(cls, training: Training) -> _Canonical:
-        bags = training.bags
-        if sparse.issparse(bags.instances):
-            require_memory(
-                16.0 * bags.n_instances * bags.shape[1],
-                f"A dense copy of {bags.n_instances} x {bags.shape[1]} instances",
-                "reduce the features first, by InstanceTransformer(TruncatedSVD(100))",
-            )
-        merged = MergedBags.of(training)
-        distinct = bags.instances[merged.kept]
-        if sparse.issparse(distinct):
-            distinct = distinct.toarray()
-        centre = distinct.mean(axis=0)
-        return cls((distinct - centre)[merged.point_of], merged, centre)
 
 
 def _distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:

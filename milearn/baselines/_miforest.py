@@ -16,7 +16,7 @@ from .._bags.segments import segment_max
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
 from ..base import class_scores
 from ..utils._sklearn import Interval, StrOptions, fit_context
-from ._base import BaselineClassifier, MergedBags
+from ._base import BaselineClassifier
 
 __all__ = ["MIForest"]
 
@@ -188,7 +188,7 @@ class MIForest(BaselineClassifier):
                 f"min_temperature={self.min_temperature} is above max_temperature="
                 f"{self.max_temperature}: labels are annealed from the maximum to the minimum."
             )
-        merged = MergedBags.of(training)
+        merged = training.merged()
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
         instances = _single(training.bags.instances)[merged.kept[merged.point_of]]
         seeds = check_random_state(self.random_state).randint(
@@ -209,7 +209,7 @@ class MIForest(BaselineClassifier):
                 temperatures,
                 self.n_jobs,
             ).trees
-            for positive, task_seeds in zip(merged.problems(training), seeds, strict=False)
+            for positive, task_seeds in zip(training.problems(merged), seeds, strict=False)
         ]
         importances = [tree.feature_importances_ for trees in forests for tree in trees]
         self._replace_fitted(

@@ -21,7 +21,7 @@ from .._solvers.ensemble.problem import DualPrices
 from ..base import class_scores
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
-from ._base import BaselineClassifier, MergedBags
+from ._base import BaselineClassifier
 
 __all__ = ["MILBoost"]
 
@@ -178,7 +178,7 @@ class MILBoost(BaselineClassifier):
         """
         check_learner(self.learner)
         training = self._training(X, y, sample_weight)
-        merged = MergedBags.of(training)
+        merged = training.merged()
         learn = _learning(
             make_pool(self.learner, training.bags.instances[merged.kept], self.n_centers)
         )
@@ -192,7 +192,7 @@ class MILBoost(BaselineClassifier):
                 rate=self.learning_rate,
                 tol=_TOL,
             )
-            for positive in merged.problems(training)
+            for positive in training.problems(merged)
         ]
         several = len(results) > 1
         learners = [each.learners for each in results]

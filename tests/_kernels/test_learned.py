@@ -270,7 +270,7 @@ def test_a_median_of_zero(name):
     bags = Bags.from_list(blocks)
     fitted, train = learn_bag_kernel(name, bags.instances, bags.offsets)
     assert np.isfinite(train).all()
-    # "graph" divides by the weights of the instances and not by the similarity of a bag with itself.
+    # "graph" divides by the weights of instances, not by the similarity of a bag with itself.
     own = train[0, 0] if name == "graph" else 1.0
     np.testing.assert_allclose(train[:4, :4], own, rtol=1e-12)
     assert (train[4:, :4] < 0.99).all()

@@ -102,15 +102,26 @@ def _depends_on_settings(estimator, check):
 
 # Estimators whose input goes through the same code as that of all others, and whose fit consists of
 # many fits of estimators that run every check, or of many starts: they run the checks of settings.
-OF_MANY_FITS = {"DiverseDensity", "EMDD", "MIClassifier", "MIForest", "MILBoost", "MIRegressor"}
+OF_MANY_FITS = {
+    "ConceptEmbedding",
+    "DDSVM",
+    "DiverseDensity",
+    "EMDD",
+    "MIClassifier",
+    "MIForest",
+    "MILBoost",
+    "MIRegressor",
+}
 
 
 def _is_of_many_fits(estimator):
     return type(estimator).__name__ in OF_MANY_FITS
 
 
-# Ensembles of which a few members show all that a check can see.
+# Ensembles and searches of which a few members show all that a check can see.
 SMALLER: dict[str, dict] = {
+    "ConceptEmbedding": {"n_starts": 2},
+    "DDSVM": {"n_starts": 2},
     "MIForest": {"n_estimators": 5, "n_epochs": 1},
     "MILBoost": {"n_learners": 10},
 }
