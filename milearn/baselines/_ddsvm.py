@@ -70,6 +70,8 @@ class DDSVM(BaselineClassifier):
         Negative logarithms of their diverse densities.
     gamma_ : float
         The number behind ``gamma``.
+    n_iter_ : int
+        Number of iterations of the longest descent that is kept.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)

@@ -44,6 +44,8 @@ class Concepts:
         The number behind ``gamma``.
     limited : int
         How many of them had not converged.
+    n_iter : int
+        Iterations of the longest descent.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class Concepts:
         *,
         gamma: float,
         limited: int,
+        n_iter: int,
     ) -> None:
         self.points, self.scales, self.codes = points, scales, codes
-        self.objectives, self.gamma, self.limited = objectives, gamma, limited
+        self.objectives, self.gamma = objectives, gamma
+        self.limited, self.n_iter = limited, n_iter
 
     def fitted(self) -> dict[str, Any]:
         """Fitted attributes of what is made of them."""
@@ -67,6 +71,7 @@ class Concepts:
             "concept_codes_": self.codes,
             "concept_objectives_": self.objectives,
             "gamma_": self.gamma,
+            "n_iter_": self.n_iter,
         }
 
     def warn_of_limit(self, name: str, max_iter: int) -> None:
@@ -118,6 +123,8 @@ class ConceptEmbedding(BagEmbedding):
         Negative logarithms of their diverse densities.
     gamma_ : float
         The number behind ``gamma``.
+    n_iter_ : int
+        Number of iterations of the longest descent that is kept.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -260,6 +267,7 @@ def learn_concepts(instances: Any, merged: MergedBags, options: Any) -> Concepts
         np.array([each.objective for _, each in found]),
         gamma=gamma,
         limited=sum(not each.converged for _, each in found),
+        n_iter=max(each.n_iter for _, each in found),
     )
 
 

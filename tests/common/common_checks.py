@@ -111,6 +111,7 @@ OF_MANY_FITS = {
     "MIForest",
     "MILBoost",
     "MIRegressor",
+    "WellSVC",
 }
 
 
