@@ -13,8 +13,9 @@ above those of the pool. Finding it exactly is hard in general: bags are changed
 the selections of the pool, or all selections are looked at where they are few.
 
 The master minimises a convex function of the mixture m, J(m) = max_{g,a} sum g + sum a
-- 1/2 sum_k m_k |W(h_k)|^2, by the fixed point m_k ~ m_k |W(h_k)|^2 of its optimality conditions. At
-any feasible (g, a) sum g + sum a - 1/2 max_k |W(h_k)|^2 bounds its minimum from below.
+- 1/2 sum_k m_k |W(h_k)|^2, by the fixed point m_k ~ m_k |W(h_k)|^2 of its optimality conditions,
+or with a lower power where the value would rise. At any feasible (g, a) its minimum is bounded from
+below by sum g + sum a - 1/2 max_k |W(h_k)|^2.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ import numpy as np
 
 from ..._bags.segments import segment_index, segment_max
 from ...utils._sklearn import LimitedSVC
+from .one_norm import central_intercept
 
 __all__ = ["GenerationProblem", "GenerationResult", "generate_labels", "largest_norm_of_gram"]
 
 _MIXTURES = 500
+# A step by this power of the norms lowers nothing but rounding.
+_SHORTEST = 1e-4
 _COUNTABLE = 5_000
 _SVC_TOL = 1e-6
 _SVC_STEPS = 200
@@ -191,6 +195,7 @@ def _master(
     costs = np.concatenate([problem.bag_costs, problem.costs])
     kernel = np.empty((len(signs), len(signs)))
     kernel[n:, n:] = problem.gram[p:, p:]
+    power, best = 1.0, None
     for _ in range(_MIXTURES):
         kernel[:n, :n] = sum(
             share * problem.gram[np.ix_(h, h)] for share, h in zip(mixture, pool, strict=True)
@@ -209,17 +214,27 @@ def _master(
         total = min(g.sum(), a.sum())
         g, a = g * (total / g.sum()), a * (total / a.sum())
         norms = np.array([_norm(problem, h, g, a) for h in pool])
-        scores = kernel @ (signs * dual) + svm.intercept_[0]
-        value = 0.5 * float(signs * dual @ kernel @ (signs * dual)) + float(
-            costs @ np.maximum(0.0, 1.0 - signs * scores)
-        )
+        # Of the function of these multipliers, with the intercept that is best for it: libsvm's is
+        # not where all multipliers are at their bounds.
+        beta = np.concatenate([g, -a])
+        scores = kernel @ beta
+        square = float(beta @ scores)
+        intercept = central_intercept(scores, signs, costs)
+        value = 0.5 * square + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + intercept)))
         gap = value - (2.0 * total - 0.5 * float(norms.max()))
-        if gap <= tol * value:
+        found = _Master(mixture, g, a, intercept, norms, value, gap)
+        if best is None or value <= best.value:
+            best = found
+        else:
+            # A step that was too long: a shorter one from the best mixture.
+            power *= 0.5
+        if best.gap <= tol * best.value or power < _SHORTEST:
             break
-        weights = mixture * np.maximum(norms, 0.0)
+        weights = best.mixture * np.maximum(best.norms, 0.0) ** power
         weights[weights < _VANISHED * weights.max()] = 0.0
         mixture = weights / weights.sum()
-    return _Master(mixture, g, a, float(svm.intercept_[0]), norms, value, gap)
+    assert best is not None
+    return best
 
 
 def _norm(problem: GenerationProblem, selection: np.ndarray, g: np.ndarray, a: np.ndarray) -> float:
