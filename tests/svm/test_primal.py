@@ -246,11 +246,11 @@ class _Fails:
     def __init__(self, number, happens):
         self.left, self.happens = number, happens
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **named):
         self.left -= 1
         if self.left == 0:
             self.happens()
-        return pass_over(*arguments)
+        return pass_over(*arguments, **named)
 
 
 def _raise():
