@@ -52,7 +52,7 @@ _SAMPLE_NUMBERS = 2**23
 # Bags of a class that are in it at least; of large ones some instances.
 _FEWEST_BAGS, _FEW_LARGE_BAGS = 50, 4
 _SAMPLE_TOL = 5e-2
-_SAMPLE_PASSES = 12
+_SAMPLE_PASSES = 6
 _MAX_PASSES = 200
 # How much the band widens from round to round of a step.
 _WIDER = 1.5

@@ -43,7 +43,7 @@ _PER_BAG = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
 # Instances, and numbers in them, up to which they all belong to the working set.
-_FEW_ROWS, _FEW_NUMBERS = 20_000, 2**24
+_FEW_ROWS, _FEW_NUMBERS = 2_000, 2**24
 # Numbers in rows of earlier passes that stay in it at any size.
 _KEPT_NUMBERS = 2**21
 # Relative gap of a convex step for so many numbers in all instances, and for more.
