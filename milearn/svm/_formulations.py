@@ -16,9 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.blocks import BLOCK_BYTES
 from .._bags.segments import gather_rows
 from .._solvers.common.cccp import CCCPSolution
-from .._solvers.common.feature_source import FeatureSource
+from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
@@ -81,16 +82,19 @@ class TrainingBags:
     bags : Bags
         All that were given.
     used : ndarray of int, positions of those that take part: their weight is above zero
-    rows : ndarray of int, their instances
-    offsets : ndarray, of the used bags among those instances
+    offsets : ndarray, of the used bags among their instances
     selected : Bags or remote bags, those that take part
     """
 
     bags: Bags
     used: np.ndarray
-    rows: np.ndarray
     offsets: np.ndarray
     selected: Any
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Their instances among all; made where they are asked for, for there may be many."""
+        return gather_rows(self.bags.offsets, self.used)[0]
 
     @property
     def stored(self) -> Any:
@@ -102,9 +106,9 @@ class TrainingBags:
         """Whether the instances are on the workers of a cluster."""
         return bool(self.bags.is_remote)
 
-    def source(self, n_jobs: int = 1) -> PassSource:
+    def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
         """Their instances for passes, by threads."""
-        return self.selected.source(n_jobs=n_jobs)
+        return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
 
     @cached_property
     def instances(self) -> Any:
@@ -115,9 +119,9 @@ class TrainingBags:
     @classmethod
     def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
         """Select the bags at the positions ``used``."""
-        rows, offsets = gather_rows(bags.offsets, used)
+        offsets = np.concatenate([[0], np.cumsum(np.diff(bags.offsets)[used])]).astype(np.intp)
         selected = bags if len(used) == len(bags) else bags[used]
-        return cls(bags, used, rows, offsets, selected)
+        return cls(bags, used, offsets, selected)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
         """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
@@ -328,8 +332,10 @@ def primal_function(
 
 def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
     """The instances, or their explicit features, for passes by so many threads."""
-    source = training.source(n_jobs)
-    return source if features is None else FeatureSource(source, features)
+    if features is None:
+        return training.source(n_jobs)
+    block_bytes = int(8 * width_of(training.stored) * rows_at_once(features))
+    return FeatureSource(training.source(n_jobs, block_bytes), features)
 
 
 def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:

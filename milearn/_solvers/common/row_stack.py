@@ -151,9 +151,7 @@ def below_each_other(
     return array if order is None else array[order]
 
 
-def _flat(
-    parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None
-) -> RowStack:
+def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None) -> RowStack:
     """One stack of all matrices of the parts."""
     matrices, factors, places, first, plain = [], [], [], 0, True
     for part, sign in zip(parts, signs, strict=True):

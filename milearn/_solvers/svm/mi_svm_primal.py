@@ -266,7 +266,9 @@ def _far_from_constant(source: PassSource, prices: Prices, held: Held) -> Moved 
     return pass_over(source, (w, 0.0), prices, witnesses=held.witnesses).moved
 
 
-def _highest(source: PassSource, point: tuple[np.ndarray, float], prices: Prices) -> tuple[Held, Pass]:
+def _highest(
+    source: PassSource, point: tuple[np.ndarray, float], prices: Prices
+) -> tuple[Held, Pass]:
     """A pass at a point, and the witnesses there."""
     found = pass_over(source, point, prices)
     moved = found.moved

@@ -290,9 +290,7 @@ def _look(
     return len(positive), Pass(
         band=band,
         span=(float(top.min()), float(top.max())),
-        moved=Moved(
-            moved, witnesses[moved] + block.first_row, block.take(witnesses[moved], kept)
-        ),
+        moved=Moved(moved, witnesses[moved] + block.first_row, block.take(witnesses[moved], kept)),
         rows=block.take(rows[near], kept),
         numbers=rows[near] + block.first_row,
         groups=owner[near] + block.first_bag,
