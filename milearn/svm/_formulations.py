@@ -31,7 +31,12 @@ from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
-from ..utils._estimates import kernel_seconds, relaxation_seconds, warn_if_long
+from ..utils._estimates import (
+    features_seconds,
+    kernel_seconds,
+    relaxation_seconds,
+    warn_if_long,
+)
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._functions import (
@@ -54,6 +59,7 @@ __all__ = [
     "SelectionPrimal",
     "TrainingBags",
     "announce",
+    "announce_features",
     "announce_relaxation",
     "drawn_labels",
     "kernel_features",
@@ -147,6 +153,13 @@ def announce(training: TrainingBags, kind: str) -> None:
     sizes = len(training.used), int(training.offsets[-1])
     seconds = kernel_seconds(kind, *sizes, training.bags.shape[1])
     warn_if_long(seconds, *sizes, _REMEDIES[kind])
+
+
+def announce_features(training: TrainingBags, n_components: int) -> None:
+    """Warn before a problem over explicit features that will take long by passes."""
+    sizes = len(training.used), int(training.offsets[-1])
+    seconds = features_seconds(sizes[1], training.bags.shape[1], n_components)
+    warn_if_long(seconds, *sizes, "take a smaller n_components, kernel='linear' or fewer bags")
 
 
 def announce_relaxation(training: TrainingBags, kernel: Kernel, n_components: int | None) -> None:

@@ -42,8 +42,10 @@ BAND = 0.3
 _PER_BAG = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
-# Instances, and numbers in them, up to which they all belong to the working set.
-_FEW_ROWS, _FEW_NUMBERS = 2_000, 2**24
+# Instances, and numbers in them, up to which they all belong to the working set. Narrow ones are
+# kept apart earlier: there a step costs more than a pass, and few rounds find the rows that count.
+_FEW_ROWS, _FEW_NUMBERS = 20_000, 2**24
+_NARROW, _FEW_NARROW_ROWS = 50, 2_000
 # Numbers in rows of earlier passes that stay in it at any size.
 _KEPT_NUMBERS = 2**21
 # Relative gap of a convex step for so many numbers in all instances, and for more.
@@ -249,7 +251,8 @@ def _look(
     """Number of positive bags of a block, and what a pass finds there."""
     (w, b), (band, n_instances) = point, extent
     numbers = n_instances * width_of(block.instances)
-    whole = n_instances <= _FEW_ROWS and numbers <= _FEW_NUMBERS
+    few = _FEW_ROWS if width_of(block.instances) > _NARROW else min(_FEW_ROWS, _FEW_NARROW_ROWS)
+    whole = n_instances <= few and numbers <= _FEW_NUMBERS
     # Few instances all belong to the working set, and are worth all digits.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
