@@ -28,18 +28,18 @@ NONZEROS = 50
 _ENOUGH_SECONDS, _MAX_FITS = 0.5, 5
 
 # Models beside MI-SVM that can be solved by passes: names and how they are made.
-OTHERS: dict[str, Callable[[], Any]] = {
+OTHERS: dict[str, Callable[[float], Any]] = {
     **{
-        f"MISVC, {loss}": lambda loss=loss: MISVC(1.0, kernel="linear", loss=loss, solver="primal")
+        f"MISVC, {loss}": lambda C, loss=loss: MISVC(C, kernel="linear", loss=loss, solver="primal")
         for loss in ("l1", "l2", "epsilon_insensitive")
     },
     **{
-        f"MISVR, {loss}": lambda loss=loss: MISVR(
-            C=1.0, kernel="linear", loss=loss, solver="primal"
+        f"MISVR, {loss}": lambda C, loss=loss: MISVR(
+            C=C, kernel="linear", loss=loss, solver="primal"
         )
         for loss in ("l1", "max")
     },
-    "InstanceMISVC": lambda: InstanceMISVC(1.0, kernel="linear", solver="primal"),
+    "InstanceMISVC": lambda C: InstanceMISVC(C, kernel="linear", solver="primal"),
 }
 
 
@@ -136,7 +136,7 @@ def time_of_fit(task: dict[str, Any]) -> dict[str, Any]:
 def others(task: dict[str, Any]) -> dict[str, Any]:
     """Another model by passes against ``LinearSVC()``."""
     bags, y = _bags(task)
-    model = OTHERS[task["model"]]()
+    model = OTHERS[task["model"]](task["C"])
     target = np.where(y == 1, 1.0, -1.0) if task["model"].startswith("MISVR") else y
     _first_fit(bags, y, model)
     watch = Stopwatch()

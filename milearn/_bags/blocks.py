@@ -86,9 +86,9 @@ class Block:
             w = w.astype(np.float32)
         return np.asarray(self.instances @ w, dtype=np.float64)
 
-    def take(self, rows: np.ndarray) -> Matrix:
-        """A float64 copy of rows of the block."""
-        return self.instances[rows].astype(np.float64)
+    def take(self, rows: np.ndarray, dtype: Any = np.float64) -> Matrix:
+        """A copy of rows of the block in a type."""
+        return self.instances[rows].astype(dtype, copy=False)
 
     def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weighted sum of rows of the block, shape (n_features,)."""

@@ -115,6 +115,7 @@ def couple(
     if settings.n_components is not None or (kernel.linear and needed > room):
         features = _bag_features(training, kernel, settings, rng)
         return CoupledPrimal(training, kernel, settings, options, features)
+    announce(training, "coupled")
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -122,7 +123,6 @@ def couple(
             "cache_size, or give n_components= (300, say) for an approximation that needs no "
             "kernel matrix."
         )
-    announce(training, "coupled")
     gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
     return CoupledDual(training, kernel, settings, options, gram)
 
@@ -186,7 +186,9 @@ def _bag_features(
         dim = min(settings.n_components, candidates.shape[0])
     needed = feature_bytes(rows, n_bags, dim)
     if needed > settings.cache_bytes:
-        remedy = "" if kernel.linear else ", or lower n_components"
+        remedy = ", or take solver='primal'" if kernel.linear else ", or lower n_components"
+        if settings.minmax and kernel.linear:
+            remedy = ", or take another bag_kernel"
         raise MemoryError(
             f"The explicit features of {n_bags} bags, {dim} each, take up to "
             f"{needed / 2**20:.0f} MiB and cache_size={settings.cache_bytes / 2**20:g} MiB: raise "

@@ -16,9 +16,10 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.blocks import BLOCK_BYTES
 from .._bags.segments import gather_rows
 from .._solvers.common.cccp import CCCPSolution
-from .._solvers.common.feature_source import FeatureSource
+from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
@@ -30,7 +31,12 @@ from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
-from ..utils._estimates import kernel_seconds, relaxation_seconds, warn_if_long
+from ..utils._estimates import (
+    features_seconds,
+    kernel_seconds,
+    relaxation_seconds,
+    warn_if_long,
+)
 from ..utils._multi_start import values_of
 from ..utils.validation import STORED_FLOATS
 from ._functions import (
@@ -53,6 +59,7 @@ __all__ = [
     "SelectionPrimal",
     "TrainingBags",
     "announce",
+    "announce_features",
     "announce_relaxation",
     "drawn_labels",
     "kernel_features",
@@ -81,16 +88,19 @@ class TrainingBags:
     bags : Bags
         All that were given.
     used : ndarray of int, positions of those that take part: their weight is above zero
-    rows : ndarray of int, their instances
-    offsets : ndarray, of the used bags among those instances
+    offsets : ndarray, of the used bags among their instances
     selected : Bags or remote bags, those that take part
     """
 
     bags: Bags
     used: np.ndarray
-    rows: np.ndarray
     offsets: np.ndarray
     selected: Any
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """Their instances among all; made where they are asked for, for there may be many."""
+        return gather_rows(self.bags.offsets, self.used)[0]
 
     @property
     def stored(self) -> Any:
@@ -102,9 +112,9 @@ class TrainingBags:
         """Whether the instances are on the workers of a cluster."""
         return bool(self.bags.is_remote)
 
-    def source(self, n_jobs: int = 1) -> PassSource:
+    def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
         """Their instances for passes, by threads."""
-        return self.selected.source(n_jobs=n_jobs)
+        return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
 
     @cached_property
     def instances(self) -> Any:
@@ -115,9 +125,9 @@ class TrainingBags:
     @classmethod
     def of(cls, bags: Bags, used: np.ndarray) -> TrainingBags:
         """Select the bags at the positions ``used``."""
-        rows, offsets = gather_rows(bags.offsets, used)
+        offsets = np.concatenate([[0], np.cumsum(np.diff(bags.offsets)[used])]).astype(np.intp)
         selected = bags if len(used) == len(bags) else bags[used]
-        return cls(bags, used, rows, offsets, selected)
+        return cls(bags, used, offsets, selected)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
         """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
@@ -143,6 +153,13 @@ def announce(training: TrainingBags, kind: str) -> None:
     sizes = len(training.used), int(training.offsets[-1])
     seconds = kernel_seconds(kind, *sizes, training.bags.shape[1])
     warn_if_long(seconds, *sizes, _REMEDIES[kind])
+
+
+def announce_features(training: TrainingBags, n_components: int) -> None:
+    """Warn before a problem over explicit features that will take long by passes."""
+    sizes = len(training.used), int(training.offsets[-1])
+    seconds = features_seconds(sizes[1], training.bags.shape[1], n_components)
+    warn_if_long(seconds, *sizes, "take a smaller n_components, kernel='linear' or fewer bags")
 
 
 def announce_relaxation(training: TrainingBags, kernel: Kernel, n_components: int | None) -> None:
@@ -328,8 +345,10 @@ def primal_function(
 
 def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
     """The instances, or their explicit features, for passes by so many threads."""
-    source = training.source(n_jobs)
-    return source if features is None else FeatureSource(source, features)
+    if features is None:
+        return training.source(n_jobs)
+    block_bytes = int(8 * width_of(training.stored) * rows_at_once(features))
+    return FeatureSource(training.source(n_jobs, block_bytes), features)
 
 
 def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:

@@ -13,6 +13,7 @@ from ._formulations import (
     InstanceLabelsOfFeatures,
     TrainingBags,
     announce,
+    announce_features,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
@@ -256,6 +257,10 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         options, starts = solver_options(self), (self.init, self.n_init)
         features = None
         if self.n_components is not None and not kernel.linear:
+            if self._by_passes(training):
+                announce_features(training, self.n_components)
+            else:
+                announce(training, "labels")
             features = kernel_features(training.instances, kernel, self.n_components, rng)
         if self._by_passes(training):
             n_threads = self._n_threads(n_workers)

@@ -15,6 +15,7 @@ from ._formulations import (
     HardMaximumPrimal,
     TrainingBags,
     announce,
+    announce_features,
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
@@ -337,6 +338,10 @@ class MISVC(PassesMixin, BaseMISVC):
             announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
             return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
+        if passes:
+            announce_features(training, self.n_components)
+        else:
+            announce(training, "maximum")
         features = kernel_features(training.instances, kernel, self.n_components, rng)
         if passes:
             return HardMaximumPrimal(training, *options, self._n_threads(n_workers), features)

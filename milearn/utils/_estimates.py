@@ -7,6 +7,8 @@ to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrap
   of it for each feature;
 * the quadratic programs of MI-SVM, whose free variables grow with the bags: a rate times the cube
   of the number of bags;
+* explicit features that are made anew in every pass: the kernel values of all instances with the
+  landmarks, in some 20 passes, and the steps between them: a rate for each value;
 * a semidefinite relaxation: a rate times instances times the square of the rank of its features.
 
 On the sizes measured they are right within a factor of 3. Data that are easier or harder to
@@ -20,7 +22,14 @@ from sklearn.exceptions import EfficiencyWarning
 
 from ._warn import warn_user
 
-__all__ = ["LONG_SECONDS", "kernel_seconds", "links_seconds", "relaxation_seconds", "warn_if_long"]
+__all__ = [
+    "LONG_SECONDS",
+    "features_seconds",
+    "kernel_seconds",
+    "links_seconds",
+    "relaxation_seconds",
+    "warn_if_long",
+]
 
 # Fits that take longer than this are announced.
 LONG_SECONDS = 1800.0
@@ -28,6 +37,8 @@ LONG_SECONDS = 1800.0
 # Seconds for the square of the number of instances, and for the cube of that of the bags.
 _KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4e-7, 0.0)}
 _FEATURE_RATE = 5e-10
+# Seconds for a kernel value with a landmark, in all passes of a fit.
+_LANDMARK_RATE, _PASSES = 3e-7, 20
 _RELAXATION_RATE, _SELECTION_RATE = 1e-9, 7e-7
 _CUTS_RATE, _LINK_RATE, _MANY_FEATURES = 5e-4, 3e-3, 50
 
@@ -44,6 +55,17 @@ def kernel_seconds(kind: str, n_bags: int, n_instances: int, n_features: int) ->
     square, cube = _KERNEL_RATES[kind]
     rate = square + _FEATURE_RATE * n_features
     return rate * float(n_instances) ** 2 + cube * float(n_bags) ** 3
+
+
+def features_seconds(n_instances: int, n_features: int, n_components: int) -> float:
+    """Time of a problem over explicit features that is solved by passes.
+
+    Parameters
+    ----------
+    n_instances, n_features, n_components : int
+    """
+    rate = _LANDMARK_RATE + _PASSES * _FEATURE_RATE * n_features
+    return rate * float(n_instances) * n_components
 
 
 def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:

@@ -169,10 +169,19 @@ def test_features_of_a_block_are_those_of_all():
     blocks = source.map(lambda block: block)
     assert len(blocks) > 3
     expected = features.transform(bags.instances)
-    np.testing.assert_allclose(np.concatenate([block.instances for block in blocks]), expected)
+    w, some = np.arange(10.0), np.array([2, 0])
+    for block in blocks:
+        own = expected[block.rows]
+        weights = np.linspace(-1.0, 1.0, len(own))
+        np.testing.assert_allclose(block.instances.astype(float), own)
+        np.testing.assert_allclose(block.take(some), own[some])
+        np.testing.assert_allclose(block.scores(w), own @ w)
+        np.testing.assert_allclose(block.instances.T @ weights, own.T @ weights)
+        spread = sparse.csr_array(np.eye(3, len(own)))
+        np.testing.assert_allclose(spread @ block.instances, own[:3])
     assert [block.first_bag for block in blocks] == [b.first_bag for b in inside.map(lambda b: b)]
     np.testing.assert_allclose(source.gather(np.array([3, 1])), expected[[3, 1]])
-    total = source.fold(lambda state, block: state + block.instances.sum(axis=0), 0.0)
+    total = source.fold(lambda state, block: state + block.instances.astype(float).sum(axis=0), 0.0)
     np.testing.assert_allclose(total, expected.sum(axis=0))
 
 
@@ -246,11 +255,11 @@ class _Fails:
     def __init__(self, number, happens):
         self.left, self.happens = number, happens
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments, **named):
         self.left -= 1
         if self.left == 0:
             self.happens()
-        return pass_over(*arguments)
+        return pass_over(*arguments, **named)
 
 
 def _raise():

@@ -11,7 +11,12 @@ from milearn.datasets import make_bags
 from milearn.structured import MILSD
 from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
 from milearn.utils import _estimates
-from milearn.utils._estimates import kernel_seconds, links_seconds, relaxation_seconds
+from milearn.utils._estimates import (
+    features_seconds,
+    kernel_seconds,
+    links_seconds,
+    relaxation_seconds,
+)
 
 # CPU seconds with one thread: bags, instances, features; seen, and not only when this was written.
 SEEN = [
@@ -23,6 +28,8 @@ SEEN = [
     (kernel_seconds("coupled", 1000, 10_000, 20), 15.2),
     (kernel_seconds("coupled", 200, 8000, 10), 5.4),
     (kernel_seconds("labels", 200, 2000, 10), 0.47),
+    (features_seconds(20_240, 20, 300), 7.2),
+    (features_seconds(100_192, 20, 300), 8.8),
     (kernel_seconds("labels", 316, 3160, 20), 6.7),
     (relaxation_seconds(100, 2000, 2000), 7.0),
     (relaxation_seconds(200, 1000, 1000), 1.4),

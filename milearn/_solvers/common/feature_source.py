@@ -12,14 +12,14 @@ from scipy import sparse
 from .nystroem import FeatureMap
 from .passes import Block, PassSource
 
-__all__ = ["FeatureSource"]
+__all__ = ["FeatureSource", "KernelFeatures", "rows_at_once"]
 
-# Kernel values that are made at once.
-_KERNEL_BYTES = 16 * 2**20
+# Kernel values that are made at once: they stay in a cache.
+_KERNEL_BYTES = 4 * 2**20
 
 
 class FeatureSource:
-    """The features of all instances of a source; those of a block exist while it is looked at.
+    """The features of all instances of a source; of a block there are kernel values at a time.
 
     Parameters
     ----------
@@ -66,12 +66,78 @@ def _folded(
 
 
 def _featured(block: Block, features: FeatureMap) -> Block:
-    rows = block.instances
-    made: Any = np.empty((rows.shape[0], features.dim))
-    step = max(1, _KERNEL_BYTES // (8 * features.width))
-    for first in range(0, rows.shape[0], step):
-        part = rows[first : first + step]
-        if not sparse.issparse(part):
-            part = np.asarray(part, dtype=np.float64)
-        made[first : first + step] = features.transform(part)
-    return replace(block, instances=made)
+    return replace(block, instances=KernelFeatures.of_rows(block.instances, features))
+
+
+def _dense(rows: Any) -> Any:
+    return rows if sparse.issparse(rows) else np.asarray(rows, dtype=np.float64)
+
+
+def rows_at_once(features: FeatureMap) -> int:
+    """Rows whose kernel values stay in a cache: a block should have no more."""
+    return max(1, _KERNEL_BYTES // (8 * features.width))
+
+
+class KernelFeatures:
+    """Features of rows, K Q with kernel values K: products with them never make them all.
+
+    K costs as many exponentials as it has entries, K Q many times more: scores are K (Q w), and
+    of a block only the features of some rows are wanted.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows, n_landmarks), the K above
+    factor : ndarray of shape (n_landmarks, dim), the Q above
+    """
+
+    # A sparse matrix on the left leaves the product to this class.
+    __array_ufunc__ = None
+
+    def __init__(self, values: np.ndarray, factor: np.ndarray) -> None:
+        self.values, self.factor = values, factor
+        self.shape = len(values), int(factor.shape[1])
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)
+
+    @classmethod
+    def of_rows(cls, rows: Any, features: FeatureMap) -> Any:
+        """The features of rows of any type; the rows themselves where these are the features."""
+        if features.kernel is None:
+            return rows
+        step = rows_at_once(features)
+        parts = [
+            features.kernel(_dense(rows[first : first + step]), features.landmarks)
+            for first in range(0, rows.shape[0], step)
+        ]
+        values = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return cls(values, features.factor)
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self.values @ (self.factor @ weights))
+
+    def __rmatmul__(self, left: Any) -> np.ndarray:
+        return np.asarray((left @ self.values) @ self.factor)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """The features of some rows."""
+        return np.asarray(self.values[rows] @ self.factor)
+
+    @property
+    def T(self) -> _Transposed:
+        """The same, for products with a weight of each row."""
+        return _Transposed(self)
+
+    def astype(self, dtype: Any) -> np.ndarray:
+        """All features."""
+        return np.asarray((self.values @ self.factor).astype(dtype, copy=False))
+
+
+class _Transposed:
+    """The transpose of the features of some rows."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, features: KernelFeatures) -> None:
+        self.features = features
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self.features.factor.T @ (self.features.values.T @ weights))

@@ -267,8 +267,8 @@ def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
     if gram.capacity < gram.n:
         raise MemoryError(
             f"A kernel that may be indefinite needs its whole matrix of {gram.n} x {gram.n} "
-            f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise cache_size, or use the linear, rbf "
-            "or polynomial kernel with coef0 >= 0."
+            f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise cache_size, give n_components= "
+            "(300, say), or use the linear, rbf or polynomial kernel with coef0 >= 0."
         )
     everything = (np.arange(gram.n), None)
     matrix = gram.inner(everything, everything)

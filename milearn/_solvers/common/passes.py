@@ -192,7 +192,7 @@ def gather(source: PassSource, rows: np.ndarray) -> Matrix:
     return taken
 
 
-def rows_of_block(block: Block, rows: np.ndarray) -> Matrix:
+def rows_of_block(block: Block, rows: np.ndarray, dtype: Any = np.float64) -> Matrix:
     """Those of the given rows, numbers among all instances, that are in a block."""
     mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
-    return block.take(mine - block.first_row)
+    return block.take(mine - block.first_row, dtype)

@@ -27,6 +27,7 @@ where the sum of a is not bounded but loses its square over four in phi and in t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -38,7 +39,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 __all__ = ["GroupProblem", "GroupSolution", "project_groups", "solve_groups"]
 
-Matrix = Any  # an ndarray or a CSR matrix
+Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
 _FIRST_SMOOTHING = 0.5
 _MIN_SMOOTHING = 1e-7
@@ -54,6 +55,8 @@ _WARM_GAP, _WARM_SMOOTHING = 10.0, 0.05
 _INTERCEPT_RIDGE = 1e-4
 # Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
 _DENSE_COLUMNS = 2500
+# Numbers in the rows by which the system is summed up.
+_CHUNK_NUMBERS = 2**20
 # Their residual, as a share of the gradient.
 _ROUGH_DIRECTION = 0.05
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
@@ -68,7 +71,7 @@ class GroupProblem:
 
     Attributes
     ----------
-    Z : ndarray or CSR of shape (n_rows, n_columns)
+    Z : ndarray, CSR or RowStack of shape (n_rows, n_columns)
         Rows of a group follow each other.
     e : ndarray of shape (n_rows,) or (n_rows, n_free)
         Coefficients of the variables without a norm. The dual point of a certificate is scaled to
@@ -464,31 +467,54 @@ def _direction(
     if len(rows) == 0:
         return -gradient / ridge
     curvature = costs[rows] / h
-    Z, e = problem.Z[rows], problem.free[rows]
-    if sparse.issparse(Z) and dim > _DENSE_COLUMNS:
-        share = np.zeros(len(starts))
-        share[centred] = proportions
+    e = problem.free[rows]
+    lengths = np.diff(np.r_[starts, len(rows)])
+    share = np.zeros(len(starts))
+    share[centred] = proportions / lengths[centred]
+    if sparse.issparse(problem.Z) and dim > _DENSE_COLUMNS:
+        Z = problem.Z[rows]
         return _by_conjugate_gradients((Z, e), (starts, share), curvature, ridge, gradient)
-    A = np.empty((len(rows), dim))
-    A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
-    A[:, n_columns:] = e
-    if len(centred):
-        lengths = np.diff(np.r_[starts, len(rows)])
-        means = np.zeros((len(starts), dim))
-        sums = np.add.reduceat(A, starts, axis=0)
-        means[centred] = sums[centred] * (proportions / lengths[centred])[:, None]
-        A -= np.repeat(means, lengths, axis=0)
-    A *= np.sqrt(curvature)[:, None]
-    if len(A) < dim:
+
+    def factor(first: int, last: int, groups: slice) -> np.ndarray:
+        """Some rows less the share of the mean of their groups, times the root of the curvature."""
+        A = np.empty((last - first, dim))
+        Z = problem.Z[rows[first:last]]
+        A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
+        A[:, n_columns:] = e[first:last]
+        if share[groups].any():
+            sums = np.add.reduceat(A, starts[groups] - first, axis=0)
+            A -= np.repeat(sums * share[groups, None], lengths[groups], axis=0)
+        A *= np.sqrt(curvature[first:last])[:, None]
+        return A
+
+    if len(rows) < dim:
         # Woodbury's identity: the system is as large as the rows with curvature.
+        A = factor(0, len(rows), slice(0, len(starts)))
         scaled = A / ridge
         small = scaled @ A.T
         small[np.diag_indices_from(small)] += 1.0
         inner = cho_solve(cho_factor(small, check_finite=False), scaled @ gradient)
         return np.asarray(scaled.T @ inner - gradient / ridge)
-    system = A.T @ A
-    system[np.diag_indices(dim)] += ridge
+    system = np.diag(ridge)
+    for first, last, groups in _chunks(len(rows), starts, max(dim, _CHUNK_NUMBERS // dim)):
+        A = factor(first, last, groups)
+        system += A.T @ A
     return np.asarray(-cho_solve(cho_factor(system, check_finite=False), gradient))
+
+
+def _chunks(n_rows: int, starts: np.ndarray, most: int) -> Iterator[tuple[int, int, slice]]:
+    """First and last row, and groups, of parts of whole groups with about as many rows."""
+    if len(starts) == 0:
+        for first in range(0, n_rows, most):
+            yield first, min(first + most, n_rows), slice(0, 0)
+        return
+    group = 0
+    while group < len(starts):
+        first = int(starts[group])
+        last_group = max(group + 1, int(np.searchsorted(starts, first + most)))
+        last = n_rows if last_group == len(starts) else int(starts[last_group])
+        yield first, last, slice(group, last_group)
+        group = last_group
 
 
 def _curved_rows(
@@ -527,12 +553,11 @@ def _by_conjugate_gradients(
 ) -> np.ndarray:
     """Newton's direction; ``groups`` begin at rows, and lose a share of their mean."""
     (Z, e), n = rows, rows[0].shape[1]
-    starts, share = groups
+    starts, weights = groups
     lengths = np.diff(np.r_[starts, len(curvature)])
-    weights = share / np.maximum(lengths, 1)
 
     def centred(values: np.ndarray) -> np.ndarray:
-        if not share.any():
+        if not weights.any():
             return values
         return np.asarray(values - np.repeat(weights * np.add.reduceat(values, starts), lengths))
 

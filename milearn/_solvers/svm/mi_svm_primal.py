@@ -31,10 +31,12 @@ from .losses import Hinge
 from .mi_svm_working_set import (
     BAND,
     Held,
+    Moved,
     Pass,
     Prices,
     Proportions,
     joined,
+    kept_type,
     pass_over,
     working_set,
 )
@@ -50,7 +52,7 @@ _SAMPLE_NUMBERS = 2**23
 # Bags of a class that are in it at least; of large ones some instances.
 _FEWEST_BAGS, _FEW_LARGE_BAGS = 50, 4
 _SAMPLE_TOL = 5e-2
-_SAMPLE_PASSES = 12
+_SAMPLE_PASSES = 6
 _MAX_PASSES = 200
 # How much the band widens from round to round of a step.
 _WIDER = 1.5
@@ -112,7 +114,7 @@ def solve_mi_svm_primal(
     else:
         held = _given(source, prices, start)
         w, b = _against_sample(source, held.vectors, prices)
-        found = pass_over(source, (w, b), prices)
+        found = _without_moves(pass_over(source, (w, b), prices, witnesses=held.witnesses))
         none = Proportions.none(len(prices.positive))
         begin = _Begin(w, b, held, found, none, n_passes=2, rough=False)
     # A start may have taken what is allowed: the step that it begins is finished all the same.
@@ -157,6 +159,7 @@ def _descend(
     w, b, held, found, proportions = begin.w, begin.b, begin.held, begin.found, begin.proportions
     n_passes, rough = begin.n_passes, begin.rough
     costs, tol = prices.weights[prices.positive], max(options.tol, _EXACT * gap_tol)
+    following: Moved | None = None
     best = PrimalMISVMResult(
         w=w,
         intercept=b,
@@ -168,7 +171,6 @@ def _descend(
         objective_scale=rounding_scale(prices.weights),
         n_passes=0,
     )
-    following = held
     held_value = last_objective = np.inf
     bound, band = -np.inf, BAND
     while n_passes < max_passes and best.n_iter < options.max_iter:
@@ -186,11 +188,13 @@ def _descend(
             Proportions.of_solution(solved.proportions, found, len(costs)),
         )
         bound = max(bound, solved.lower_bound)
-        before, found = found, pass_over(source, (w, b), prices, np.unique(found.groups), band)
+        before, groups = found, np.unique(found.groups)
+        found = pass_over(source, (w, b), prices, groups, band, held.witnesses)
+        moved, found = found.moved, _without_moves(found)
         n_passes += 1
         rest = 0.5 * float(w @ w) + found.loss
-        value = rest + float(costs @ np.maximum(0.0, 1.0 - np.asarray(held.vectors @ w) - b))
-        objective = rest + float(costs @ np.maximum(0.0, 1.0 - found.top[prices.positive]))
+        value = rest + float(costs @ np.maximum(0.0, 1.0 - held.scores(w) - b))
+        objective = rest + found.positive_loss
         closed = value - bound <= gap_tol * abs(value)
         # Where rows are missing the objective may happen to be low: the procedure goes on from
         # solutions of its steps.
@@ -209,14 +213,13 @@ def _descend(
         best.n_iter += 1
         best.history.append(best.objective)
         if improved:
-            following = Held(found.witnesses, found.vectors)
-            if np.ptp(found.top) <= _CONSTANT:
-                following = _far_from_constant(source, prices)
+            following = moved
+            if found.span[1] - found.span[0] <= _CONSTANT:
+                following = _far_from_constant(source, prices, held)
                 n_passes += 2
         scale = (2.0 * max(_ROUGH, gap_tol) if rough else tol) * abs(best.objective)
-        ended = last_objective - best.objective <= scale or np.array_equal(
-            following.witnesses, held.witnesses
-        )
+        stays = following is None or len(following.positions) == 0
+        ended = last_objective - best.objective <= scale or stays
         if ended and not rough:
             best.stopped = ""
             break
@@ -225,7 +228,10 @@ def _descend(
             break
         rough = rough and not ended
         found = joined(before, found, (w, b), prices, proportions.negative > 0)
-        held, held_value, last_objective = following, best.objective, best.objective
+        if following is not None:
+            held.move(following)
+        following, moved = None, None
+        held_value, last_objective = best.objective, best.objective
         bound, band = -np.inf, BAND
     finished = best.n_iter
     if finished == 0:
@@ -254,11 +260,24 @@ def _mean_difference(block: Block, prices: Prices) -> np.ndarray:
     return block.weighted_sum(np.arange(int(block.offsets[-1])), np.repeat(share, sizes))
 
 
-def _far_from_constant(source: PassSource, prices: Prices) -> Held:
+def _far_from_constant(source: PassSource, prices: Prices, held: Held) -> Moved | None:
     """Witnesses where a step ended with w = 0: the highest under the difference of the means."""
     w = np.sum(source.map(_mean_difference, prices), axis=0)
-    found = pass_over(source, (w, 0.0), prices)
-    return Held(found.witnesses, found.vectors)
+    return pass_over(source, (w, 0.0), prices, witnesses=held.witnesses).moved
+
+
+def _highest(
+    source: PassSource, point: tuple[np.ndarray, float], prices: Prices
+) -> tuple[Held, Pass]:
+    """A pass at a point, and the witnesses there."""
+    found = pass_over(source, point, prices)
+    moved = found.moved
+    assert moved is not None
+    return Held(moved.witnesses, moved.vectors), _without_moves(found)
+
+
+def _without_moves(found: Pass) -> Pass:
+    return replace(found, moved=None)
 
 
 def _given(source: PassSource, prices: Prices, start: str | np.ndarray) -> Held:
@@ -266,7 +285,11 @@ def _given(source: PassSource, prices: Prices, start: str | np.ndarray) -> Held:
     if isinstance(start, str):
         means = stacked(source.map(_means, prices.signs))
         return Held(np.full(means.shape[0], -1), means)
-    return Held(start, stacked(source.map(rows_of_block, start)))
+    return Held(start, stacked(source.map(_rows_as_kept, start)))
+
+
+def _rows_as_kept(block: Block, rows: np.ndarray) -> Matrix:
+    return rows_of_block(block, rows, kept_type(block))
 
 
 def _pick(block: Block, used: np.ndarray, most: int) -> tuple[Matrix, np.ndarray]:
@@ -342,17 +365,17 @@ def _start_of_sample(
     quiet = SolverOptions(max(options.tol, 0.1 * tol), options.max_iter)
     owner = np.repeat(np.arange(len(used)), sample.sizes)
     w, b = _svm(sample.instances, part.signs[owner], part.weights[owner])
-    found, none = pass_over(sample, (w, b), part), Proportions.none(len(part.positive))
-    held = Held(found.witnesses, found.vectors)
+    (held, found), none = _highest(sample, (w, b), part), Proportions.none(len(part.positive))
     begins = [_Begin(w, b, held, found, none, 1, rough=False)]
     held = _given(sample, part, "mean")
     w, b = _against_sample(sample, held.vectors, part)
-    begins.append(_Begin(w, b, held, pass_over(sample, (w, b), part), none, 2, rough=False))
+    found = _without_moves(pass_over(sample, (w, b), part, witnesses=held.witnesses))
+    begins.append(_Begin(w, b, held, found, none, 2, rough=False))
     ends = [_descend(sample, part, begin, quiet, tol, most) for begin in begins]
     best, end = min(ends, key=lambda pair: pair[0].objective)
     if whole:
         return replace(end, n_passes=sum(result.n_passes for result, _ in ends))
-    found = pass_over(source, (best.w, best.intercept), prices)
-    held = Held(found.witnesses, found.vectors)
+    del ends, begins, end
+    held, found = _highest(source, (best.w, best.intercept), prices)
     none = Proportions.none(len(prices.positive))
     return _Begin(best.w, best.intercept, held, found, none, n_passes=1, rough=True)

@@ -16,21 +16,24 @@ from scipy import sparse
 
 from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_rank
 from ..common.passes import Block, PassSource, stacked, width_of
+from ..common.row_stack import below_each_other
 from .group_newton import GroupProblem
 
 __all__ = [
     "BAND",
     "Held",
+    "Moved",
     "Pass",
     "Prices",
     "Proportions",
     "joined",
+    "kept_type",
     "pass_over",
     "precision",
     "working_set",
 ]
 
-Matrix = Any  # an ndarray or a CSR matrix
+Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
 # Rows within this distance of what counts belong to the working set, in units of the margin.
 BAND = 0.3
@@ -39,8 +42,10 @@ BAND = 0.3
 _PER_BAG = 4
 # Numbers in the working set of negative bags, at the most.
 _WORKING_NUMBERS = 2**25
-# Instances, and numbers in them, up to which they all belong to the working set.
+# Instances, and numbers in them, up to which they all belong to the working set. Narrow ones are
+# kept apart earlier: there a step costs more than a pass, and few rounds find the rows that count.
 _FEW_ROWS, _FEW_NUMBERS = 20_000, 2**24
+_NARROW, _FEW_NARROW_ROWS = 50, 2_000
 # Numbers in rows of earlier passes that stay in it at any size.
 _KEPT_NUMBERS = 2**21
 # Relative gap of a convex step for so many numbers in all instances, and for more.
@@ -61,11 +66,45 @@ class Prices:
 
 
 @dataclass(frozen=True)
+class Moved:
+    """Positive bags whose witness is not the one held, as positions among them; and the witnesses.
+
+    Attributes
+    ----------
+    positions : ndarray of int of shape (n_moved,)
+    witnesses : ndarray of int of shape (n_moved,), the rows
+    vectors : matrix of shape (n_moved, n_features), the instances there
+    """
+
+    positions: np.ndarray
+    witnesses: np.ndarray
+    vectors: Matrix
+
+
+@dataclass
 class Held:
     """The witnesses of a convex step, as rows and as instances; -1 stands for the mean of a bag."""
 
     witnesses: np.ndarray
     vectors: Matrix
+
+    def move(self, moved: Moved) -> None:
+        """Take over witnesses that moved, in place: all of them are too large to be held twice."""
+        if len(moved.positions) == len(self.witnesses):
+            self.witnesses, self.vectors = moved.witnesses, moved.vectors
+            return
+        self.witnesses = self.witnesses.copy()
+        self.witnesses[moved.positions] = moved.witnesses
+        if sparse.issparse(self.vectors):
+            place = np.arange(len(self.witnesses))
+            place[moved.positions] = len(place) + np.arange(len(moved.positions))
+            self.vectors = stacked([self.vectors, moved.vectors])[place]
+        else:
+            self.vectors[moved.positions] = moved.vectors
+
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Inner products with the weight vector."""
+        return np.asarray(below_each_other([self.vectors]) @ w)
 
 
 @dataclass(frozen=True)
@@ -76,19 +115,17 @@ class Pass:
     ----------
     band : float
         Rows within it are in the working set.
-    top : ndarray of shape (n_bags,), highest score of each bag
-    witnesses : ndarray of int of shape (n_positive,), the rows of those of positive bags
-    vectors : matrix of shape (n_positive, n_features), the instances there
+    span : (float, float), the lowest of the highest scores of all bags, and the highest
+    moved : Moved, or None where it is known already
     rows, numbers, groups : the working set of negative bags: instances, their rows, their bags
     far, far_cost : weighted sum of the rows beyond the band, and the sum of their weights
     quiet, quiet_cost : the same for the highest rows of bags that keep clear of the margin
-    loss : float, of all negative bags
+    loss, positive_loss : float, of all negative bags, and of all positive ones
     """
 
     band: float
-    top: np.ndarray
-    witnesses: np.ndarray
-    vectors: Matrix
+    span: tuple[float, float]
+    moved: Moved | None
     rows: Matrix
     numbers: np.ndarray
     groups: np.ndarray
@@ -97,6 +134,7 @@ class Pass:
     quiet: np.ndarray
     quiet_cost: float
     loss: float
+    positive_loss: float
 
 
 def precision(n_instances: int, width: float) -> float:
@@ -157,21 +195,40 @@ def pass_over(
     source: PassSource,
     point: tuple[np.ndarray, float],
     prices: Prices,
-    held: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
     band: float = BAND,
+    witnesses: np.ndarray | None = None,
 ) -> Pass:
-    """A pass at a point; ``held`` are the bags with rows in the working set.
+    """A pass at a point.
 
-    Rows within ``band`` of what counts come into the working set.
+    Parameters
+    ----------
+    source : PassSource
+    point : (w, b)
+    prices : Prices
+    groups : ndarray of int, default=None
+        The bags with rows in the working set.
+    band : float
+        Rows within it of what counts come into the working set.
+    witnesses : ndarray of int of shape (n_positive,), default=None
+        The rows that are held; instances of others are gathered.
     """
-    bags = np.zeros(0, dtype=np.intp) if held is None else held
-    parts = source.map(_look, point, prices, bags, (band, source.n_instances))
+    bags = np.zeros(0, dtype=np.intp) if groups is None else groups
+    if witnesses is not None and witnesses[0] < 0:
+        witnesses = None
+    parts = source.map(_look, point, prices, bags, witnesses, (band, source.n_instances))
+    firsts = np.cumsum([0, *[n_positive for n_positive, _ in parts[:-1]]])
+    parts = [part for _, part in parts]
+    moved = [part.moved for part in parts]
     return Pass(
         band=band,
-        top=np.concatenate([part.top for part in parts]),
-        witnesses=np.concatenate([part.witnesses for part in parts]),
-        vectors=stacked([part.vectors for part in parts]),
-        rows=stacked([part.rows for part in parts]),
+        span=(min(part.span[0] for part in parts), max(part.span[1] for part in parts)),
+        moved=Moved(
+            np.concatenate([part.positions + n for part, n in zip(moved, firsts, strict=True)]),
+            np.concatenate([part.witnesses for part in moved]),
+            stacked([part.vectors for part in moved]),
+        ),
+        rows=below_each_other([part.rows for part in parts]),
         numbers=np.concatenate([part.numbers for part in parts]),
         groups=np.concatenate([part.groups for part in parts]),
         far=np.sum([part.far for part in parts], axis=0),
@@ -179,6 +236,7 @@ def pass_over(
         quiet=np.sum([part.quiet for part in parts], axis=0),
         quiet_cost=sum(part.quiet_cost for part in parts),
         loss=sum(part.loss for part in parts),
+        positive_loss=sum(part.positive_loss for part in parts),
     )
 
 
@@ -187,11 +245,14 @@ def _look(
     point: tuple[np.ndarray, float],
     prices: Prices,
     held: np.ndarray,
+    known_witnesses: np.ndarray | None,
     extent: tuple[float, int],
-) -> Pass:
+) -> tuple[int, Pass]:
+    """Number of positive bags of a block, and what a pass finds there."""
     (w, b), (band, n_instances) = point, extent
     numbers = n_instances * width_of(block.instances)
-    whole = n_instances <= _FEW_ROWS and numbers <= _FEW_NUMBERS
+    few = _FEW_ROWS if width_of(block.instances) > _NARROW else min(_FEW_ROWS, _FEW_NARROW_ROWS)
+    whole = n_instances <= few and numbers <= _FEW_NUMBERS
     # Few instances all belong to the working set, and are worth all digits.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
     signs, weights = prices.signs[block.bags], prices.weights[block.bags]
@@ -220,15 +281,20 @@ def _look(
             # Where scores hardly differ, the highest rows of each bag stand for the others.
             near &= segment_rank(u, offsets) < max(2, limit // max(1, len(negative)))
         loss = float(weights[negative] @ np.maximum(top_u, 0.0))
+    kept = kept_type(block)
+    witnesses = highest[positive]
+    moved = np.arange(len(positive))
+    if known_witnesses is not None:
+        first, last = np.searchsorted(known_witnesses, [block.rows.start, block.rows.stop])
+        moved = np.flatnonzero(known_witnesses[first:last] != witnesses + block.first_row)
     # A bag with rows in the working set pays there.
     known = np.isin(negative + block.first_bag, held)
     silent = negative[(top_u <= -band) & ~known]
-    return Pass(
+    return len(positive), Pass(
         band=band,
-        top=top,
-        witnesses=highest[positive] + block.first_row,
-        vectors=block.take(highest[positive]),
-        rows=block.take(rows[near]),
+        span=(float(top.min()), float(top.max())),
+        moved=Moved(moved, witnesses[moved] + block.first_row, block.take(witnesses[moved], kept)),
+        rows=block.take(rows[near], kept),
         numbers=rows[near] + block.first_row,
         groups=owner[near] + block.first_bag,
         far=block.weighted_sum(rows[beyond], weights[owner[beyond]]),
@@ -236,7 +302,13 @@ def _look(
         quiet=block.weighted_sum(highest[silent], weights[silent]),
         quiet_cost=float(weights[silent].sum()),
         loss=loss,
+        positive_loss=float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0)),
     )
+
+
+def kept_type(block: Block) -> Any:
+    """Type of gathered rows: products of dense ones convert them as they go, of sparse ones not."""
+    return np.float64 if sparse.issparse(block.instances) else block.instances.dtype
 
 
 def joined(
@@ -248,7 +320,7 @@ def joined(
 ) -> Pass:
     """The working set of a pass with some rows of the one before."""
     (w, b), extra = point, np.flatnonzero(kept & ~np.isin(before.numbers, found.numbers))
-    u = 1.0 + np.asarray(before.rows[extra] @ w) + b
+    u = 1.0 + np.asarray(before.rows @ w)[extra] + b
     if prices.by_instance:
         # Rows inside of the band that the pass left out are in its sum.
         outside = (u <= -found.band) | (u > 1.0 + found.band)
@@ -264,13 +336,13 @@ def joined(
     if prices.by_instance:
         # Rows that went beyond the band are looked at one by one again.
         weights = prices.weights[groups] * (u > 1.0 + found.band)
-        far = far - np.asarray(rows.T @ weights)
+        far = far - np.asarray(below_each_other([rows]).T @ weights)
         far_cost = max(0.0, far_cost - float(weights.sum()))
     numbers = np.r_[found.numbers, before.numbers[extra]]
     order = np.argsort(numbers, kind="stable")
     return replace(
         found,
-        rows=stacked([found.rows, rows])[order],
+        rows=below_each_other([found.rows, rows], order=order),
         numbers=numbers[order],
         groups=np.r_[found.groups, groups][order],
         far=far,
@@ -287,7 +359,7 @@ def working_set(vectors: Matrix, found: Pass, prices: Prices) -> GroupProblem:
         for total, cost in ((found.far, found.far_cost), (found.quiet, found.quiet_cost))
         if cost > 0
     ]
-    parts = [-vectors, found.rows]
+    parts = [vectors, found.rows]
     if sums:
         means = np.stack([mean for mean, _ in sums])
         parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
@@ -298,7 +370,7 @@ def working_set(vectors: Matrix, found: Pass, prices: Prices) -> GroupProblem:
     n_all = n_positive + n_rows + len(sums)
     ends = np.arange(n_positive + n_rows, n_all + 1)
     return GroupProblem(
-        Z=stacked(parts),
+        Z=below_each_other(parts, [-1.0, 1.0, 1.0][: len(parts)]),
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
         costs=np.r_[

@@ -1,0 +1,168 @@
+"""Rows of several matrices below each other without a copy of them.
+
+A working set of a large problem is a sizeable part of the memory that its solver takes. Here its
+rows stay where they were gathered and in the type that they have there; products convert some of
+them at a time, so that all digits are those of float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.blocks import stacked
+
+__all__ = ["RowStack", "below_each_other"]
+
+Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+
+# Numbers that are converted to float64 at a time.
+_CONVERTED_NUMBERS = 2**16
+# Up to this size in float64 one array is quicker than many.
+_ONE_ARRAY_BYTES = 2**23
+
+
+class RowStack:
+    """Rows of dense matrices, times 1 or -1, in an order.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray of shape (n_rows_of_part, n_columns)
+    signs : sequence of float, default=None
+        By which the rows of each part are multiplied: 1 when None.
+    order : ndarray of int of shape (n_rows,), default=None
+        Row ``i`` is row ``order[i]`` of all parts below each other: each of them in turn when
+        None. No row may occur twice.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[np.ndarray],
+        signs: Sequence[float] | None = None,
+        order: np.ndarray | None = None,
+    ) -> None:
+        self.parts, self.order = list(parts), order
+        self.signs = [1.0] * len(self.parts) if signs is None else list(signs)
+        self.ends = np.cumsum([len(part) for part in self.parts])
+        n_rows = int(self.ends[-1]) if order is None else len(order)
+        self.shape = n_rows, int(self.parts[0].shape[1])
+        self.dtype = np.result_type(*self.parts)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __matmul__(self, vector: np.ndarray) -> np.ndarray:
+        """Inner products of all rows with a vector, in float64."""
+        values, start = np.empty(int(self.ends[-1])), 0
+        for part, sign in zip(self.parts, self.signs, strict=True):
+            signed = vector if sign > 0 else -vector
+            for chunk in _in_float64(part):
+                np.matmul(chunk, signed, out=values[start : start + len(chunk)])
+                start += len(chunk)
+        return values if self.order is None else values[self.order]
+
+    @property
+    def T(self) -> _Transposed:
+        """The same, for products with a weight of each row."""
+        return _Transposed(self)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        """A copy of some rows, given by their numbers, in the type of all parts."""
+        places = rows if self.order is None else self.order[rows]
+        found = np.empty((len(places), self.shape[1]), dtype=self.dtype)
+        owners = np.searchsorted(self.ends, places, side="right")
+        by_part = np.argsort(owners, kind="stable")
+        bounds = np.searchsorted(owners[by_part], np.arange(len(self.parts) + 1))
+        for number in np.flatnonzero(np.diff(bounds)):
+            mine, part = by_part[bounds[number] : bounds[number + 1]], self.parts[number]
+            taken = part[places[mine] - (int(self.ends[number]) - len(part))]
+            found[mine] = taken if self.signs[number] > 0 else -taken
+        return found
+
+
+class _Transposed:
+    """The transpose of a stack of rows."""
+
+    def __init__(self, rows: RowStack) -> None:
+        self.rows = rows
+
+    def __matmul__(self, weights: np.ndarray) -> np.ndarray:
+        """The sum of all rows times their weights."""
+        rows, start = self.rows, 0
+        if rows.order is not None:
+            spread = np.zeros(int(rows.ends[-1]))
+            spread[rows.order] = weights
+            weights = spread
+        total = np.zeros(rows.shape[1])
+        for part, sign in zip(rows.parts, rows.signs, strict=True):
+            for chunk in _in_float64(part):
+                found = chunk.T @ weights[start : start + len(chunk)]
+                total += found if sign > 0 else -found
+                start += len(chunk)
+        return total
+
+
+def _in_float64(part: np.ndarray) -> Any:
+    """The rows of a part in float64, some at a time where they have to be converted."""
+    if part.dtype == np.float64:
+        yield part
+        return
+    step = max(1, _CONVERTED_NUMBERS // max(1, part.shape[1]))
+    for first in range(0, len(part), step):
+        yield part[first : first + step].astype(np.float64)
+
+
+def below_each_other(
+    parts: Sequence[Matrix],
+    signs: Sequence[float] | None = None,
+    order: np.ndarray | None = None,
+) -> Matrix:
+    """The rows of all parts in an order: an array in float64 where it is small, or a CSR matrix.
+
+    Large dense rows become a :class:`RowStack`, which copies none.
+
+    Parameters
+    ----------
+    parts : sequence of ndarray, CSR or RowStack
+    signs, order
+        As of :class:`RowStack`.
+    """
+    signs = [1.0] * len(parts) if signs is None else signs
+    if sparse.issparse(parts[0]):
+        given = [part if sign > 0 else -part for part, sign in zip(parts, signs, strict=True)]
+        matrix = stacked(given)
+        return matrix if order is None else matrix[order]
+    alone = len(parts) == 1 and signs[0] > 0 and order is None
+    if alone and (isinstance(parts[0], RowStack) or parts[0].dtype == np.float64):
+        return parts[0]
+    n_rows, n_columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
+    if 8 * n_rows * n_columns > _ONE_ARRAY_BYTES:
+        return _flat(parts, signs, order)
+    array, start = np.empty((n_rows, n_columns)), 0
+    for part, sign in zip(parts, signs, strict=True):
+        rows = array[start : start + part.shape[0]]
+        rows[:] = part[np.arange(len(part))] if isinstance(part, RowStack) else part
+        if sign < 0:
+            np.negative(rows, out=rows)
+        start += len(rows)
+    return array if order is None else array[order]
+
+
+def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None) -> RowStack:
+    """One stack of all matrices of the parts."""
+    matrices, factors, places, first, plain = [], [], [], 0, True
+    for part, sign in zip(parts, signs, strict=True):
+        inner = part if isinstance(part, RowStack) else RowStack([part])
+        matrices += inner.parts
+        factors += [sign * factor for factor in inner.signs]
+        own = np.arange(len(inner)) if inner.order is None else inner.order
+        plain &= inner.order is None
+        places.append(first + own)
+        first += int(inner.ends[-1])
+    if not plain:
+        place = np.concatenate(places)
+        order = place if order is None else place[order]
+    return RowStack(matrices, factors, order)

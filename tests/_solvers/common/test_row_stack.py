@@ -1,0 +1,60 @@
+"""Rows that stay where they are against the matrix that they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn._solvers.common import row_stack
+from milearn._solvers.common.row_stack import RowStack, below_each_other
+
+SIGNS = [-1.0, 1.0, 1.0]
+
+
+def parts_and_matrix(dtypes, *, ordered):
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(n, 5)).astype(t) for n, t in zip((30, 0, 47), dtypes, strict=True)]
+    matrix = np.concatenate([s * p.astype(float) for s, p in zip(SIGNS, parts, strict=True)])
+    order = rng.permutation(len(matrix)) if ordered else None
+    return parts, order, matrix if order is None else matrix[order]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("dtypes", [["f4"] * 3, ["f8"] * 3, ["f4", "f8", "f4"]], ids=str)
+def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered, monkeypatch):
+    monkeypatch.setattr(row_stack, "_CONVERTED_NUMBERS", 5 * 7)
+    parts, order, matrix = parts_and_matrix(dtypes, ordered=ordered)
+    stack, rng = RowStack(parts, SIGNS, order), np.random.default_rng(1)
+    assert stack.shape == matrix.shape
+    w, alpha = rng.normal(size=5), rng.normal(size=len(matrix))
+    np.testing.assert_allclose(stack @ w, matrix @ w, rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(stack.T @ alpha, matrix.T @ alpha, rtol=1e-12)
+    rows = np.array([3, 70, 0, 3, 41])
+    np.testing.assert_array_equal(stack[rows], matrix[rows])
+    assert stack[rows].dtype == np.result_type(*dtypes)
+
+
+@pytest.mark.parametrize("limit", [0, 2**23])
+def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit, monkeypatch):
+    monkeypatch.setattr(row_stack, "_ONE_ARRAY_BYTES", limit)
+    parts, order, matrix = parts_and_matrix(["f4"] * 3, ordered=True)
+    inner = below_each_other(parts, SIGNS, order)
+    assert isinstance(inner, RowStack) == (limit == 0)
+    turned = np.arange(2 * len(matrix))[::-1]
+    outer = below_each_other([inner, inner], [1.0, -1.0], turned)
+    expected = np.concatenate([matrix, -matrix])[turned]
+    w = np.arange(5.0)
+    np.testing.assert_allclose(outer @ w, expected @ w, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(outer[np.arange(len(expected))], expected)
+    if limit == 0:
+        # Nothing was copied.
+        assert [part is parts[i % 3] for i, part in enumerate(outer.parts)] == [True] * 6
+        assert below_each_other([outer]) is outer
+
+
+def test_sparse_rows_are_stacked():
+    parts = [sparse.random_array((4, 6), density=0.5, format="csr", rng=i) for i in range(2)]
+    found = below_each_other(parts, [-1.0, 1.0], np.array([7, 0, 3]))
+    expected = np.concatenate([-parts[0].toarray(), parts[1].toarray()])[[7, 0, 3]]
+    np.testing.assert_array_equal(found.toarray(), expected)
