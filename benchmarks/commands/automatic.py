@@ -49,7 +49,7 @@ BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_options(parser)
     parser.add_argument(
-        "--repeats", type=int, default=10, metavar="N", help="on the five sets (default: 10)"
+        "--repeats", type=int, default=10, metavar="N", help="on the five sets and generated ones (10)"
     )
     parser.add_argument(
         "--further-repeats", type=int, default=1, metavar="N", help="elsewhere (default: 1)"
@@ -71,7 +71,7 @@ def main(args: argparse.Namespace) -> int:
     start = time.perf_counter()
     parts = (
         (SETS, ("default",), args.repeats, args.folds),
-        (GENERATED, ("default", "misvc-default"), args.further_repeats, args.folds),
+        (GENERATED, ("default", "misvc-default"), args.repeats, args.folds),
         (args.sets, ("default", *PLAIN), args.further_repeats, args.further_folds),
         (SETS, PLAIN, args.further_repeats, args.folds),
         (CALIBRATED, ("default", "misvc-calibrated"), 1, args.folds),
