@@ -10,11 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     from milearn import Bags
 
-__all__ = ["FURTHER", "file_of", "load_further"]
+__all__ = ["FURTHER", "UNIVERSITIES", "file_of", "load_further"]
 
 # Pages of a class and as many others that are drawn.
 PAGES = 150
-_WEBKB = ("course", "faculty", "student")
+UNIVERSITIES = ("texas", "wisconsin")
+_WEBKB = ("course", "faculty", "student", "department", "project", "staff", *UNIVERSITIES)
 
 FURTHER = (
     "trec9/tst4",
@@ -42,23 +43,30 @@ def load_further(name: str) -> tuple[Bags, np.ndarray]:
 
 
 @lru_cache(maxsize=1)
-def _web() -> tuple[Bags, np.ndarray, list[str]]:
+def _web() -> tuple[Bags, np.ndarray, np.ndarray]:
+    """Pages, the name of the class of each, and the name of its university."""
     from .data import load_file
 
     bunch = load_file("webkb")
-    return bunch.data, np.asarray(bunch.target).astype(int), [str(n) for n in bunch.target_names]
+    kinds = np.array([str(name) for name in bunch.target_names])
+    places = np.array([str(name) for name in bunch.group_names])
+    return bunch.data, kinds[np.asarray(bunch.target).astype(int)], places[bunch.groups]
 
 
 def _pages(kind: str) -> tuple[Bags, np.ndarray]:
     """Pages of one class and as many of the others, drawn with seed 0.
 
-    Entries are log(1 + count), which nothing has to be learnt for.
+    Those of a university are compared with those of the other three. Entries are log(1 + count),
+    which nothing has to be learnt for.
     """
-    pages, target, names = _web()
-    mine = target == names.index(kind)
+    pages, kinds, places = _web()
+    mine, others = kinds == kind, kinds != kind
+    if kind in UNIVERSITIES:
+        mine, others = places == kind, (places != kind) & (places != "misc")
     rng = np.random.default_rng(0)
-    inside = rng.choice(np.flatnonzero(mine), PAGES, replace=False)
-    outside = rng.choice(np.flatnonzero(~mine), PAGES, replace=False)
+    n_pages = min(PAGES, int(mine.sum()))
+    inside = rng.choice(np.flatnonzero(mine), n_pages, replace=False)
+    outside = rng.choice(np.flatnonzero(others), n_pages, replace=False)
     chosen = rng.permutation(np.r_[inside, outside])
     bags = pages[chosen]
     counts = bags.instances.astype(np.float64)

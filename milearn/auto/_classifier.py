@@ -14,11 +14,12 @@ from ..svm import MISVC
 from ..svm._distinct import merge_bags
 from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
 from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
-from ._calibration import Calibration, calibrate, class_measures, probabilities
+from ._calibration import Calibration, probabilities
 from ._candidates import Candidate, ScoreFunction, Training
-from ._folds import Folds, class_folds
+from ._folds import class_folds
+from ._judgement import chosen_way, function_of, judge_all
 from ._plan import size_plan
-from ._run import AVERAGE, INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
+from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
 
 __all__ = ["MIClassifier"]
 
@@ -26,16 +27,18 @@ __all__ = ["MIClassifier"]
 class MIClassifier(CallbackSupport, BagClassifier):
     """Classifier of bags that needs no settings.
 
-    Two ways to learn are fitted and compared:
+    Two kinds of ways to learn are fitted and compared:
 
     * "average": a support vector machine on an average of kernels between whole bags
-      (:class:`~milearn.svm.BagSVC`), for data where all of a bag counts;
+      (:class:`~milearn.svm.BagSVC`), for data where all of a bag counts; of texts, "mean" and
+      "minmax", one on each of two kernels;
     * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where one instance decides.
 
-    Inner folds of the training bags give out-of-fold scores of both; the way with the higher sum of
-    ``scoring`` and AUC is fitted on all training bags. Its out-of-fold scores also calibrate the
-    probabilities and set the threshold. Instances are scaled inside, by what the training bags
-    alone say: nothing has to be done before, and no parameter has to be set.
+    Inner folds of the training bags give out-of-fold scores of all; the way with the highest sum of
+    ``scoring`` and AUC is fitted on all training bags. Of texts the ways are "combined" by the mean
+    of their log odds, unless one alone is better by more than a standard error. The out-of-fold
+    scores also calibrate the probabilities and set the threshold. Instances are scaled inside, by
+    what the training bags alone say: nothing has to be done before, and no parameter has to be set.
 
     Parameters
     ----------
@@ -64,11 +67,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
-    paradigm_ : {"average", "instance"}
+    paradigm_ : {"average", "instance", "mean", "minmax", "combined"}
         The way that was chosen.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each way; empty where a class
-        has too few bags for inner folds.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each way, and of the
+        combination where there is one; empty where a class has too few bags for inner folds.
     skipped_ : list of str
         What was left out because of the size of the data, of ``time_budget`` or of a callback.
     n_bags_ : int
@@ -101,20 +104,24 @@ class MIClassifier(CallbackSupport, BagClassifier):
     The average is that of seven kernels over four clipped scalings of the instances, see
     :class:`~milearn.svm.BagSVC`, with C = 10; MISVC has an RBF kernel over z-scores that are
     clipped at 3, and C = 10. Instances of which at most one entry in twenty is not zero count as
-    texts: two kernels of cosines between bags with C = 0.1, and a linear MISVC over rows of unit
-    length with C = 1. Kernels never see a label, so that all inner folds are parts of one matrix.
+    texts: cosines between the bags' means and between their extremes, and a linear MISVC over rows
+    of unit length, each with C = 1. Kernels never see a label, so that all inner folds are parts of
+    one matrix.
 
     There are five inner folds, three below 40 bags, and fewer where a class has fewer bags. They
     depend on ``random_state`` and on the bags, not on their order, and equal bags with equal labels
     are merged first: weights and repetitions are the same, and no bag is on both sides of a fold.
-    With one bag of a class the way "average" is taken as it is.
+    With one bag of a class the first way is taken as it is.
 
     Large data: where comparisons between all pairs of instances would take minutes, kernels of
     means and extremes are left; above 3,000 bags 500 of them are landmarks (Nystroem's
-    approximation); above 8,000 instances MISVC is linear, and takes passes over the instances where
+    approximation); above 7,000 instances MISVC is linear, and takes passes over the instances where
     these are quicker; from 2,000 bags on one inner fold is scored. Each is listed in ``skipped_``.
 
     ``decision_function`` is the log odds of the calibrated probability less those of the threshold.
+    A sigmoid is fitted to the out-of-fold scores; for the way "instance" of dense instances with a
+    Gaussian prior, of mean zero and deviation one half, of the log odds at the threshold of MISVC
+    itself, which a hundred bags left out do not tell better than the whole of the training bags.
     Of bags with three or more classes each class is calibrated against the rest, and the
     probabilities are divided by their sum.
 
@@ -200,29 +207,37 @@ class MIClassifier(CallbackSupport, BagClassifier):
         size = size_plan(merged.bags)
         scored_folds = folds[: size.n_scored_folds]
         training = Training(
-            codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.bag_cost
+            codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.cost
         )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
         progress.skipped += size.notes
         candidates: dict[str, Candidate] = {
-            AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)
+            name: bag_candidate(merged, training, size, progress, self.n_jobs, seed, kernels)
+            for name, kernels in size.bag_ways.items()
         }
         if folds:
             model = MISVC(C=size.cost, kernel=size.instance_kernel, random_state=seed)
             candidates[INSTANCE] = instance_candidate(merged, training, size, model)
         scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
-        judged = self._judged(scored, scored_folds, training)
-        paradigm = max(judged, key=lambda name: judged[name][0]) if judged else AVERAGE
-        function = candidates[paradigm].whole()
+        judged = judge_all(
+            scored,
+            scored_folds,
+            training,
+            self.scoring,
+            combine=size.text,
+            own_threshold=() if size.text else (INSTANCE,),
+        )
+        paradigm = chosen_way(judged) if judged else next(iter(candidates))
+        function = function_of(paradigm, judged, lambda name: candidates[name].whole())
         progress.step(f"{paradigm!r} fitted on all bags")
-        calibration = judged[paradigm][2] if judged else _as_they_are(training)
+        calibration = judged[paradigm].calibration if judged else _as_they_are(training)
         self._replace_fitted(
             {
                 **noted,
                 "classes_": classes,
                 "paradigm_": paradigm,
-                "scores_": {name: measures for name, (_, measures, _) in judged.items()},
+                "scores_": {name: each.measures for name, each in judged.items()},
                 "skipped_": progress.skipped,
                 "n_bags_": len(merged.bags),
                 "_function": function,
@@ -233,24 +248,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
         )
         task.end()
         return self
-
-    def _judged(
-        self, scored: dict[str, list[np.ndarray]], folds: Folds, training: Training
-    ) -> dict[str, tuple[float, dict[str, float], Calibration]]:
-        """Criterion, measures and calibration of each way, the first two on the common folds."""
-        n_common = min(map(len, scored.values()), default=0)
-        balanced = self.scoring == "balanced_accuracy"
-        judged = {}
-        for name, scores in scored.items():
-            rows = np.concatenate([test for _, test in folds[: len(scores)]])
-            values = np.concatenate(scores)
-            codes, weights = training.targets[rows], training.weights[rows]
-            calibration = calibrate(values, codes, weights, balanced)
-            n = sum(map(len, scores[:n_common]))
-            decisions = calibration.decisions(values[:n])
-            measures = class_measures(decisions, codes[:n], weights[:n])
-            judged[name] = measures[self.scoring] + measures["roc_auc"], measures, calibration
-        return judged
 
     # -- prediction ---------------------------------------------------------------------------
 

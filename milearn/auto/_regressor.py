@@ -17,8 +17,8 @@ from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callba
 from ..utils.validation import validate_labels, validate_sample_weight
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import value_folds
-from ._plan import size_plan
-from ._run import AVERAGE, INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
+from ._plan import AVERAGE, size_plan
+from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
 
 __all__ = ["MIRegressor"]
 
@@ -80,7 +80,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     Notes
     -----
     Values are fitted in units of their standard deviation, with C = 10 (1 for texts) and nu = 1/2.
-    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 8,000
+    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 7,000
     instances, texts aside, the way "instance" is left out.
 
     Examples

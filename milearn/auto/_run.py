@@ -31,7 +31,6 @@ from ._folds import Folds
 from ._plan import SizePlan
 
 __all__ = [
-    "AVERAGE",
     "INSTANCE",
     "Progress",
     "bag_candidate",
@@ -39,7 +38,7 @@ __all__ = [
     "instance_candidate",
 ]
 
-AVERAGE, INSTANCE = "average", "instance"
+INSTANCE = "instance"
 
 # A fit on all training bags beside one on a part of them, in time.
 _WHOLE_FIT = 1.5
@@ -102,9 +101,13 @@ def bag_candidate(
     progress: Progress,
     n_jobs: int | None,
     seed: int,
+    kernels: tuple[str, ...] | None = None,
 ) -> BagCandidate:
-    """The average of kernels, learnt on the distinct bags or on landmarks among them."""
-    plan = plan_of(list(size.kernels), "auto", 1.0, size.text)
+    """The average of kernels, learnt on the distinct bags or on landmarks among them.
+
+    All kernels of the plan where ``kernels`` is None.
+    """
+    plan = plan_of(list(size.kernels if kernels is None else kernels), "auto", 1.0, size.text)
     distinct = merged.distinct
     if size.n_components is not None and size.n_components < len(merged.first):
         distinct = merged.bags[drawn(merged, size.n_components, seed)]

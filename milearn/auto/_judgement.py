@@ -1,0 +1,152 @@
+"""How good each way is on bags left out, whether a way alone is taken, and the combination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._bags import Bags
+from ._calibration import Calibration, calibrate, class_measures
+from ._candidates import ScoreFunction, Training
+from ._folds import Folds
+
+__all__ = ["COMBINED", "CombinedFunction", "Judged", "chosen_way", "function_of", "judge_all"]
+
+COMBINED = "combined"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A way to learn, by its scores of bags that were left out.
+
+    Attributes
+    ----------
+    criterion : float
+        What decides between the ways: a measure and the AUC.
+    error : float
+        Standard error of the share of bags that are classified rightly.
+    measures : dict of float
+    calibration : Calibration
+    """
+
+    criterion: float
+    error: float
+    measures: dict[str, float]
+    calibration: Calibration
+
+
+@dataclass(frozen=True)
+class CombinedFunction:
+    """The mean over several ways of the log odds that each states.
+
+    A way that knows nothing of the classes states the same log odds for all bags and takes no part,
+    which a mean of its scores, or of its kernel, would not see to.
+
+    Attributes
+    ----------
+    functions : list of ScoreFunction
+    calibrations : list of Calibration
+    """
+
+    functions: list[ScoreFunction]
+    calibrations: list[Calibration]
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_bags, n_columns)."""
+        return self._mean([function.bag_scores(bags) for function in self.functions])
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_instances, n_columns)."""
+        return self._mean([function.instance_scores(bags) for function in self.functions])
+
+    def _mean(self, scores: list[np.ndarray]) -> np.ndarray:
+        return mean_log_odds(scores, self.calibrations)
+
+
+def mean_log_odds(scores: list[np.ndarray], calibrations: list[Calibration]) -> np.ndarray:
+    """Mean over the ways of their log odds, shape (n, n_columns)."""
+    stated = [
+        calibration.log_odds(values)
+        for values, calibration in zip(scores, calibrations, strict=True)
+    ]
+    return np.mean(stated, axis=0)
+
+
+def judge_all(
+    scored: dict[str, list[np.ndarray]],
+    folds: Folds,
+    training: Training,
+    scoring: str,
+    *,
+    combine: bool,
+    own_threshold: tuple[str, ...] = (),
+) -> dict[str, Judged]:
+    """Each way, and the combination of all as the last one.
+
+    Parameters
+    ----------
+    scored : dict of list of ndarray
+        Scores of the test bags, fold by fold, by name; a way may have fewer folds than another.
+    folds : list of (train, test)
+    training : Training
+    scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
+    combine : bool
+    own_threshold : tuple of str
+        Ways of which the log odds at a score of zero are drawn towards zero.
+
+    Returns
+    -------
+    dict of Judged
+        Measures are those on the folds that all ways have; calibrations use all that a way has.
+    """
+    n_common = min(map(len, scored.values()), default=0)
+
+    def bags_of(n_folds: int) -> np.ndarray:
+        return np.concatenate([test for _, test in folds[:n_folds]])
+
+    def judge(values: np.ndarray, rows: np.ndarray, own: bool = False) -> Judged:
+        n = sum(len(test) for _, test in folds[:n_common])
+        codes, weights = training.targets[rows], training.weights[rows]
+        calibration = calibrate(
+            values, codes, weights, scoring == "balanced_accuracy", own_threshold=own
+        )
+        decisions = calibration.decisions(values[:n])
+        measures = class_measures(decisions, codes[:n], weights[:n])
+        share = measures["accuracy"]
+        spread = np.sum(weights[:n] ** 2) / np.sum(weights[:n]) ** 2
+        error = float(np.sqrt(share * (1 - share) * spread))
+        return Judged(measures[scoring] + measures["roc_auc"], error, measures, calibration)
+
+    judged = {
+        name: judge(np.concatenate(scores), bags_of(len(scores))) for name, scores in scored.items()
+    }
+    if combine and len(judged) > 1:
+        common = [np.concatenate(scores[:n_common]) for scores in scored.values()]
+        together = mean_log_odds(common, [each.calibration for each in judged.values()])
+        judged[COMBINED] = judge(together, bags_of(n_common))
+    return judged
+
+
+def chosen_way(judged: dict[str, Judged]) -> str:
+    """The way with the highest criterion, or the combination where there is one and no way alone is
+    better by more than a standard error: of a hundred bags the best of a few ways is often the best
+    by chance, and a mean of several has the smaller variance.
+    """
+    alone = {name: each for name, each in judged.items() if name != COMBINED}
+    best = max(alone, key=lambda name: alone[name].criterion)
+    together = judged.get(COMBINED)
+    if together is None or alone[best].criterion > together.criterion + alone[best].error:
+        return best
+    return COMBINED
+
+
+def function_of(
+    way: str, judged: dict[str, Judged], fitted: Callable[[str], ScoreFunction]
+) -> ScoreFunction:
+    """The way, fitted on all training bags; of the combination all its ways are fitted."""
+    if way != COMBINED:
+        return fitted(way)
+    parts = {name: each.calibration for name, each in judged.items() if name != COMBINED}
+    return CombinedFunction([fitted(name) for name in parts], list(parts.values()))

@@ -1,0 +1,153 @@
+"""Texts: one way for each kernel of bags, MISVC, and the combination of all of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.preprocessing import Normalizer
+
+from milearn import MISVC, Bags, MIClassifier
+from milearn.auto import _plan
+from milearn.auto._calibration import calibrate
+from milearn.auto._candidates import Training
+from milearn.auto._judgement import COMBINED, Judged, chosen_way, judge_all, mean_log_odds
+from milearn.auto._plan import size_plan
+from milearn.svm import BagSVC
+
+N_WORDS, LONGEST = 400, 6
+
+
+def texts(n_bags=60, n_classes=2, seed=0):
+    """Passages of a few words of 400, each class with a few of its own in some of its passages."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % n_classes
+    rows, offsets = [], [0]
+    for label in y:
+        size = rng.integers(2, LONGEST)
+        for _ in range(size):
+            words = rng.integers(0, N_WORDS, 12)
+            if rng.random() < 0.6:
+                words[:3] = 10 * label + rng.integers(0, 10, 3)
+            rows.append(np.bincount(words, minlength=N_WORDS))
+        offsets.append(offsets[-1] + size)
+    return Bags(sparse.csr_array(np.array(rows, dtype=float)), np.array(offsets)), y
+
+
+@pytest.fixture(scope="module")
+def combined():
+    bags, y = texts()
+    return MIClassifier(random_state=0).fit(bags, y), bags, y
+
+
+def judged(criterion, error=0.04):
+    return Judged(criterion, error, {}, None)
+
+
+def test_a_way_alone_is_taken_where_it_is_better_by_more_than_a_standard_error():
+    ways = {"mean": judged(1.70), "instance": judged(1.80)}
+    assert chosen_way(ways) == "instance"
+    assert chosen_way({**ways, COMBINED: judged(1.77)}) == COMBINED
+    assert chosen_way({**ways, COMBINED: judged(1.75)}) == "instance"
+    # The error that counts is that of the best way alone.
+    ways["mean"] = judged(1.70, error=0.2)
+    assert chosen_way({**ways, COMBINED: judged(1.75)}) == "instance"
+
+
+def test_the_combination_is_the_mean_of_the_log_odds_of_each_way(combined):
+    model, bags, y = combined
+    assert model.paradigm_ == "combined"
+    assert list(model.scores_) == ["mean", "minmax", "instance", "combined"]
+    new, _ = texts(20, seed=1)
+    unit = [each.with_instances(Normalizer().fit_transform(each.instances)) for each in (bags, new)]
+    known = [
+        BagSVC(C=1.0, bag_kernel=kernel, tol=1e-8).fit(bags, y).decision_function(new)
+        for kernel in ("mean", "minmax")
+    ]
+    known.append(MISVC(C=1.0, kernel="linear").fit(unit[0], y).decision_function(unit[1]))
+    stated = [
+        calibration.slope * scores + calibration.constant
+        for calibration, scores in zip(model._function.calibrations, known, strict=True)
+    ]
+    outer = model._calibration
+    expected = outer.slope * np.mean(stated, axis=0) + outer.constant
+    np.testing.assert_allclose(model.decision_function(new), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_it_is_judged_by_bags_left_out(combined):
+    model, bags, y = combined
+    random = np.random.default_rng(3).permutation(y)
+    lost = MIClassifier(random_state=0).fit(bags, random)
+    assert all(each["roc_auc"] < 0.75 for each in lost.scores_.values())
+    assert model.scores_["combined"]["roc_auc"] > 0.8
+    new, truth = texts(60, seed=2)
+    assert model.score(new, truth) > 0.7
+
+
+def test_a_way_that_knows_nothing_takes_no_part():
+    rng = np.random.default_rng(0)
+    codes = np.arange(200) % 2
+    good, noise = (codes + 0.7 * rng.normal(size=200))[:, None], rng.normal(size=(200, 1))
+    ones = np.ones(200)
+    calibrations = [calibrate(scores, codes, ones, False) for scores in (good, noise)]
+    alone = calibrations[0].log_odds(good)[:, 0]
+    together = mean_log_odds([good, noise], calibrations)[:, 0]
+    assert np.corrcoef(alone, together)[0, 1] > 0.99
+
+
+def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
+    y = np.arange(60) % 2
+    rng = np.random.default_rng(0)
+    folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
+    scored = {
+        name: [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
+        for name, n in (("mean", 3), ("instance", 2))
+    }
+    training = Training(y, 1, False, np.ones(60), 1.0)
+    found = judge_all(scored, folds, training, "accuracy", combine=True)
+    assert list(found) == ["mean", "instance", COMBINED]
+    calibration = calibrate(np.concatenate(scored["mean"]), y, np.ones(60), False)
+    np.testing.assert_allclose(found["mean"].calibration.slope, calibration.slope)
+    right = (calibration.decisions(np.concatenate(scored["mean"][:2]))[:, 0] > 0) == y[:40]
+    assert found["mean"].measures["accuracy"] == pytest.approx(right.mean())
+    assert found["mean"].error == pytest.approx(np.sqrt(right.mean() * (1 - right.mean()) / 40))
+    assert list(judge_all(scored, folds, training, "accuracy", combine=False)) == list(scored)
+
+
+def test_three_classes_instances_and_pickles():
+    bags, y = texts(45, n_classes=3)
+    model = MIClassifier(random_state=0).fit(bags, np.array(["a", "b", "c"])[y])
+    stated = model.predict_proba(bags)
+    np.testing.assert_allclose(stated.sum(axis=1), 1.0)
+    assert model.score(bags, model.classes_[y]) > 0.8
+    alone = Bags(bags.instances, np.arange(bags.n_instances + 1))
+    np.testing.assert_allclose(
+        model.instance_decision_function(bags), model.decision_function(alone)
+    )
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict_proba(bags), stated)
+
+
+def test_what_the_budget_leaves_out_is_not_combined():
+    bags, y = texts()
+    model = MIClassifier(time_budget=1e-9, random_state=0).fit(bags, y)
+    assert model.paradigm_ == "mean"
+    assert list(model.scores_) == ["mean"]
+    assert np.isfinite(model.predict_proba(bags)).all()
+
+
+def test_texts_without_inner_folds():
+    bags, y = texts(2)
+    model = MIClassifier().fit(bags, y)
+    assert (model.paradigm_, model.scores_) == ("mean", {})
+    np.testing.assert_array_equal(model.predict(bags), y)
+
+
+def test_large_texts_leave_no_kernel_out(monkeypatch):
+    bags, _ = texts()
+    monkeypatch.setattr(_plan, "_PAIR_COST", 1.0)
+    plan = size_plan(bags)
+    assert plan.notes == ()
+    assert plan.bag_ways == {"mean": ("mean",), "minmax": ("minmax",)}
