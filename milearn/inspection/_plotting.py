@@ -1,0 +1,44 @@
+"""Matplotlib where it is needed, and the colours that all displays have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["COLORS", "HIGHLIGHT", "LINE", "NEUTRAL", "axes_of", "legend_above"]
+
+# Okabe and Ito's palette, which readers with any colour vision can tell apart; dark enough to be
+# seen on white.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#9A6A00", "#56B4E9")
+HIGHLIGHT = "#D55E00"
+NEUTRAL = "#7F8FA3"
+LINE = "#333333"
+
+
+def axes_of(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
+    """The axes to draw in: those given, or the only ones of a new figure."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError(
+            'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
+        ) from error
+    if ax is None:
+        _, ax = plt.subplots(figsize=figsize, layout="constrained")
+    return ax
+
+
+def legend_above(ax: Any, n_columns: int = 4) -> None:
+    """A legend between title and data, so that it hides nothing."""
+    handles, labels = ax.get_legend_handles_labels()
+    if handles:
+        ax.legend(
+            handles,
+            labels,
+            loc="lower left",
+            bbox_to_anchor=(0.0, 1.0),
+            ncols=min(n_columns, len(handles)),
+            frameon=False,
+            borderaxespad=0.2,
+            handlelength=1.5,
+            columnspacing=1.2,
+        )
