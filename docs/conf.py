@@ -20,12 +20,40 @@ version = release = milearn.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",  # sources: pages of this site, which need no public repository
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
     "formula",
     "printed",
+    "plain_text",
     "numpydoc",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples"]  # the gallery is made of the examples
+
+# The examples run in every build: what they show is what this version computes.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r".",
+    "ignore_pattern": r"__init__",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("milearn",),
+    "backreferences_dir": "gallery/backreferences",
+    # Estimators would be drawn as diagrams; bags have a table.
+    "capture_repr": ("_repr_html_",),
+    "ignore_repr_types": r"sklearn|matplotlib|pandas",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "plot_gallery": True,
+    "min_reported_time": 0,
+}
+
+# Prompts and output stay behind when an example is copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
 
 # Roles with a scikit-learn target would need its inventory from the network: they stay plain text.
 nitpicky = False
