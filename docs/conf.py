@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -46,16 +47,28 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
-    "plot_gallery": True,
-    "min_reported_time": 0,
+    "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
+    "write_computation_times": False,
 }
+
+# Links to the pages of other projects need their inventories from the network, which a build must
+# do without; with this variable set they are fetched.
+if os.environ.get("MILEARN_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "joblib": ("https://joblib.readthedocs.io/en/stable", None),
+    }
 
 # Prompts and output stay behind when an example is copied.
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_exclude = ".linenos, .gp, .go"
 
-# Roles with a scikit-learn target would need its inventory from the network: they stay plain text.
+# Roles with a scikit-learn target need its inventory (see below): without it they are plain text.
 nitpicky = False
 default_role = "code"
 add_module_names = False
@@ -114,7 +127,9 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
-html_sidebars = {"index": [], "install": [], "references": [], "changelog": []}
+html_sidebars = dict.fromkeys(
+    ["index", "start", "install", "cite", "contributing", "references", "changelog"], []
+)
 
 
 def _skip_foreign(

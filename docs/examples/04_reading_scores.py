@@ -76,15 +76,16 @@ rng = np.random.default_rng(0)
 honest = models["MISVC"]
 shuffled = make_pipeline(scaler, MISVC()).fit(X_train, rng.permutation(y[train]))
 
-figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), sharey=True, layout="constrained")
 from milearn.inspection import BagScoresDisplay
 
 for ax, model, title in zip(
     axes, (honest, shuffled), ("labels as they are", "labels shuffled in training"), strict=True
 ):
     BagScoresDisplay.from_estimator(model, X_test, y[test], bins=18, ax=ax)
-    ax.set_title(title, pad=34)
+    ax.set_title(title)
     ax.set_xlabel("score of the witness")
+axes[0].get_legend().remove()
 
 # %%
 # The sign

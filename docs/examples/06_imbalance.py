@@ -71,10 +71,11 @@ import matplotlib.pyplot as plt
 
 from milearn.inspection import BagScoresDisplay
 
-figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.6), layout="constrained", sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), layout="constrained", sharey=True)
 for ax, name in zip(axes, ("MISVC", "tuned threshold"), strict=True):
     BagScoresDisplay.from_estimator(models[name], X[test], y[test], bins=16, density=True, ax=ax)
-    ax.set_title(name, pad=34)
+    ax.set_title(name)
+axes[0].get_legend().remove()
 
 # %%
 # Tune the threshold on bags that the model has not learnt from, as above; a threshold that was chosen on the test bags makes

@@ -57,5 +57,5 @@ bag = 120 + int(np.argmax(y[120:]))
 display = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
 true = shape_values[X.offsets[bag] : X.offsets[bag + 1]]
 display.ax_.plot(np.arange(len(true)), true, "kD", markersize=7, label="true affinity")
-display.ax_.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 print(f"chosen: {model.paradigm_!r}")

@@ -56,7 +56,7 @@ for name, model in models.items():
 # ------------------------------------
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.2), sharey=True, layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.6), sharey=True, layout="compressed")
 for ax, (name, labels) in zip(axes, found.items(), strict=True):
     table = np.array([[np.sum((kind == k) & (labels == c)) for c in range(3)] for k in kinds])
     ax.imshow(table, cmap="Blues", vmin=0, vmax=40)

@@ -107,9 +107,9 @@ ax.set_xlabel("weight: left for regressors, right for classifiers")
 ax.set_title("Words with the largest weights")
 
 # %%
-# One document that was left out, paragraph by paragraph:
+# Of the documents that were left out the one with the highest score, paragraph by paragraph:
 from milearn.inspection import InstanceScoresDisplay
 
-bag = test[np.flatnonzero(y[test] == 1)[0]]
+bag = test[np.argmax(model.decision_function(X[test]))]
 display = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
 display.ax_.set_xlabel("paragraph")

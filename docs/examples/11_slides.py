@@ -62,7 +62,7 @@ from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import InstanceTransformer
 
 model = make_pipeline(
-    InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=0.01, solver="primal")
+    InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=1.0, solver="primal")
 )
 splits = StratifiedBagKFold(3).split(X, y, groups=data.groups)
 print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
@@ -78,7 +78,7 @@ slide = 50 + int(np.flatnonzero(y[50:] == 1)[0])
 display = InstanceScoresDisplay.from_estimator(
     model, X, bag=slide, coordinates="coords", patch_size=256
 )
-display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}", pad=30)
+display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}")
 
 # %%
 # Beside it a normal one. The scale is the same, so that a red patch means the same in both.
@@ -95,7 +95,7 @@ displays = [
 reach = max(display.image_.get_clim()[1] for display in displays)
 for display, bag in zip(displays, (slide, normal), strict=True):
     display.image_.set_clim(-reach, reach)
-    display.ax_.set_title(f"{data.target_names[y[bag]]} slide {bag}", pad=30)
+    display.ax_.set_title(f"{data.target_names[y[bag]]} slide {bag}")
 
 # %%
 # How much of this needs memory, and how long a million patches take, is measured in :doc:`/guide/svm`; a cluster of

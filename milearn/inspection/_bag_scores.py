@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, LINE, axes_of, legend_above
+from ._plotting import COLORS, LINE, axes_of, legend_beside
 from ._scores import class_column
 
 __all__ = ["BagScoresDisplay"]
@@ -223,7 +223,7 @@ class BagScoresDisplay:
         BagScoresDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (6.4, 3.8))
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
         self.figure_ = ax.figure
         self.bins_ = np.histogram_bin_edges(self.scores, bins=bins)
         self.counts_, self.patches_ = {}, {}
@@ -251,5 +251,5 @@ class BagScoresDisplay:
         ax.set_xlabel(self.score_name)
         ax.set_ylabel("density" if density else "bags")
         ax.spines[["top", "right"]].set_visible(False)
-        legend_above(ax)
+        legend_beside(ax)
         return self

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import HIGHLIGHT, LINE, NEUTRAL, axes_of, legend_above
+from ._plotting import HIGHLIGHT, LINE, NEUTRAL, axes_of, legend_below, legend_beside
 from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["InstanceScoresDisplay"]
@@ -281,7 +281,7 @@ class InstanceScoresDisplay:
             raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.thumbnails_: list[Any] = []
-        width = min(10.0, max(6.4, 0.7 * len(self.scores)))
+        width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
         self.ax_ = axes_of(ax, None if as_map else (width, 4.0))
         self.figure_ = self.ax_.figure
         if as_map:
@@ -309,7 +309,7 @@ class InstanceScoresDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         if self.pictures is not None and n <= _MAX_THUMBNAILS:
             self._plot_thumbnails()
-        legend_above(ax)
+        legend_beside(ax)
 
     def _plot_thumbnails(self) -> None:
         """The instances below the axis, each under its bar."""
@@ -376,7 +376,7 @@ class InstanceScoresDisplay:
                 label="witness",
                 **ring,
             )
-            legend_above(ax)
+            legend_below(ax)
         ax.set_xlabel("column")
         ax.set_ylabel("row")
         self.colorbar_ = self.figure_.colorbar(drawn, ax=ax, label=self.score_name, shrink=0.85)

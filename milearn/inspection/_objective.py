@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, NEUTRAL, axes_of, legend_above
+from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
 from ._scores import class_column
 
 __all__ = ["ObjectiveDisplay"]
+
+_ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
 
 
 class ObjectiveDisplay:
@@ -200,7 +202,7 @@ class ObjectiveDisplay:
         ObjectiveDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (6.4, 3.8))
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
         self.figure_ = ax.figure
         steps = np.arange(1, len(self.history) + 1)
         (self.line_,) = ax.plot(
@@ -233,13 +235,16 @@ class ObjectiveDisplay:
         ax.spines[["top", "right"]].set_visible(False)
         parts = []
         if self.lower_bound is not None and self.objective is not None:
-            parts.append(f"optimality gap {self.objective - self.lower_bound:.3g}")
+            gap = self.objective - self.lower_bound
+            if abs(gap) <= _ROUNDING * abs(self.objective):
+                gap = 0.0
+            parts.append(f"optimality gap {gap:.3g}")
         if self.dual_gap is not None:
             parts.append(f"dual gap of the last convex step {self.dual_gap:.1g}")
         title = ", ".join(parts)
         if self.estimator_name:
             title = f"{self.estimator_name}: {title}" if title else self.estimator_name
-        legend_above(ax)
+        legend_beside(ax)
         if title:
-            ax.set_title(title, fontsize=10, pad=26, loc="left")
+            ax.set_title(title, fontsize=10, loc="left")
         return self

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ._plotting import COLORS, LINE, NEUTRAL, axes_of, legend_above
+from ._plotting import COLORS, LINE, NEUTRAL, axes_of, legend_beside
 
 __all__ = ["RegularizationPathDisplay"]
 
@@ -267,7 +267,7 @@ class RegularizationPathDisplay:
         RegularizationPathDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (6.4, 3.8))
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
         self.figure_ = ax.figure
         self.band_ = self.best_line_ = None
         ax.set_xscale("log")
@@ -281,7 +281,7 @@ class RegularizationPathDisplay:
             )
         ax.set_xlabel(self.param_name.split("__")[-1])
         ax.spines[["top", "right"]].set_visible(False)
-        legend_above(ax, 6)
+        legend_beside(ax)
         return self
 
     def _plot_coefs(self, n_labels: int) -> None:

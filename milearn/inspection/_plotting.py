@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["COLORS", "HIGHLIGHT", "LINE", "NEUTRAL", "axes_of", "legend_above"]
+__all__ = ["COLORS", "HIGHLIGHT", "LINE", "NEUTRAL", "axes_of", "legend_below", "legend_beside"]
 
 # Okabe and Ito's palette, which readers with any colour vision can tell apart; dark enough to be
 # seen on white.
@@ -27,18 +27,29 @@ def axes_of(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
     return ax
 
 
-def legend_above(ax: Any, n_columns: int = 4) -> None:
-    """A legend between title and data, so that it hides nothing."""
-    handles, labels = ax.get_legend_handles_labels()
-    if handles:
+def legend_beside(ax: Any) -> None:
+    """A legend to the right of the data: it hides nothing, and there is room for a title."""
+    _, labels = ax.get_legend_handles_labels()
+    if labels:
         ax.legend(
-            handles,
-            labels,
-            loc="lower left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=min(n_columns, len(handles)),
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.0),
             frameon=False,
-            borderaxespad=0.2,
+            borderaxespad=0.3,
             handlelength=1.5,
-            columnspacing=1.2,
         )
+
+
+def legend_below(ax: Any) -> None:
+    """A legend under the label of the axis, where a scale takes the room to the right."""
+    from matplotlib.transforms import ScaledTranslation
+
+    shift = ScaledTranslation(0.0, -0.45, ax.figure.dpi_scale_trans)
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(0.0, 0.0),
+        bbox_transform=ax.transAxes + shift,
+        frameon=False,
+        borderaxespad=0.0,
+        handletextpad=0.3,
+    )

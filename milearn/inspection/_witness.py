@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
-from ._plotting import COLORS, NEUTRAL, axes_of, legend_above
+from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
 from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["WitnessDisplay"]
@@ -40,6 +40,8 @@ class WitnessDisplay:
         Names of the features.
     bags : ndarray of shape (n_bags,), default=None
         Positions of the bags.
+    classes : ndarray of shape (n_classes,), default=None
+        All classes, of which ``labels`` may hold some: a class has its colour in every picture.
 
     Attributes
     ----------
@@ -81,6 +83,7 @@ class WitnessDisplay:
         std: Any = None,
         feature_names: Any = None,
         bags: Any = None,
+        classes: Any = None,
     ) -> None:
         self.instances = instances
         self.scores = scores
@@ -90,6 +93,7 @@ class WitnessDisplay:
         self.std = std
         self.feature_names = feature_names
         self.bags = bags
+        self.classes = classes
 
     @classmethod
     def from_estimator(
@@ -160,6 +164,7 @@ class WitnessDisplay:
             std=std,
             feature_names=container.feature_names,
             bags=chosen,
+            classes=None if labels is None else np.unique(labels),
             max_features=max_features,
             ax=ax,
         )
@@ -176,6 +181,7 @@ class WitnessDisplay:
         std: Any = None,
         feature_names: Any = None,
         bags: Any = None,
+        classes: Any = None,
         max_features: int = 20,
         ax: Any = None,
     ) -> WitnessDisplay:
@@ -196,7 +202,9 @@ class WitnessDisplay:
         feature_names : array-like of shape (n_features,), default=None
             Names of the features.
         bags : array-like of shape (n_bags,), default=None
-            Positions of the bags, for titles; 0, 1, ... when None.
+            Positions of the bags; 0, 1, ... when None.
+        classes : array-like of shape (n_classes,), default=None
+            All classes, in the order of the colours; those of ``labels`` when None.
         max_features : int, default=20
             Maximum number of features that the lines run over, see :meth:`plot`.
         ax : matplotlib Axes, default=None
@@ -223,6 +231,7 @@ class WitnessDisplay:
             std=rows.std(axis=0) if std is None else np.asarray(std),
             feature_names=feature_names,
             bags=np.arange(len(rows)) if bags is None else np.asarray(bags),
+            classes=_classes(labels, classes),
         ).plot(ax, max_features=max_features)
 
     def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:
@@ -259,7 +268,6 @@ class WitnessDisplay:
         self.figure_ = self.ax_.figure
         self.ax_.set_axis_off()
         low, high = float(pictures.min()), float(pictures.max())
-        classes = None if self.labels is None else np.unique(self.labels)
         for place, picture in enumerate(pictures):
             row, column = divmod(place, n_columns)
             inset = self.ax_.inset_axes(
@@ -274,14 +282,19 @@ class WitnessDisplay:
             inset.set_xticks([])
             inset.set_yticks([])
             title, color = f"{self.scores[place]:+.2f}", "black"
-            if classes is not None and self.labels is not None:
-                code = int(np.searchsorted(classes, self.labels[place]))
-                color = COLORS[code % len(COLORS)]
+            if self.labels is not None:
+                color = self._color(place)
                 title = f"class {self.labels[place]}\n{title}"
             inset.set_title(title, fontsize=8, color=color, pad=3)
             for spine in inset.spines.values():
                 spine.set_edgecolor(color)
                 spine.set_linewidth(1.5)
+
+    def _color(self, place: int) -> str:
+        """Colour of the class of a bag."""
+        if self.labels is None:
+            return COLORS[0]
+        return COLORS[list(self.classes).index(self.labels[place]) % len(COLORS)]
 
     def _plot_lines(self, ax: Any, max_features: int) -> None:
         spread = np.where(self.std > 0, self.std, 1.0)
@@ -289,17 +302,17 @@ class WitnessDisplay:
         kept = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:max_features]
         self.features_ = features = np.sort(kept)
         values = values[:, features]
-        self.ax_ = ax = axes_of(ax, (8.0, 4.2))
+        self.ax_ = ax = axes_of(ax, (9.4, 4.2))
         self.figure_ = ax.figure
-        ax.axhspan(-1.0, 1.0, color=NEUTRAL, alpha=0.25, linewidth=0, label="all instances, ±1 sd")
-        classes = [None] if self.labels is None else list(np.unique(self.labels))
+        ax.axhspan(-1.0, 1.0, color=NEUTRAL, alpha=0.25, linewidth=0, label="all instances,\n±1 sd")
         for place, line in enumerate(values):
-            code = 0 if self.labels is None else classes.index(self.labels[place])
-            (drawn,) = ax.plot(line, color=COLORS[code % len(COLORS)], alpha=0.6, linewidth=1.2)
+            (drawn,) = ax.plot(line, color=self._color(place), alpha=0.6, linewidth=1.2)
             self.lines_.append(drawn)
-        for code, label in enumerate(classes):
-            name = "witnesses" if label is None else f"witnesses of class {label}"
-            ax.plot([], [], color=COLORS[code % len(COLORS)], label=name)
+        if self.labels is None:
+            ax.plot([], [], color=COLORS[0], label="witnesses")
+        else:
+            for label, place in zip(*np.unique(self.labels, return_index=True), strict=True):
+                ax.plot([], [], color=self._color(place), label=f"witnesses,\nclass {label}")
         names = self.feature_names
         shown = [str(f) if names is None else str(names[f]) for f in features]
         crowded = max(map(len, shown)) * len(shown) > 60
@@ -308,7 +321,7 @@ class WitnessDisplay:
         ax.set_xlabel("feature")
         ax.set_ylabel("standard deviations\nfrom the mean")
         ax.spines[["top", "right"]].set_visible(False)
-        legend_above(ax)
+        legend_beside(ax)
 
 
 def _selected(bags: Bags, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -318,6 +331,12 @@ def _selected(bags: Bags, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
         block = bags[int(bag)][int(row) : int(row) + 1]
         found.append(block.toarray()[0] if hasattr(block, "toarray") else np.asarray(block)[0])
     return np.asarray(found, dtype=np.float64)
+
+
+def _classes(labels: Any, classes: Any) -> np.ndarray | None:
+    if labels is None:
+        return None
+    return np.unique(labels) if classes is None else np.asarray(classes)
 
 
 def _moments(bags: Bags) -> tuple[np.ndarray, np.ndarray]:

@@ -33,6 +33,17 @@ def test_thumbnails_are_the_witnesses_from_the_highest_down(data):
     assert display.lines_ == []
 
 
+def test_a_class_has_its_colour_whatever_else_is_drawn(data):
+    X, y, model = data
+    both = WitnessDisplay.from_estimator(model, X, y)
+    second = np.flatnonzero(y == 1)
+    alone = WitnessDisplay.from_estimator(model, X, y, bags=second[:3])
+    place = int(np.flatnonzero(both.labels == 1)[0])
+    assert alone.lines_[0].get_color() == both.lines_[place].get_color()
+    other = int(np.flatnonzero(both.labels == 0)[0])
+    assert alone.lines_[0].get_color() != both.lines_[other].get_color()
+
+
 def test_no_thumbnail_lies_on_another(data):
     X, y, model = data
     display = WitnessDisplay.from_estimator(model, X, y, instance_shape=(1, 3), max_bags=10)
