@@ -26,6 +26,7 @@ COMMANDS = (
     "paper",
     "scale",
     "backends",
+    "ratios",
     "equal",
     "report",
     "all",
@@ -41,6 +42,7 @@ KEPT = (
     "selection",
     "defaults",
     "backends",
+    "ratios",
 )
 
 

@@ -19,7 +19,7 @@ from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
-from milearn.utils.estimator_checks import parametrize_with_bag_checks
+from tests.common.common_checks import with_bag_checks
 
 
 def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
@@ -31,7 +31,9 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
     return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
 
 
-@parametrize_with_bag_checks([M3IC(init="random"), M3IC(3, balance=0.0, init="random", n_init=2)])
+@with_bag_checks(
+    [M3IC(init="random"), M3IC(3, balance=0.0, init="random", n_init=2)], of_settings=True
+)
 def test_checks_of_bags_from_random_starts(estimator, check):
     check(estimator)
 

@@ -264,7 +264,7 @@ def test_separable_data_with_a_free_intercept():
 
 def test_intercept_is_the_nearest_minimiser_of_the_model():
     rng = np.random.default_rng(0)
-    for _ in range(30):
+    for _ in range(20):
         costs = rng.uniform(0.5, 2.0, size=2)
         model = _CutModel(RiskProblem(None, 1, costs, n_free=1), CuttingPlaneOptions())
         for k in range(6):
@@ -277,7 +277,7 @@ def test_intercept_is_the_nearest_minimiser_of_the_model():
         def value(b, model=model, costs=costs):
             return costs @ model.slacks(np.zeros(1), np.array([b]))
 
-        grid = np.concatenate([np.linspace(-20, 20, 20001), near, found])
+        grid = np.concatenate([np.linspace(-20, 20, 801), near, found])
         values = np.array([value(b) for b in grid])
         assert value(found[0]) <= values.min() + 1e-9
         optimal = grid[values <= values.min() + 1e-12]
