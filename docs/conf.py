@@ -127,9 +127,10 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
-html_sidebars = dict.fromkeys(
-    ["index", "start", "install", "cite", "contributing", "references", "changelog"], []
-)
+html_sidebars = {
+    name: []
+    for name in ("index", "start", "install", "cite", "contributing", "references", "changelog")
+}
 
 
 def _skip_foreign(

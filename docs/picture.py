@@ -1,4 +1,7 @@
-"""The picture of README and landing page: ``python docs/picture.py`` writes docs/_static/witness.png."""
+"""The picture of README and landing page.
+
+``python docs/picture.py`` writes docs/_static/witness.png.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,9 @@ def draw() -> None:
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(10.0, 3.6), width_ratios=(1.25, 1.0), layout="constrained"
     )
-    display = InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8), ax=left)
+    display = InstanceScoresDisplay.from_estimator(
+        model, X, bag=bag, instance_shape=(8, 8), ax=left
+    )
     left.get_legend().remove()
     left.set_title("one bag: the highest instance decides", fontsize=11)
     left.set_ylabel("score of the digit")
