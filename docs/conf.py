@@ -27,6 +27,7 @@ extensions = [
     "formula",
     "printed",
     "plain_text",
+    "mended_html",
     "numpydoc",
 ]
 templates_path = ["_templates"]
@@ -43,7 +44,7 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/backreferences",
     # Estimators would be drawn as diagrams; bags have a table.
     "capture_repr": ("_repr_html_",),
-    "ignore_repr_types": r"sklearn|matplotlib|pandas",
+    "ignore_repr_types": r"sklearn|matplotlib",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_signature": False,
