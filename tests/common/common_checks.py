@@ -124,9 +124,9 @@ def _depends_on_settings(estimator, check):
 
 
 # Estimators whose fit consists of many fits of others, or of many starts: settings with which a fit
-# is a small one. With these they run every check, and as they are those that depend on settings,
-# for what the defaults add is solved by estimators that run every check themselves. No settings
-# where no fit is small: then they run the checks that depend on settings alone.
+# is a small one. With these they run the checks that do not depend on settings, and the others as
+# they are. Where no settings make a fit small ({}) the checks of bags that do not depend on
+# settings are left out: they look at code that every other estimator runs.
 OF_MANY_FITS: dict[str, dict] = {
     "BagSVC": {"bag_kernel": ["mean", "set"], "scaling": None},
     "BagSVR": {"bag_kernel": ["mean", "set"], "scaling": None},
@@ -138,18 +138,30 @@ OF_MANY_FITS: dict[str, dict] = {
 }
 
 
-def all_checked_in_full():
-    """Every public estimator that has settings for a small fit or needs none, with them."""
-    return [
-        each(**OF_MANY_FITS.get(name, {}))
-        for name, each in all_estimators()
-        if OF_MANY_FITS.get(name) != {}
-    ]
+def all_with_small_fits():
+    """Every public estimator, with the settings for a small fit if it has some."""
+    return [each(**OF_MANY_FITS.get(name, {})) for name, each in all_estimators()]
 
 
 def all_of_many_fits():
-    """The other defaults, for the checks that depend on settings."""
+    """Those with such settings without them, for the checks that depend on settings."""
     return [each() for name, each in all_estimators() if name in OF_MANY_FITS]
+
+
+def _is_of_many_fits(estimator):
+    return type(estimator).__name__ in OF_MANY_FITS
+
+
+def _is_of_defaults(estimator, check):
+    """Whether a check of bags is one of those of all estimators."""
+    if _is_of_many_fits(estimator) and (
+        not OF_MANY_FITS[type(estimator).__name__] or _depends_on_settings(estimator, check)
+    ):
+        return False
+    # Several classes are problems of two, and dense bags of several classes run every check: the
+    # other kinds of input need not run them again. Parts of a graph are of their own.
+    first = check.problem.kind == "dense" or check.problem.task != "multiclass"
+    return first or check.name in ("check_graphs_are_cut", "check_sparse_equals_dense")
 
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
@@ -160,11 +172,16 @@ QUICK = {"max_learners": 20}
 
 
 def with_scikit_learn_checks(estimators, only=None):
-    """scikit-learn's checks of the estimators, all or those that are named."""
+    """scikit-learn's checks of the estimators: those that are named, or those of the defaults."""
     made = parametrize_with_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
     # A list: pytest 9 warns of the generator that scikit-learn 1.7 hands over.
-    kept = [case for case in cases if only is None or _is_among(only, _values(case)[1])]
+    kept = []
+    for case in cases:
+        estimator, check = _values(case)
+        elsewhere = _is_of_many_fits(estimator) and _is_among(SCIKIT_LEARN_OF_SETTINGS, check)
+        if not elsewhere if only is None else _is_among(only, check):
+            kept.append(case)
     # The ids of scikit-learn's decorator print each estimator again for each of its checks.
     printed = {id(each): re.sub(r"\s", "", repr(each)) for each in estimators}
     return pytest.mark.parametrize(
@@ -183,7 +200,8 @@ def _id(printed, estimator, check):
 def with_bag_checks(estimators, of_settings=False):
     made = parametrize_with_bag_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
-    kept = [case for case in cases if not of_settings or _depends_on_settings(*_values(case))]
+    belongs = _depends_on_settings if of_settings else _is_of_defaults
+    kept = [case for case in cases if belongs(*_values(case))]
     return pytest.mark.parametrize(names, kept, **made.kwargs)
 
 

@@ -10,6 +10,7 @@ the backend gives up on is solved once more in the units of :mod:`.qp_scaling`.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,9 @@ _PRECISION_OPTIONS = {
     "scs": ("eps_abs", "eps_rel"),
 }
 _EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": False}}
+
+# Units of the equilibrated variables: the larger, the looser the tolerance that a solution meets.
+_UNITS = (1.0, 1e2, 1e4)
 
 # A solution that the backend does not vouch for is used up to this residual; the duality gap of
 # the caller's own problem then tells what it is worth.
@@ -127,12 +131,20 @@ def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | Non
 
 def _rescued(problem: QPProblem, tol: float, solver: str) -> QPResult | None:
     """The solution from the equilibrated program, by the backend or by the default one."""
-    scaled = equilibrated(problem)
-    for name in dict.fromkeys((solver, DEFAULT_QP_SOLVER)):
+    tries = product(_UNITS, dict.fromkeys((solver, DEFAULT_QP_SOLVER)))
+    for unit, name in tries:
+        scaled = equilibrated(problem, unit)
         result, _ = _usable(scaled.problem, tol, name)
-        if result is not None:
+        if result is not None and _meets_constraints(scaled.problem, result):
             return scaled.restored(problem, polish(scaled.problem, result))
     return None
+
+
+def _meets_constraints(problem: QPProblem, result: QPResult) -> bool:
+    """Whether a violation is small beside the sides of the constraints, which units change too."""
+    sides = np.concatenate([problem.h, problem.b, problem.lb, problem.ub])
+    size = float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
+    return result.primal_residual <= _UNUSABLE * min(1.0, size or 1.0)
 
 
 def solve_qp_fast(

@@ -62,8 +62,16 @@ class Equilibrated:
         )
 
 
-def equilibrated(problem: QPProblem) -> Equilibrated:
-    """The program in units in which its entries are near 1."""
+def equilibrated(problem: QPProblem, unit: float = 1.0) -> Equilibrated:
+    """The program in units in which its entries are near 1.
+
+    Parameters
+    ----------
+    problem : QPProblem
+    unit : float, default=1.0
+        All variables are counted in so many: the matrices stay as they are, the gradient and the
+        bounds get smaller. Where P is of low rank and bounds are far away, solutions are large.
+    """
     P, G, A = (np.array(matrix, dtype=np.float64) for matrix in (problem.P, problem.G, problem.A))
     d, of_g, of_a = np.ones(len(problem.q)), np.ones(len(G)), np.ones(len(A))
     for _ in range(_ROUNDS):
@@ -78,8 +86,11 @@ def equilibrated(problem: QPProblem) -> Equilibrated:
     q = d * problem.q
     size = max(float(np.abs(q).max(initial=0.0)), float(_largest(P, axis=0).mean()))
     factor = 1.0 / size if size > 0 else 1.0
+    # In units of the variables, so that the matrices P, G and A are those of unit 1.
+    d, of_g, of_a, factor = d * unit, of_g / unit, of_a / unit, factor / unit**2
+    q = q * unit
     scaled = QPProblem(
-        factor * P,
+        factor * unit**2 * P,
         factor * q,
         G=G,
         h=of_g * problem.h,

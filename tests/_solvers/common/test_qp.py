@@ -150,16 +150,16 @@ def badly_scaled(seed, n=6):
     )
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_an_equilibrated_program_has_the_same_solution(seed):
+@pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1.0), (2, 100.0), (3, 100.0)])
+def test_an_equilibrated_program_has_the_same_solution(seed, unit):
     problem = badly_scaled(seed)
-    scaled = equilibrated(problem)
+    scaled = equilibrated(problem, unit)
     sizes = np.abs(np.vstack([scaled.problem.P, scaled.problem.G])).max(axis=0)
     assert sizes.max() < 1e4 * sizes.min()
     found = scaled.restored(problem, solve_qp(scaled.problem, tol=1e-10))
     x = cp.Variable(len(problem.q), nonneg=True)
     # In the units of the program each row and column is of size 1, so that cvxpy agrees.
-    D = scaled.variables
+    D = scaled.variables / unit
     P = D[:, None] * problem.P * D
     cost = 0.5 * cp.quad_form(x, cp.psd_wrap((P + P.T) / 2)) + (D * problem.q) @ x
     least = cp.Problem(cp.Minimize(cost), [(problem.G * D) @ x <= problem.h])
