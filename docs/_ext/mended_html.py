@@ -14,7 +14,10 @@ RULES: tuple[tuple[str, str], ...] = (
     # sphinx-gallery: an attribute that HTML does not have.
     (r'(<div class="sphx-glr-thumbcontainer") tooltip=', r"\1 title="),
     # Theme: a name that differs from the text of the button, which speech input goes by.
-    (r'(<button[^>]*class="btn search-button-field[^>]*) aria-label="Search"', r"\1"),
+    (
+        r'(<button[^>]*class="btn search-button-field[^>]*) aria-label="Search"',
+        r'\1 aria-label="Search Ctrl+K"',
+    ),
     # Tables whose first column has no heading: an empty cell is no heading.
     (r'<th class="head">(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
     # pandas: scoped styles were never part of HTML.
