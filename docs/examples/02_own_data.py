@@ -81,11 +81,11 @@ print(data.data, data.target_names, data.target[:6], sep="\n")
 # Sizes that differ between the classes are often an artefact, and a model will use them.
 import matplotlib.pyplot as plt
 
-figure, ax = plt.subplots(figsize=(6.4, 3.2), layout="constrained")
+figure, ax = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
 sizes = [data.data.sizes[data.target == code] for code in range(2)]
-ax.boxplot(sizes, orientation="horizontal", widths=0.6)
-ax.set_yticks([1, 2], data.target_names)
-ax.set_xlabel("instances per bag")
+ax.boxplot(sizes, widths=0.6)
+ax.set_xticks([1, 2], data.target_names)
+ax.set_ylabel("instances per bag")
 ax.set_title("Sizes of the bags by class")
 
 # %%
