@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,14 +21,55 @@ version = release = milearn.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",  # sources: pages of this site, which need no public repository
+    "sphinx_gallery.gen_gallery",
+    "sphinx_copybutton",
     "formula",
     "printed",
+    "plain_text",
+    "mended_html",
     "numpydoc",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples"]  # the gallery is made of the examples
 
-# Roles with a scikit-learn target would need its inventory from the network: they stay plain text.
+# The examples run in every build: what they show is what this version computes.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r".",
+    "ignore_pattern": r"__init__",
+    "within_subsection_order": "FileNameSortKey",
+    "doc_module": ("milearn",),
+    "backreferences_dir": "gallery/backreferences",
+    # Estimators would be drawn as diagrams; bags have a table.
+    "capture_repr": ("_repr_html_",),
+    "ignore_repr_types": r"sklearn|matplotlib",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
+    "write_computation_times": False,
+}
+
+# Links to the pages of other projects need their inventories from the network, which a build must
+# do without; with this variable set they are fetched.
+if os.environ.get("MILEARN_DOCS_INTERSPHINX"):
+    extensions.append("sphinx.ext.intersphinx")
+    intersphinx_mapping = {
+        "python": ("https://docs.python.org/3", None),
+        "numpy": ("https://numpy.org/doc/stable", None),
+        "scipy": ("https://docs.scipy.org/doc/scipy", None),
+        "sklearn": ("https://scikit-learn.org/stable", None),
+        "joblib": ("https://joblib.readthedocs.io/en/stable", None),
+    }
+
+# Prompts and output stay behind when an example is copied.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_exclude = ".linenos, .gp, .go"
+
+# Roles with a scikit-learn target need its inventory (see below): without it they are plain text.
 nitpicky = False
 default_role = "code"
 add_module_names = False
@@ -86,7 +128,10 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
-html_sidebars = {"index": [], "install": [], "references": [], "changelog": []}
+html_sidebars = {
+    name: []
+    for name in ("index", "start", "install", "cite", "contributing", "references", "changelog")
+}
 
 
 def _skip_foreign(

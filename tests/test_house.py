@@ -38,7 +38,7 @@ LAYERS = (
     ("utils._multi_start",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),
-    ("embedding",),
+    ("embedding", "inspection"),
     ("baselines", "cluster", "ensemble", "structured", "svm"),
     ("auto",),
     ("datasets._atomic", "datasets._errors"),

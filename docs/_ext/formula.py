@@ -21,6 +21,7 @@ from sphinx.errors import ExtensionError
 
 _OPENING, _CLOSING, _BARS = set("([{⟨⌈⌊"), set(")]}⟩⌉⌋"), set("|‖")
 _OPERATORS = set("=≤≥<>∈⪰→+−")
+_STYLES = ("displaystyle", "scriptlevel")
 _WIDE_SPACE = 1.0  # in em; \quad
 _LONG_INLINE = 12  # parts of a formula in running text up to which it stays in one piece
 
@@ -47,7 +48,21 @@ def _children(source: str) -> list[Element]:
             # A bar has no direction; as an operator between two terms it would get space around.
             element.set("lspace", "0")
             element.set("rspace", "0")
+    _move_styles(root)
     return list(root)
+
+
+def _move_styles(parent: Element) -> None:
+    """Size of a fraction around it instead of on it, where HTML checkers want it."""
+    for place, child in enumerate(list(parent)):
+        _move_styles(child)
+        found = {key: child.attrib.pop(key) for key in _STYLES if key in child.attrib}
+        if found and child.tag == "mfrac":
+            style = Element("mstyle", found)
+            style.append(child)
+            parent[place] = style
+        else:
+            child.attrib.update(found)
 
 
 class _Depth:

@@ -66,3 +66,20 @@ def test_a_short_formula_in_running_text_stays_whole():
     assert len(pieces(inline_formula("a = b"))) == 1
     long = "a + b + c + d + e + f + g + h"
     assert len(pieces(inline_formula(long))) == 8
+
+
+def test_the_size_of_a_fraction_is_set_around_it():
+    html = displayed_formula(r"\tfrac12 x")
+    assert "<mfrac>" in html
+    assert re.search(r'<mstyle displaystyle="false"[^>]*>\s*<mfrac>', html)
+
+
+def test_repairs_of_pages_touch_nothing_else():
+    from mended_html import mended
+
+    page = '<div class="x" tooltip="a"><th class="head">n</th><pre>a</pre><div></div></div>'
+    assert mended(page) == page
+    assert mended('<th class="head"><p></p></th>') == "<td></td>"
+    assert mended('<pre><div id="a">b</div></pre><div></div>') == (
+        '<pre><span id="a">b</span></pre><div></div>'
+    )

@@ -1,0 +1,84 @@
+"""
+Which instance decided
+======================
+
+A bag has a label and its instances do not. A fitted model scores every instance all the same, and ``witness`` returns the
+row of the one that decides. Here the instances are pictures of digits, so that the answer can be seen, and the truth is
+known, so that it can be checked.
+"""
+
+# %%
+# MI-SVM, :class:`~milearn.svm.MISVC`, scores a bag by its highest instance. The scaler stands in the pipeline, so that it
+# learns from the training bags alone.
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import MISVC
+from milearn.datasets import load_digit_bags
+from milearn.preprocessing import InstanceTransformer
+
+digits = load_digit_bags(n_bags=200)
+X, y = digits.data, digits.target
+train, test = np.arange(120), np.arange(120, 200)
+model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC())
+model.fit(X[train], y[train])
+print(f"accuracy on new bags: {model.score(X[test], y[test]):.3f}")
+
+# %%
+# One bag
+# -------
+# The first positive bag of the test part. One bar per digit, and the picture of the digit under it.
+from milearn.inspection import InstanceScoresDisplay
+
+bag = test[y[test] == 1][0]
+_ = InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8))
+
+# %%
+# Many bags
+# ---------
+# The deciding digit of each positive test bag, the highest score first. What comes last is where the model is not sure.
+from milearn.inspection import WitnessDisplay
+
+positive = test[y[test] == 1]
+scores = model.decision_function(X[positive])
+order = positive[np.argsort(-scores)][:32]
+_ = WitnessDisplay.from_estimator(model, X, y, bags=order, instance_shape=(8, 8))
+
+# %%
+# How often is it the 9? The model has never seen the label of a digit. To pick one digit of a bag at random is what a
+# model has to beat.
+bags = X[positive]
+found = model[-1].witness(model[:-1].transform(bags))
+offsets, sizes = X.offsets[positive], X.sizes[positive]
+rows = found - bags.offsets[:-1] + offsets
+right = digits.instance_digits[rows] == 9
+print(f"the witness is a 9 in {right.mean():.0%} of {len(positive)} positive bags")
+print(f"a digit picked at random would be one in {np.mean(1 / sizes):.0%}")
+
+# %%
+# On a picture
+# ------------
+# Instances are often patches of a picture. With their coordinates the scores become a heat map over it. Here 36 digits
+# make one picture, two of them are 9s, and each digit is an instance of one bag.
+rng = np.random.default_rng(3)
+pool, shown = X.instances[X.offsets[120] :], digits.instance_digits[X.offsets[120] :]
+chosen = np.concatenate([np.flatnonzero(shown != 9)[:34], np.flatnonzero(shown == 9)[:2]])
+chosen = rng.permutation(chosen)
+rows, columns = np.divmod(np.arange(36), 6)
+picture = np.zeros((48, 48))
+for place, digit in enumerate(chosen):
+    row, column = 8 * rows[place], 8 * columns[place]
+    picture[row : row + 8, column : column + 8] = pool[digit].reshape(8, 8)
+
+from milearn import Bags
+
+slide = Bags(
+    pool[chosen],
+    [0, 36],
+    feature_names=X.feature_names,
+    instance_data={"coords": np.column_stack([8 * columns, 8 * rows])},
+)
+_ = InstanceScoresDisplay.from_estimator(
+    model, slide, coordinates="coords", patch_size=8, background=1.0 - picture
+)

@@ -1,0 +1,136 @@
+"""
+Reading instance scores honestly
+================================
+
+A model of bags that scores instances invites to be read as a model of instances. Four things to know before a heat map is
+shown to anybody.
+"""
+
+# %%
+# Bags with known witnesses, so that everything can be checked. The test bags hold witnesses of the concept, and
+# distractors that occur in bags of both classes.
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import MISVC, InstanceMISVC, MIClassifier
+from milearn.baselines import SingleInstance
+from milearn.datasets import make_bags
+from milearn.preprocessing import InstanceTransformer
+from milearn.svm import BagSVC
+
+X, y, truth = make_bags(
+    n_bags=300, n_distractors=2, concept_distance=3.5, random_state=0, return_instance_labels=True
+)
+train, test = np.arange(120), np.arange(120, 300)
+X_train, X_test = X[train], X[test]
+truth_test = truth[X.offsets[120] :]
+
+# %%
+# A good model of bags need not be a good model of instances
+# -----------------------------------------------------------
+# Vanwinckelen and others (2016) found that the order of methods by bags says little about their order by instances. Here are
+# both, on new bags.
+scaler = InstanceTransformer(StandardScaler())
+models = {
+    "MISVC": make_pipeline(scaler, MISVC()),
+    "InstanceMISVC": make_pipeline(scaler, InstanceMISVC()),
+    "BagSVC": BagSVC(),
+    "MIClassifier": MIClassifier(random_state=0),
+    "SingleInstance": make_pipeline(scaler, SingleInstance(LogisticRegression(), pooling="max")),
+}
+aucs = {}
+for name, model in models.items():
+    model.fit(X_train, y[train])
+    last, inner = model, X_test
+    if hasattr(model, "steps"):
+        last, inner = model[-1], model[:-1].transform(X_test)
+    aucs[name] = (
+        roc_auc_score(y[test], last.decision_function(inner)),
+        roc_auc_score(truth_test, last.instance_decision_function(inner)),
+    )
+    print(f"{name:15s} AUC of bags {aucs[name][0]:.3f}, of instances {aucs[name][1]:.3f}")
+
+figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+for (name, (bags, instances)), marker in zip(aucs.items(), "osD^v", strict=True):
+    ax.plot(bags, instances, marker, markersize=9, label=name)
+low = min(map(min, aucs.values())) - 0.02
+ax.plot([low, 1], [low, 1], color="grey", linewidth=0.8)
+ax.set_xlabel("AUC of bags")
+ax.set_ylabel("AUC of instances")
+ax.set_title("Two levels of one model")
+ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+# %%
+# BagSVC comes last by bags and second by instances, and the order of the others changes too. So if instances are what you want, **test instances**: label those of a few dozen bags by hand, and compare. No figure on
+# bags replaces it.
+#
+# Every bag has a witness
+# -----------------------
+# The witness is the highest instance of a bag, and there is a highest one in a negative bag too, and in every bag of a
+# model that learnt from shuffled labels. That a bag has a witness says nothing; only its score does.
+rng = np.random.default_rng(0)
+honest = models["MISVC"]
+shuffled = make_pipeline(scaler, MISVC()).fit(X_train, rng.permutation(y[train]))
+
+figure, axes = plt.subplots(1, 2, figsize=(9.5, 3.6), sharey=True, layout="constrained")
+from milearn.inspection import BagScoresDisplay
+
+for ax, model, title in zip(
+    axes, (honest, shuffled), ("labels as they are", "labels shuffled in training"), strict=True
+):
+    BagScoresDisplay.from_estimator(model, X_test, y[test], bins=18, ax=ax)
+    ax.set_title(title)
+    ax.set_xlabel("score of the witness")
+axes[0].get_legend().remove()
+
+# %%
+# The sign
+# --------
+# Scores above zero speak for ``classes_[1]``, the second of the sorted labels, and the witness is an instance of the
+# *positive* class. Names sort by the alphabet: of "normal" and "benign" the positive class is "normal". Name the class of
+# which one instance is enough by ``pos_label``; with ``pos_label=classes_[0]`` the witness is the instance with the *lowest*
+# score.
+named = np.where(y == 1, "benign growth", "normal")
+model = make_pipeline(scaler, MISVC(pos_label="benign growth")).fit(X_train, named[train])
+inner = model[:-1].transform(X_test[[0]])
+scores = model[-1].instance_decision_function(inner)
+print("classes:", model.classes_)
+print("scores:", scores.round(2))
+print("witness:", model[-1].witness(inner)[0], "lowest score:", int(np.argmin(scores)))
+
+# %%
+# Calibration
+# -----------
+# ``predict_proba`` of :class:`~milearn.MIClassifier` is calibrated on bags that were left out: among bags with probability
+# 0.8 about eight in ten are positive. There is no such promise for instances. A sigmoid of an instance's score is not the
+# probability that the instance is positive, since nothing in training said how many of them are.
+from scipy.special import expit
+from sklearn.calibration import CalibrationDisplay
+
+automatic = models["MIClassifier"]
+figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+CalibrationDisplay.from_predictions(
+    y[test], automatic.predict_proba(X_test)[:, 1], n_bins=6, name="bags", marker="o", ax=ax
+)
+CalibrationDisplay.from_predictions(
+    truth_test,
+    expit(automatic.instance_decision_function(X_test)),
+    n_bins=6,
+    name="instances, sigmoid of the score",
+    marker="s",
+    ax=ax,
+)
+ax.set_xlabel("predicted probability")
+ax.set_ylabel("proportion that is positive")
+ax.set_title("Calibrated for bags, not for instances")
+ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+# %%
+# References
+# ----------
+# G. Vanwinckelen, V. Tragante do O, D. Fierens, H. Blockeel. Instance-level accuracy versus bag-level accuracy in
+# multi-instance learning. *Data Mining and Knowledge Discovery*, 30:313-341, 2016.

@@ -1,0 +1,104 @@
+"""
+Slides from a folder, out of core
+=================================
+
+Feature extractors for whole slides write one HDF5 file per slide: a vector for each patch and the patch's place. Together
+they are larger than the memory, so they are copied once into a file that is mapped, and read in blocks.
+"""
+
+# %%
+# A folder such as TRIDENT and CLAM make, in small: 60 slides of 100 to 400 patches with 64 float16 features. In a tumour
+# slide a few neighbouring patches are different.
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+rng = np.random.default_rng(0)
+temporary = tempfile.TemporaryDirectory()
+home = Path(temporary.name)
+(home / "features").mkdir()
+direction = rng.normal(size=64)
+direction *= 3.0 / np.linalg.norm(direction)
+lines = ["slide_id,case_id,label"]
+for slide in range(60):
+    width, height = rng.integers(10, 21, size=2)
+    column, row = np.meshgrid(np.arange(width), np.arange(height))
+    places = np.column_stack([column.ravel(), row.ravel()])
+    features = rng.normal(size=(len(places), 64))
+    tumour = slide % 2 == 1
+    if tumour:
+        centre = rng.integers([2, 2], [width - 2, height - 2])
+        features[np.linalg.norm(places - centre, axis=1) < 2.3] += direction
+    with h5py.File(home / "features" / f"slide_{slide:02d}.h5", "w") as file:
+        file["features"] = features.astype(np.float16)
+        file["coords"] = places * 256  # upper left corner of the patch, in pixels
+    lines.append(f"slide_{slide:02d},patient_{slide // 2:02d},{'tumour' if tumour else 'normal'}")
+(home / "labels.csv").write_text("\n".join(lines) + "\n")
+
+# %%
+# Read
+# ----
+# ``mmap=`` names the folder of the copy. The first call reads every file once; later the copy is opened at once by
+# ``load_bags(home / "mapped", mmap=True)``. The features stay float16, as they were stored.
+from milearn.datasets import load_bag_folder
+
+data = load_bag_folder(home / "features", home / "labels.csv", mmap=home / "mapped")
+X, y = data.data, data.target
+X
+
+# %%
+# Fit
+# ---
+# A linear model takes passes over the file. Slides of one patient stay on one side of every split: ``data.groups`` has the
+# patients.
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import MISVC
+from milearn.model_selection import StratifiedBagKFold
+from milearn.preprocessing import InstanceTransformer
+
+model = make_pipeline(
+    InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=1.0, solver="primal")
+)
+splits = StratifiedBagKFold(3).split(X, y, groups=data.groups)
+print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
+
+# %%
+# Where is it?
+# ------------
+# The heat map of a tumour slide that was left out. Its coordinates came along from the files.
+from milearn.inspection import InstanceScoresDisplay
+
+model.fit(X[:50], y[:50])
+slide = 50 + int(np.flatnonzero(y[50:] == 1)[0])
+display = InstanceScoresDisplay.from_estimator(
+    model, X, bag=slide, coordinates="coords", patch_size=256
+)
+display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}")
+
+# %%
+# Beside it a normal one. The scale is the same, so that a red patch means the same in both.
+import matplotlib.pyplot as plt
+
+normal = 50 + int(np.flatnonzero(y[50:] == 0)[0])
+figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
+displays = [
+    InstanceScoresDisplay.from_estimator(
+        model, X, bag=bag, coordinates="coords", patch_size=256, ax=ax
+    )
+    for bag, ax in zip((slide, normal), axes, strict=True)
+]
+reach = max(display.image_.get_clim()[1] for display in displays)
+for display, bag in zip(displays, (slide, normal), strict=True):
+    display.image_.set_clim(-reach, reach)
+    display.ax_.set_title(f"{data.target_names[y[bag]]} slide {bag}")
+
+# %%
+# How much of this needs memory, and how long a million patches take, is measured in :doc:`/guide/svm`; a cluster of
+# computers takes over in :doc:`/gallery/12_dask`.
+del X, data, display, displays
+temporary.cleanup()

@@ -1,0 +1,71 @@
+"""
+Bags on the workers of a Dask cluster
+=====================================
+
+What is too much for one computer stays on the workers: the sizes of the bags and their labels are here, the instances are
+not. The cluster of this example is two threads; its address is the only thing that changes.
+"""
+
+# %%
+from distributed import Client
+
+client = Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None)
+
+# %%
+# Eight files on a disk that all workers see, made here in small. Each holds many bags.
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from milearn.datasets import make_bags, save_bags
+
+bags, y = make_bags(1200, 20, random_state=0)
+temporary = tempfile.TemporaryDirectory()
+shards = [Path(temporary.name, f"part-{number}") for number in range(8)]
+for number, shard in enumerate(shards):
+    save_bags(shard, bags[number::8], y[number::8], format="npy-folder")
+
+# %%
+# ``scan_bags`` reads sizes and labels, and leaves the instances where they are.
+from milearn.distributed import scan_bags
+
+data = scan_bags(shards)
+print(data.data)
+
+# %%
+# The model is the one for bags in memory. Each pass goes to the workers; up come the scores of the bags and the few rows
+# near the margin.
+from sklearn.pipeline import make_pipeline
+
+from milearn import MISVC
+from milearn.preprocessing import InstanceTransformer
+
+model = make_pipeline(InstanceTransformer(), MISVC(kernel="linear", C=1.0))
+model.fit(data.data, data.target)
+print(f"passes over the data: {model[-1].n_passes_}, objective {model[-1].objective_:.4f}")
+
+# %%
+# The same bags in memory give the same model: that is the test.
+order = np.concatenate([np.arange(1200)[number::8] for number in range(8)])
+local = make_pipeline(InstanceTransformer(), MISVC(kernel="linear", C=1.0, solver="primal"))
+local.fit(bags[order], y[order])
+print(f"objective in memory {local[-1].objective_:.4f}")
+print(f"largest difference of a weight {np.abs(local[-1].coef_ - model[-1].coef_).max():.1e}")
+
+# %%
+# Displays draw bags of this process. Predictions come here anyway; of the bags themselves bring the few that are drawn, by
+# ``compute``.
+import matplotlib.pyplot as plt
+
+from milearn.inspection import BagScoresDisplay, WitnessDisplay
+
+figure, axes = plt.subplots(2, 1, figsize=(7.0, 7.4), layout="constrained")
+BagScoresDisplay.from_predictions(
+    data.target, model.decision_function(data.data), threshold=0.0, bins=30, ax=axes[0]
+)
+_ = WitnessDisplay.from_estimator(model, data.data[:60].compute(), data.target[:60], ax=axes[1])
+
+# %%
+client.close()
+temporary.cleanup()

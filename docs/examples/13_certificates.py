@@ -1,0 +1,89 @@
+"""
+Certificates: what a gap tells
+==============================
+
+Multiple-instance problems are not convex, and a solver that stops has found *some* minimum. Two different gaps say how good
+it is, and they are easily confused.
+"""
+
+# %%
+# The dual gap
+# ------------
+# ``dual_gap_`` of :class:`~milearn.svm.MISVC` belongs to the last convex step: that problem is solved to this precision. It
+# says nothing about the other choices of witnesses. Twenty random starts, all with a tiny dual gap, end at different
+# objectives.
+import matplotlib.pyplot as plt
+import numpy as np
+
+from milearn import MISVC
+from milearn.datasets import make_bags
+
+bags, labels = make_bags(460, 8, concept_distance=3.0, n_distractors=2, random_state=2)
+X, y, X_new, y_new = bags[:60], labels[:60], bags[60:], labels[60:]
+fits = [MISVC(init="random", random_state=seed).fit(X, y) for seed in range(20)]
+objectives = np.array([fit.objective_ for fit in fits])
+default = MISVC().fit(X, y)
+print(f"largest dual gap {max(fit.dual_gap_ for fit in fits):.1e}")
+print(
+    f"objectives from {objectives.min():.2f} to {objectives.max():.2f}; default start {default.objective_:.2f}"
+)
+
+# %%
+from milearn.inspection import ObjectiveDisplay
+
+display = ObjectiveDisplay.from_estimator(default)
+for fit in fits:
+    display.ax_.plot(
+        np.arange(1, len(fit.objective_history_) + 1),
+        fit.objective_history_,
+        color="grey",
+        alpha=0.4,
+        linewidth=1.0,
+    )
+display.ax_.plot([], [], color="grey", label="random starts")
+display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+
+# %%
+# The optimality gap
+# ------------------
+# A lower bound of the minimum is another thing: no choice of witnesses can be better. :class:`~milearn.ensemble.DPBoost`
+# computes one from a linear relaxation; ``optimality_gap_`` is the objective of the solution minus this bound. The band
+# is all that is not known.
+from milearn import DPBoost
+
+X_small, y_small = make_bags(24, 3, bag_size=(3, 5), concept_distance=2.5, random_state=2)
+relaxed = DPBoost(C=0.3).fit(X_small, y_small)
+_ = ObjectiveDisplay.from_estimator(relaxed)
+
+# %%
+# Branch and bound closes it, on small problems: the bound and the objective meet, and the solution is *the* best one over all
+# stumps. The one above was close to it, which its gap could not say.
+exact = DPBoost(C=0.3, branch=True).fit(X_small, y_small)
+_ = ObjectiveDisplay.from_estimator(exact)
+for name, model in (("relaxation", relaxed), ("branch and bound", exact)):
+    print(
+        f"{name:17s} objective {model.objective_:.4f}, bound {model.lower_bound_:.4f}, "
+        f"gap {model.optimality_gap_:.4f}"
+    )
+
+# %%
+# Does the lower objective predict better?
+# ----------------------------------------
+# Here it does: the better the minimum, the better the model on new bags, and the default start beats all random ones. It is no
+# law, as the objective knows the training bags alone; where C is far too large the lowest objective fits noise. ``n_init``
+# takes several starts and keeps the lowest objective.
+accuracy = np.array([fit.score(X_new, y_new) for fit in fits])
+
+figure, ax = plt.subplots(figsize=(7.4, 3.8), layout="constrained")
+ax.plot(objectives, accuracy, "o", alpha=0.6, label="random starts")
+ax.plot(
+    default.objective_,
+    default.score(X_new, y_new),
+    "D",
+    markersize=9,
+    label="default start",
+)
+ax.set_xlabel("objective at the end of the fit")
+ax.set_ylabel("accuracy on new bags")
+ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+print(f"correlation of objective and accuracy: {np.corrcoef(objectives, accuracy)[0, 1]:+.2f}")

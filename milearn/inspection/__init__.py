@@ -1,0 +1,15 @@
+"""Pictures of what a model learnt; they need matplotlib (``pip install "milearn[plot]"``)."""
+
+from ._bag_scores import BagScoresDisplay
+from ._instance_scores import InstanceScoresDisplay
+from ._objective import ObjectiveDisplay
+from ._path import RegularizationPathDisplay
+from ._witness import WitnessDisplay
+
+__all__ = [
+    "BagScoresDisplay",
+    "InstanceScoresDisplay",
+    "ObjectiveDisplay",
+    "RegularizationPathDisplay",
+    "WitnessDisplay",
+]

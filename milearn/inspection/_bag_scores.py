@@ -1,0 +1,255 @@
+"""Distribution of bag scores by class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._plotting import COLORS, LINE, axes_of, legend_beside
+from ._scores import class_column
+
+__all__ = ["BagScoresDisplay"]
+
+
+class BagScoresDisplay:
+    """Distribution of the scores of bags, class by class, and the threshold between them.
+
+    A threshold far from where the distributions cross explains a high AUC beside a poor accuracy;
+    distributions that lie on top of each other explain a poor AUC. Draw bags that the model has not
+    seen. It is recommended to use :meth:`from_estimator` or :meth:`from_predictions`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_bags,)
+        Score of each bag.
+    labels : ndarray of shape (n_bags,)
+        Class of each bag.
+    threshold : float, default=None
+        Score above which a bag is predicted positive; None for no line.
+    score_name : str, default="score of the bag"
+        Label of the scores.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    bins_ : ndarray of shape (n_bins + 1,)
+        Edges of the bins, the same for all classes.
+    counts_ : dict of ndarray of shape (n_bins,)
+        Height of the bars by class.
+    patches_ : dict of list of matplotlib Polygon
+        The histogram of each class.
+    line_ : matplotlib Line2D or None
+        The threshold.
+
+    See Also
+    --------
+    InstanceScoresDisplay : Scores of the instances of one bag.
+
+    Examples
+    --------
+    >>> from milearn.inspection import BagScoresDisplay
+    >>> display = BagScoresDisplay.from_predictions(
+    ...     [0, 0, 1, 1], [-1.0, 0.2, 0.4, 2.0], threshold=0.0
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        scores: Any,
+        labels: Any,
+        threshold: float | None = None,
+        score_name: str = "score of the bag",
+    ) -> None:
+        self.scores = scores
+        self.labels = labels
+        self.threshold = threshold
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        response_method: str = "auto",
+        class_label: Any = None,
+        threshold: float | None = None,
+        bins: Any = 20,
+        density: bool = False,
+        ax: Any = None,
+    ) -> BagScoresDisplay:
+        """Draw the scores that a fitted classifier gives to bags.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Has ``decision_function`` or ``predict_proba``.
+        X : bags, see :class:`milearn.Bags`
+            Bags to score, best those that the model has not seen.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
+            Which scores to draw; "auto" takes ``decision_function`` where there is one. For
+            :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it takes the scores that
+            the threshold was tuned on.
+        class_label : label, default=None
+            Class that the scores speak for; needed for three or more. ``classes_[1]`` when None.
+        threshold : float, default=None
+            Where the line is. None means what the classifier uses: ``best_threshold_`` where a
+            threshold was tuned, zero for decision functions, one half for probabilities.
+        bins : int or array-like, default=20
+            Number of bins, or their edges.
+        density : bool, default=False
+            Whether the area of each class is one, so that rare classes are seen.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        BagScoresDisplay
+            The display, drawn.
+        """
+        if response_method not in ("auto", "decision_function", "predict_proba"):
+            raise ValueError(
+                f"response_method={response_method!r} is unknown: use 'auto', 'decision_function' "
+                "or 'predict_proba'."
+            )
+        tuned = getattr(estimator, "best_threshold_", None)
+        order = ["decision_function", "predict_proba"]
+        if tuned is not None:
+            # scikit-learn's order: what "auto" tuned the threshold on.
+            given = getattr(estimator, "response_method", "auto")
+            order = ["predict_proba", "decision_function"] if given == "auto" else [given]
+        tuned_on = next((name for name in order if hasattr(estimator, name)), None)
+        if response_method != "auto":
+            order = [response_method]
+        name = next((name for name in order if hasattr(estimator, name)), None)
+        if name is None:
+            raise TypeError(
+                f"{type(estimator).__name__} has no method {' or '.join(order)}: there are no "
+                "scores of bags to draw."
+            )
+        values = np.asarray(getattr(estimator, name)(X), dtype=np.float64)
+        classes = estimator.classes_
+        column = len(classes) - 1 if class_label is None else class_column(estimator, class_label)
+        if len(classes) > 2 and class_label is None:
+            raise ValueError(
+                f"The model has {len(classes)} classes: name one by class_label=, its scores are "
+                "then drawn against those of the others."
+            )
+        if values.ndim == 2:
+            values = values[:, column]
+        elif column == 0:
+            values = -values
+        if threshold is None:
+            threshold = 0.0 if name == "decision_function" else 0.5
+            if tuned is not None and name == tuned_on:
+                threshold = float(tuned)
+                if column == 0:
+                    threshold = -threshold if name == "decision_function" else 1.0 - threshold
+        spoken = classes[column]
+        what = "score of the bag" if name == "decision_function" else f"probability of {spoken}"
+        return cls.from_predictions(
+            y, values, threshold=threshold, score_name=what, bins=bins, density=density, ax=ax
+        )
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y_true: Any,
+        y_score: Any,
+        *,
+        threshold: float | None = None,
+        score_name: str = "score of the bag",
+        bins: Any = 20,
+        density: bool = False,
+        ax: Any = None,
+    ) -> BagScoresDisplay:
+        """Draw scores that were computed before, such as those of a cross-validation.
+
+        Parameters
+        ----------
+        y_true : array-like of shape (n_bags,)
+            Class of each bag.
+        y_score : array-like of shape (n_bags,)
+            Score of each bag.
+        threshold : float, default=None
+            Where the line is; None for no line.
+        score_name : str, default="score of the bag"
+            Label of the scores.
+        bins : int or array-like, default=20
+            Number of bins, or their edges.
+        density : bool, default=False
+            Whether the area of each class is one.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        BagScoresDisplay
+            The display, drawn.
+        """
+        labels, scores = np.asarray(y_true), np.asarray(y_score, dtype=np.float64)
+        if labels.ndim != 1 or labels.shape != scores.shape or len(labels) == 0:
+            raise ValueError(
+                "y_true and y_score must hold one entry per bag, got shapes "
+                f"{labels.shape} and {scores.shape}."
+            )
+        if not np.isfinite(scores).all():
+            raise ValueError("y_score holds values that are not finite: leave out these bags.")
+        display = cls(scores=scores, labels=labels, threshold=threshold, score_name=score_name)
+        return display.plot(ax, bins=bins, density=density)
+
+    def plot(self, ax: Any = None, *, bins: Any = 20, density: bool = False) -> BagScoresDisplay:
+        """Draw the histograms.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+        bins : int or array-like, default=20
+            Number of bins, or their edges.
+        density : bool, default=False
+            Whether the area of each class is one.
+
+        Returns
+        -------
+        BagScoresDisplay
+            This display.
+        """
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
+        self.figure_ = ax.figure
+        self.bins_ = np.histogram_bin_edges(self.scores, bins=bins)
+        self.counts_, self.patches_ = {}, {}
+        for code, label in enumerate(np.unique(self.labels)):
+            mine = self.scores[self.labels == label]
+            counts, _, patches = ax.hist(
+                mine,
+                bins=self.bins_,
+                density=density,
+                histtype="stepfilled",
+                color=COLORS[code % len(COLORS)],
+                alpha=0.55,
+                # Hatches tell the classes apart where colours do not.
+                hatch=("", "///", "...", "xxx")[code % 4],
+                edgecolor=COLORS[code % len(COLORS)],
+                label=f"class {label} ({len(mine)} bags)",
+            )
+            key = label.item() if hasattr(label, "item") else label
+            self.counts_[key], self.patches_[key] = counts, patches
+        self.line_ = None
+        if self.threshold is not None:
+            self.line_ = ax.axvline(
+                self.threshold, color=LINE, linestyle="--", linewidth=1.2, label="threshold"
+            )
+        ax.set_xlabel(self.score_name)
+        ax.set_ylabel("density" if density else "bags")
+        ax.spines[["top", "right"]].set_visible(False)
+        legend_beside(ax)
+        return self

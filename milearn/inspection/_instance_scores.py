@@ -1,0 +1,409 @@
+"""Scores of the instances of one bag, as bars or as a map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._plotting import HIGHLIGHT, LINE, NEUTRAL, axes_of, legend_below, legend_beside
+from ._scores import instance_scores, local_bags, pixel_pictures
+
+__all__ = ["InstanceScoresDisplay"]
+
+_MAX_THUMBNAILS = 40
+_MAX_EMPTY = 16  # cells of a grid for each instance up to which it is drawn as a grid
+
+
+class InstanceScoresDisplay:
+    """Scores of the instances of one bag.
+
+    Bars in the order of the instances, with the :term:`witness` in another colour; or a map, where
+    the instances have coordinates: a heat map if they lie on a grid, coloured points otherwise, on
+    the picture that they were cut from where it is given. It is recommended to use
+    :meth:`from_estimator` or :meth:`from_scores`.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances,)
+        Score of each instance of the bag.
+    witness : int, default=None
+        Position, in the bag, of the instance that decides it.
+    coordinates : ndarray of shape (n_instances, 2), default=None
+        Column (x, to the right) and row (y, downwards) of each instance.
+    patch_size : float, default=None
+        Side of the patches, in units of the coordinates, whose upper left corners these then are.
+        None means that the coordinates are centres.
+    background : ndarray of shape (height, width) or (height, width, channels), default=None
+        Picture under the map, one pixel per unit of the coordinates.
+    pictures : ndarray of shape (n_instances, height, width) or \
+(n_instances, height, width, channels), default=None
+        Thumbnails of the instances, drawn under the bars.
+    threshold : float, default=0.0
+        Score above which an instance speaks for the class; None for values of a regression.
+    score_name : str, default="score"
+        Label of the scores.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    bars_ : matplotlib BarContainer or None
+        One bar per instance.
+    image_ : matplotlib AxesImage or None
+        The heat map; cells without an instance are masked.
+    points_ : matplotlib PathCollection or None
+        The points of a map whose instances lie on no grid.
+    line_ : matplotlib Line2D or None
+        The threshold.
+    thumbnails_ : list of matplotlib AxesImage
+        Pictures under the bars.
+    colorbar_ : matplotlib Colorbar or None
+        Scale of the map.
+
+    See Also
+    --------
+    WitnessDisplay : The deciding instances of many bags.
+    BagScoresDisplay : Scores of bags.
+
+    Examples
+    --------
+    >>> from milearn import MIClassifier
+    >>> from milearn.datasets import load_digit_bags
+    >>> from milearn.inspection import InstanceScoresDisplay
+    >>> X, y = load_digit_bags(n_bags=40, return_X_y=True)
+    >>> model = MIClassifier(random_state=0).fit(X, y)
+    >>> display = InstanceScoresDisplay.from_estimator(
+    ...     model, X, bag=3, instance_shape=(8, 8)
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        scores: Any,
+        witness: int | None = None,
+        coordinates: Any = None,
+        patch_size: float | None = None,
+        background: Any = None,
+        pictures: Any = None,
+        threshold: float | None = 0.0,
+        score_name: str = "score",
+    ) -> None:
+        self.scores = scores
+        self.witness = witness
+        self.coordinates = coordinates
+        self.patch_size = patch_size
+        self.background = background
+        self.pictures = pictures
+        self.threshold = threshold
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        bag: int = 0,
+        class_label: Any = None,
+        coordinates: Any = None,
+        patch_size: float | None = None,
+        background: Any = None,
+        instance_shape: tuple[int, ...] | None = None,
+        kind: str = "auto",
+        cmap: Any = None,
+        ax: Any = None,
+    ) -> InstanceScoresDisplay:
+        """Draw the scores that a fitted model gives to the instances of one bag.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Scores instances; may stand at the end of a pipeline or inside a search.
+        X : bags, see :class:`milearn.Bags`
+            Bags of which one is drawn.
+        bag : int, default=0
+            Position of the bag in ``X``.
+        class_label : label, default=None
+            Class that the scores speak for. None means ``classes_[1]`` of two classes, and the
+            predicted one of more.
+        coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
+            Column and row of each instance, or the name of an entry of ``X.instance_data`` that
+            holds them.
+        patch_size : float, default=None
+            Side of the patches whose upper left corners the coordinates are; None means centres.
+        background : array-like, default=None
+            Picture under the map, one pixel per unit of the coordinates.
+        instance_shape : tuple of int, default=None
+            Shape of an instance as a picture, for thumbnails under the bars.
+        kind : {"auto", "bars", "map"}, default="auto"
+            What to draw; "auto" is a map where there are coordinates.
+        cmap : str or matplotlib Colormap, default=None
+            Colours of a map.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        InstanceScoresDisplay
+            The display, drawn.
+        """
+        bags = local_bags(X)
+        position = range(len(bags))[bag]
+        one = bags[[position]]
+        found = instance_scores(estimator, one, class_label)
+        if isinstance(coordinates, str):
+            if coordinates not in one.instance_data:
+                raise ValueError(
+                    f"coordinates={coordinates!r} is no entry of X.instance_data, which has "
+                    f"{sorted(one.instance_data) or 'none'}."
+                )
+            coordinates = one.instance_data[coordinates]
+        pictures = None
+        if instance_shape is not None:
+            block = one[0]
+            dense = block.toarray() if hasattr(block, "toarray") else np.asarray(block)
+            pictures = pixel_pictures(dense, instance_shape)
+        return cls.from_scores(
+            found.scores,
+            witness=int(found.witnesses[0]),
+            coordinates=coordinates,
+            patch_size=patch_size,
+            background=background,
+            pictures=pictures,
+            threshold=found.threshold,
+            score_name=found.name,
+            kind=kind,
+            cmap=cmap,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Any,
+        *,
+        witness: int | None = None,
+        coordinates: Any = None,
+        patch_size: float | None = None,
+        background: Any = None,
+        pictures: Any = None,
+        threshold: float | None = 0.0,
+        score_name: str = "score",
+        kind: str = "auto",
+        cmap: Any = None,
+        ax: Any = None,
+    ) -> InstanceScoresDisplay:
+        """Draw scores of the instances of one bag.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_instances,)
+            Score of each instance.
+        witness : int, default=None
+            Position of the instance that decides the bag; the highest when None.
+        coordinates : array-like of shape (n_instances, 2), default=None
+            Column and row of each instance.
+        patch_size : float, default=None
+            Side of the patches whose upper left corners the coordinates are; None means centres.
+        background : array-like, default=None
+            Picture under the map, one pixel per unit of the coordinates.
+        pictures : array-like of shape (n_instances, height, width[, channels]), default=None
+            Thumbnails under the bars.
+        threshold : float, default=0.0
+            Where the line over the bars is; None for no line.
+        score_name : str, default="score"
+            Label of the scores.
+        kind : {"auto", "bars", "map"}, default="auto"
+            What to draw; "auto" is a map where there are coordinates.
+        cmap : str or matplotlib Colormap, default=None
+            Colours of a map.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        InstanceScoresDisplay
+            The display, drawn.
+        """
+        values = np.asarray(scores, dtype=np.float64)
+        if values.ndim != 1 or len(values) == 0:
+            raise ValueError(
+                f"scores must hold one number per instance of one bag, got shape {values.shape}."
+            )
+        places = None
+        if coordinates is not None:
+            places = np.asarray(coordinates, dtype=np.float64)
+            if places.shape != (len(values), 2):
+                raise ValueError(
+                    f"coordinates must have shape ({len(values)}, 2), a column and a row for each "
+                    f"instance of the bag, got {places.shape}."
+                )
+        if pictures is not None and len(pictures) != len(values):
+            raise ValueError(f"there are {len(pictures)} pictures for {len(values)} instances.")
+        return cls(
+            scores=values,
+            witness=int(np.argmax(values)) if witness is None else witness,
+            coordinates=places,
+            patch_size=patch_size,
+            background=None if background is None else np.asarray(background),
+            pictures=None if pictures is None else np.asarray(pictures),
+            threshold=threshold,
+            score_name=score_name,
+        ).plot(ax, kind=kind, cmap=cmap)
+
+    def plot(
+        self, ax: Any = None, *, kind: str = "auto", cmap: Any = None
+    ) -> InstanceScoresDisplay:
+        """Draw the scores.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+        kind : {"auto", "bars", "map"}, default="auto"
+            What to draw; "auto" is a map where there are coordinates.
+        cmap : str or matplotlib Colormap, default=None
+            Colours of a map. None means colours on both sides of the threshold where there is one.
+
+        Returns
+        -------
+        InstanceScoresDisplay
+            This display.
+        """
+        if kind not in ("auto", "bars", "map"):
+            raise ValueError(f"kind={kind!r} is unknown: use 'auto', 'bars' or 'map'.")
+        as_map = kind == "map" or (kind == "auto" and self.coordinates is not None)
+        if as_map and self.coordinates is None:
+            raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
+        self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
+        self.thumbnails_: list[Any] = []
+        width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
+        self.ax_ = axes_of(ax, None if as_map else (width, 4.0))
+        self.figure_ = self.ax_.figure
+        if as_map:
+            self._plot_map(cmap)
+        else:
+            self._plot_bars()
+        return self
+
+    def _plot_bars(self) -> None:
+        ax, n = self.ax_, len(self.scores)
+        colors = [HIGHLIGHT if row == self.witness else NEUTRAL for row in range(n)]
+        self.bars_ = ax.bar(np.arange(n), self.scores, color=colors, width=0.8)
+        patch = {"marker": "s", "markersize": 9, "linestyle": "none"}
+        ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
+        if n > 1:
+            ax.plot([], [], color=NEUTRAL, label="other instances", **patch)
+        if self.threshold is not None:
+            self.line_ = ax.axhline(
+                self.threshold, color=LINE, linewidth=1.0, linestyle="--", label="threshold"
+            )
+        ax.set_xlim(-0.6, n - 0.4)
+        ax.set_ylabel(self.score_name)
+        ax.set_xlabel("instance of the bag")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.pictures is not None and n <= _MAX_THUMBNAILS:
+            self._plot_thumbnails()
+        legend_beside(ax)
+
+    def _plot_thumbnails(self) -> None:
+        """The instances below the axis, each under its bar."""
+        ax, n = self.ax_, len(self.scores)
+        assert self.pictures is not None
+        box = ax.get_position()
+        width, height = self.figure_.get_size_inches()
+        side = 0.9 * box.width * width / n  # inches: as wide as a bar
+        share = min(0.3, side / (box.height * height))
+        low, high = float(np.min(self.pictures)), float(np.max(self.pictures))
+        across = ax.get_xaxis_transform()  # data to the right, fractions of the axes upwards
+        for row, picture in enumerate(self.pictures):
+            place = ax.inset_axes((row - 0.45, -1.05 * share, 0.9, share), transform=across)
+            place.set_axis_off()
+            self.thumbnails_.append(
+                place.imshow(picture, cmap="gray_r", vmin=low, vmax=high, aspect="equal")
+            )
+        ax.set_xticks([])
+        ax.set_xlabel("instance of the bag", labelpad=72.0 * share * box.height * height + 6)
+
+    def _plot_map(self, cmap: Any) -> None:
+        ax, places = self.ax_, self.coordinates
+        assert places is not None
+        half = 0.5 * self.patch_size if self.patch_size else 0.0
+        centres = places + half
+        if self.threshold is None:
+            limits = {"vmin": float(self.scores.min()), "vmax": float(self.scores.max())}
+            colors = cmap or "viridis"
+        else:
+            reach = float(np.max(np.abs(self.scores - self.threshold))) or 1.0
+            limits = {"vmin": self.threshold - reach, "vmax": self.threshold + reach}
+            colors = cmap or "RdBu_r"
+        alpha = None
+        if self.background is not None:
+            ax.imshow(self.background, cmap="gray", interpolation="nearest")
+            alpha = 0.55
+        grid = _as_grid(centres, self.scores, self.patch_size)
+        if grid is not None:
+            values, extent = grid
+            drawn = self.image_ = ax.imshow(
+                values, extent=extent, cmap=colors, alpha=alpha, interpolation="nearest", **limits
+            )
+        else:
+            drawn = self.points_ = ax.scatter(
+                *centres.T, c=self.scores, cmap=colors, edgecolors=LINE, linewidths=0.4, **limits
+            )
+        if self.background is not None:
+            rows, columns = self.background.shape[:2]
+            ax.set_xlim(-0.5, columns - 0.5)
+            ax.set_ylim(rows - 0.5, -0.5)
+        elif grid is None:
+            ax.set_aspect("equal")
+            ax.invert_yaxis()
+        if self.witness is not None:
+            ring = {"marker": "o", "markerfacecolor": "none", "linestyle": "none"}
+            place = centres[self.witness]
+            # White around black is seen on dark and on light cells.
+            ax.plot(*place, markersize=12, markeredgecolor="white", markeredgewidth=4.0, **ring)
+            ax.plot(
+                *place,
+                markersize=12,
+                markeredgecolor="black",
+                markeredgewidth=1.8,
+                label="witness",
+                **ring,
+            )
+            legend_below(ax)
+        ax.set_xlabel("column")
+        ax.set_ylabel("row")
+        self.colorbar_ = self.figure_.colorbar(drawn, ax=ax, label=self.score_name, shrink=0.85)
+
+
+def _as_grid(
+    centres: np.ndarray, scores: np.ndarray, size: float | None
+) -> tuple[np.ndarray, tuple[float, float, float, float]] | None:
+    """Scores as a picture and its extent, where the instances lie on a grid with few gaps."""
+    cells, lows, steps = [], [], []
+    for axis in range(2):
+        values = np.unique(centres[:, axis])
+        step = float(np.diff(values).min()) if len(values) > 1 else float(size or 1.0)
+        index = (centres[:, axis] - values[0]) / step
+        if not np.allclose(index, np.rint(index), atol=1e-6 * max(1.0, float(index.max()))):
+            return None
+        cells.append(np.rint(index).astype(np.intp))
+        lows.append(float(values[0]) - step / 2)
+        steps.append(step)
+    columns, rows = cells
+    shape = (int(rows.max()) + 1, int(columns.max()) + 1)
+    n = len(scores)
+    if n < 2 or shape[0] * shape[1] > _MAX_EMPTY * n:
+        return None
+    values = np.ma.masked_all(shape)
+    if len(np.unique(rows * shape[1] + columns)) < n:
+        return None  # two instances in one place: only points show both
+    values[rows, columns] = scores
+    left, top = lows
+    return values, (left, left + shape[1] * steps[0], top + shape[0] * steps[1], top)

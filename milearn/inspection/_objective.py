@@ -1,0 +1,250 @@
+"""The objective of a fit, step by step, and the bounds of its minimum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
+from ._scores import class_column
+
+__all__ = ["ObjectiveDisplay"]
+
+_ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
+
+
+class ObjectiveDisplay:
+    """Objective of a fit after each step, with the lower bound of the minimum where it is known.
+
+    The objective of a :term:`CCCP` falls to a local minimum, and how far that is from the best
+    value of all the history cannot tell. A lower bound can: the shaded band between both is the
+    :term:`optimality gap`, and the minimum lies in it. It is recommended to use
+    :meth:`from_estimator` or :meth:`from_history`.
+
+    Parameters
+    ----------
+    history : ndarray of shape (n_steps,)
+        Objective after each step.
+    objective : float, default=None
+        Objective of the solution that was returned; the lowest of the history when None.
+    lower_bound : float, default=None
+        Lower bound of the minimum.
+    lower_bound_history : ndarray of shape (n_bounds,), default=None
+        The bound after each step.
+    dual_gap : float, default=None
+        Duality gap of the last convex problem.
+    estimator_name : str, default=None
+        Name of the estimator, for the title.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    line_ : matplotlib Line2D
+        The history of the objective.
+    bound_ : matplotlib Line2D or None
+        The lower bound.
+    gap_band_ : matplotlib PolyCollection or None
+        The band between the bound and the objective at the end.
+
+    See Also
+    --------
+    RegularizationPathDisplay : Coefficients and scores against C.
+
+    Examples
+    --------
+    >>> from milearn import MISVC
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import ObjectiveDisplay
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> display = ObjectiveDisplay.from_estimator(MISVC().fit(X, y))  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        history: Any,
+        objective: float | None = None,
+        lower_bound: float | None = None,
+        lower_bound_history: Any = None,
+        dual_gap: float | None = None,
+        estimator_name: str | None = None,
+    ) -> None:
+        self.history = history
+        self.objective = objective
+        self.lower_bound = lower_bound
+        self.lower_bound_history = lower_bound_history
+        self.dual_gap = dual_gap
+        self.estimator_name = estimator_name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, class_label: Any = None, ax: Any = None
+    ) -> ObjectiveDisplay:
+        """Draw what a fitted model knows of its objective.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Has ``objective_history_``; may stand at the end of a pipeline or inside a search.
+        class_label : label, default=None
+            Class whose binary problem to draw; needed for three or more classes.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        ObjectiveDisplay
+            The display, drawn.
+        """
+        model = getattr(estimator, "best_estimator_", estimator)
+        if hasattr(model, "steps"):
+            model = model[-1]
+        if not hasattr(model, "objective_history_"):
+            raise TypeError(
+                f"{type(model).__name__} has no objective_history_: fit it first, or draw a model "
+                "that keeps one, such as MISVC, M3IC or DPBoost."
+            )
+        several = isinstance(model.objective_history_, list)
+        if several and class_label is None:
+            raise ValueError(
+                f"The model solved {len(model.objective_history_)} binary problems, one per "
+                "class: name one by class_label=."
+            )
+        column = class_column(model, class_label) if several else 0
+
+        def one(name: str) -> Any:
+            value = getattr(model, name, None)
+            return value[column] if several and value is not None else value
+
+        def number(name: str) -> float | None:
+            value = one(name)
+            return None if value is None else float(value)
+
+        return cls.from_history(
+            one("objective_history_"),
+            objective=number("objective_"),
+            lower_bound=number("lower_bound_"),
+            lower_bound_history=one("lower_bound_history_"),
+            dual_gap=number("dual_gap_"),
+            estimator_name=type(model).__name__,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_history(
+        cls,
+        history: Any,
+        *,
+        objective: float | None = None,
+        lower_bound: float | None = None,
+        lower_bound_history: Any = None,
+        dual_gap: float | None = None,
+        estimator_name: str | None = None,
+        ax: Any = None,
+    ) -> ObjectiveDisplay:
+        """Draw values of an objective.
+
+        Parameters
+        ----------
+        history : array-like of shape (n_steps,)
+            Objective after each step.
+        objective : float, default=None
+            Objective of the solution; the lowest of the history when None.
+        lower_bound : float, default=None
+            Lower bound of the minimum; the last of its history when None.
+        lower_bound_history : array-like of shape (n_bounds,), default=None
+            The bound after each step.
+        dual_gap : float, default=None
+            Duality gap of the last convex problem, for the title.
+        estimator_name : str, default=None
+            Name of the estimator, for the title.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        ObjectiveDisplay
+            The display, drawn.
+        """
+        values = np.asarray(history, dtype=np.float64)
+        if values.ndim != 1 or len(values) == 0:
+            raise ValueError(f"history must hold one value per step, got shape {values.shape}.")
+        bounds = None
+        if lower_bound_history is not None and len(lower_bound_history):
+            bounds = np.asarray(lower_bound_history, dtype=np.float64)
+        if lower_bound is None and bounds is not None:
+            lower_bound = float(bounds[-1])
+        if lower_bound is not None and not np.isfinite(lower_bound):
+            lower_bound = None  # a fit that was stopped before it had a bound
+        return cls(
+            history=values,
+            objective=float(values.min()) if objective is None else objective,
+            lower_bound=lower_bound,
+            lower_bound_history=bounds,
+            dual_gap=dual_gap,
+            estimator_name=estimator_name,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None) -> ObjectiveDisplay:
+        """Draw the history and the bound.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        ObjectiveDisplay
+            This display.
+        """
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
+        self.figure_ = ax.figure
+        steps = np.arange(1, len(self.history) + 1)
+        (self.line_,) = ax.plot(
+            steps, self.history, color=COLORS[0], marker="o", markersize=4, label="objective"
+        )
+        self.bound_ = self.gap_band_ = None
+        if self.lower_bound is not None:
+            bounds = self.lower_bound_history
+            if bounds is None or len(bounds) != len(steps):
+                bounds = np.full(len(steps), self.lower_bound)
+            wide = len(steps) == 1
+            x = np.array([0.5, 1.5]) if wide else steps
+            if wide:
+                bounds = np.repeat(bounds, 2)
+            (self.bound_,) = ax.plot(
+                x, bounds, color=COLORS[1], linestyle="--", label="lower bound"
+            )
+            self.gap_band_ = ax.fill_between(
+                x,
+                self.lower_bound,
+                self.objective,
+                color=NEUTRAL,
+                alpha=0.25,
+                linewidth=0,
+                label="optimality gap",
+            )
+        ax.set_xlabel("step")
+        ax.set_ylabel("objective")
+        ax.xaxis.get_major_locator().set_params(integer=True)
+        ax.spines[["top", "right"]].set_visible(False)
+        parts = []
+        if self.lower_bound is not None and self.objective is not None:
+            gap = self.objective - self.lower_bound
+            if abs(gap) <= _ROUNDING * abs(self.objective):
+                gap = 0.0
+            parts.append(f"optimality gap {gap:.3g}")
+        if self.dual_gap is not None:
+            parts.append(f"dual gap of the last convex step {self.dual_gap:.1g}")
+        title = ", ".join(parts)
+        if self.estimator_name:
+            title = f"{self.estimator_name}: {title}" if title else self.estimator_name
+        legend_beside(ax)
+        if title:
+            ax.set_title(title, fontsize=10, loc="left")
+        return self

@@ -1,0 +1,326 @@
+"""Coefficients and scores against the strength of the regularisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ._plotting import COLORS, LINE, NEUTRAL, axes_of, legend_beside
+
+__all__ = ["RegularizationPathDisplay"]
+
+
+class RegularizationPathDisplay:
+    """Coefficients of a linear model, or scores of a search, against a parameter such as C.
+
+    It is recommended to use :meth:`from_estimator`, which fits the model at each value and draws
+    its coefficients, or :meth:`from_search`, which draws the scores that a search has computed.
+
+    Parameters
+    ----------
+    param_name : str
+        Name of the parameter.
+    param_range : ndarray of shape (n_values,)
+        Its values, in rising order.
+    coefs : ndarray of shape (n_values, n_features), default=None
+        Coefficients at each value.
+    scores : ndarray of shape (n_values, n_splits), default=None
+        Scores of bags that were left out, at each value.
+    best : float, default=None
+        The value that was chosen.
+    feature_names : ndarray of shape (n_features,), default=None
+        Names of the features.
+    score_name : str, default="score"
+        Label of the scores.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    lines_ : list of matplotlib Line2D
+        One line per feature, or one of the mean scores.
+    band_ : matplotlib PolyCollection or None
+        One standard deviation of the scores over the splits, to both sides of the mean.
+    best_line_ : matplotlib Line2D or None
+        The value that was chosen.
+
+    See Also
+    --------
+    sklearn.model_selection.ValidationCurveDisplay : Training and test scores against a parameter.
+
+    Examples
+    --------
+    >>> from milearn import MISVC
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.inspection import RegularizationPathDisplay
+    >>> X, y = make_bags(n_bags=40, random_state=0)
+    >>> display = RegularizationPathDisplay.from_estimator(
+    ...     MISVC(kernel="linear"), X, y, param_range=[0.01, 0.1, 1.0, 10.0]
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        param_name: str,
+        param_range: Any,
+        coefs: Any = None,
+        scores: Any = None,
+        best: float | None = None,
+        feature_names: Any = None,
+        score_name: str = "score",
+    ) -> None:
+        self.param_name = param_name
+        self.param_range = param_range
+        self.coefs = coefs
+        self.scores = scores
+        self.best = best
+        self.feature_names = feature_names
+        self.score_name = score_name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any,
+        *,
+        param_range: Any,
+        param_name: str = "C",
+        n_labels: int = 5,
+        ax: Any = None,
+    ) -> RegularizationPathDisplay:
+        """Fit a linear model at each value of a parameter and draw its coefficients.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Has ``coef_`` once it is fitted, such as ``MISVC(kernel="linear")``; may stand at the
+            end of a pipeline. It is cloned.
+        X : bags, see :class:`milearn.Bags`
+            Bags to fit on.
+        y : array-like of shape (n_bags,)
+            Labels of two classes, or values.
+        param_range : array-like of shape (n_values,)
+            Values of the parameter, all above zero.
+        param_name : str, default="C"
+            Name of the parameter, of the last step where the estimator is a pipeline.
+        n_labels : int, default=5
+            Number of features that are named: those with the largest coefficients at the end.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        RegularizationPathDisplay
+            The display, drawn.
+        """
+        values = _rising(param_range)
+        steps = getattr(estimator, "steps", None)
+        whole = param_name if steps is None else f"{steps[-1][0]}__{param_name}"
+        coefs = []
+        for value in values:
+            fitted = clone(estimator).set_params(**{whole: value}).fit(X, y)
+            model = fitted if steps is None else fitted[-1]
+            if not hasattr(model, "coef_"):
+                raise TypeError(
+                    f"{type(model).__name__} has no coef_: a path of coefficients needs a linear "
+                    'model, such as MISVC(kernel="linear").'
+                )
+            coefs.append(np.atleast_2d(model.coef_))
+        if coefs[0].shape[0] != 1:
+            raise ValueError(
+                f"The model has {coefs[0].shape[0]} rows of coefficients, one per class: draw two "
+                "classes at a time."
+            )
+        names = getattr(model, "feature_names_in_", None)
+        display = cls(
+            param_name=param_name,
+            param_range=values,
+            coefs=np.concatenate(coefs),
+            feature_names=names,
+        )
+        return display.plot(ax, n_labels=n_labels)
+
+    @classmethod
+    def from_search(
+        cls, search: Any, *, param_name: str | None = None, ax: Any = None
+    ) -> RegularizationPathDisplay:
+        """Draw the scores of a search over one parameter.
+
+        Parameters
+        ----------
+        search : fitted GridSearchCV or RandomizedSearchCV
+            Of other parameters that it searched, the best values are kept fixed.
+        param_name : str, default=None
+            The parameter, as in the grid; the one that ends in "C", or the only one, when None.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        RegularizationPathDisplay
+            The display, drawn.
+        """
+        if not hasattr(search, "cv_results_"):
+            raise TypeError(f"{type(search).__name__} has no cv_results_: fit a search first.")
+        names = sorted(search.best_params_)
+        if param_name is None:
+            likely = [name for name in names if name.split("__")[-1] == "C"] or names
+            if len(likely) != 1:
+                raise ValueError(f"name the parameter by param_name=, one of {', '.join(names)}.")
+            param_name = likely[0]
+        if param_name not in names:
+            raise ValueError(
+                f"param_name={param_name!r} was not searched: use one of {', '.join(names)}."
+            )
+        best = search.best_params_
+        rows = [
+            row
+            for row, params in enumerate(search.cv_results_["params"])
+            if param_name in params
+            and all(params.get(name) == best[name] for name in names if name != param_name)
+        ]
+        values = np.array([search.cv_results_["params"][row][param_name] for row in rows], float)
+        metric = search.refit if isinstance(search.refit, str) else "score"
+        splits = [
+            search.cv_results_[f"split{split}_test_{metric}"][rows]
+            for split in range(search.n_splits_)
+        ]
+        order = np.argsort(values, kind="stable")
+        label = search.scoring if isinstance(search.scoring, str) else metric
+        return cls.from_scores(
+            values[order],
+            np.stack(splits, axis=1)[order],
+            param_name=param_name,
+            best=float(best[param_name]),
+            score_name=label.replace("_", " "),
+            ax=ax,
+        )
+
+    @classmethod
+    def from_scores(
+        cls,
+        param_range: Any,
+        scores: Any,
+        *,
+        param_name: str = "C",
+        best: float | None = None,
+        score_name: str = "score",
+        ax: Any = None,
+    ) -> RegularizationPathDisplay:
+        """Draw scores that were computed before.
+
+        Parameters
+        ----------
+        param_range : array-like of shape (n_values,)
+            Values of the parameter in rising order, all above zero.
+        scores : array-like of shape (n_values, n_splits)
+            Scores of bags that were left out.
+        param_name : str, default="C"
+            Name of the parameter.
+        best : float, default=None
+            The value that was chosen; that with the highest mean when None.
+        score_name : str, default="score"
+            Label of the scores.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        RegularizationPathDisplay
+            The display, drawn.
+        """
+        values = _rising(param_range)
+        table = np.asarray(scores, dtype=np.float64)
+        if table.ndim != 2 or len(table) != len(values):
+            raise ValueError(
+                f"scores must have shape ({len(values)}, n_splits), one row per value of the "
+                f"parameter, got {table.shape}."
+            )
+        if best is None:
+            best = float(values[np.argmax(table.mean(axis=1))])
+        return cls(
+            param_name=param_name,
+            param_range=values,
+            scores=table,
+            best=best,
+            score_name=score_name,
+        ).plot(ax)
+
+    def plot(self, ax: Any = None, *, n_labels: int = 5) -> RegularizationPathDisplay:
+        """Draw the path.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+        n_labels : int, default=5
+            Number of features that are named.
+
+        Returns
+        -------
+        RegularizationPathDisplay
+            This display.
+        """
+        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
+        self.figure_ = ax.figure
+        self.band_ = self.best_line_ = None
+        ax.set_xscale("log")
+        if self.coefs is not None:
+            self._plot_coefs(n_labels)
+        else:
+            self._plot_scores()
+        if self.best is not None:
+            self.best_line_ = ax.axvline(
+                self.best, color=LINE, linestyle="--", linewidth=1.2, label="chosen"
+            )
+        ax.set_xlabel(self.param_name.split("__")[-1])
+        ax.spines[["top", "right"]].set_visible(False)
+        legend_beside(ax)
+        return self
+
+    def _plot_coefs(self, n_labels: int) -> None:
+        named = np.argsort(-np.abs(self.coefs[-1]), kind="stable")[:n_labels]
+        self.lines_ = []
+        for path in self.coefs.T:
+            (line,) = self.ax_.plot(self.param_range, path, color=NEUTRAL, alpha=0.5, linewidth=0.9)
+            self.lines_.append(line)
+        for rank, feature in enumerate(named):
+            names = self.feature_names
+            line = self.lines_[feature]
+            line.set(color=COLORS[rank % len(COLORS)], alpha=1.0, linewidth=1.8, zorder=3)
+            line.set_label(f"feature {feature}" if names is None else str(names[feature]))
+        self.ax_.axhline(0.0, color=LINE, linewidth=0.8)
+        self.ax_.set_ylabel("coefficient")
+
+    def _plot_scores(self) -> None:
+        mean, spread = self.scores.mean(axis=1), self.scores.std(axis=1)
+        (line,) = self.ax_.plot(
+            self.param_range, mean, color=COLORS[0], marker="o", markersize=4, label="mean"
+        )
+        self.lines_ = [line]
+        self.band_ = self.ax_.fill_between(
+            self.param_range,
+            mean - spread,
+            mean + spread,
+            color=COLORS[0],
+            alpha=0.2,
+            linewidth=0,
+            label="±1 sd over the splits",
+        )
+        self.ax_.set_ylabel(self.score_name)
+
+
+def _rising(param_range: Any) -> np.ndarray:
+    """Values for a logarithmic axis."""
+    values = np.asarray(param_range, dtype=np.float64)
+    if values.ndim != 1 or len(values) == 0 or not (values > 0).all():
+        raise ValueError("param_range must hold values above zero, as the axis is logarithmic.")
+    if (np.diff(values) <= 0).any():
+        raise ValueError("param_range must rise from value to value.")
+    return values

@@ -1,0 +1,124 @@
+"""Instance scores of any fitted model: pipelines, searches, classes, values of a regression."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from .._bags import Bags
+from .._bags.segments import segment_argmax
+from ..utils.validation import as_bags, check_bags
+
+__all__ = ["InstanceScores", "class_column", "instance_scores", "local_bags", "pixel_pictures"]
+
+
+class InstanceScores(NamedTuple):
+    """Scores of all instances, and the row of the one that decides each bag."""
+
+    scores: np.ndarray
+    witnesses: np.ndarray
+    name: str
+    threshold: float | None
+
+
+def local_bags(X: Any) -> Bags:
+    """Bags of whatever was passed, in this process."""
+    bags = _bags(X)
+    if bags.is_remote:
+        raise TypeError(
+            "Displays draw bags of this process: select a few of the distributed bags and bring "
+            "them here, X[positions].compute()."
+        )
+    return bags
+
+
+def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:
+    """Scores of instances by the last step of an estimator, however it is wrapped.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        May be a pipeline whose transformers keep the instances, or a search over one.
+    bags : Bags
+        Bags to score.
+    class_label : label, default=None
+        Class that the scores speak for. None means ``classes_[1]`` of two classes, and of more
+        the one that is predicted, bag by bag.
+    """
+    model, inner = _last_step(estimator, bags)
+    regression = is_regressor(model)
+    name = "predict_instances" if regression else "instance_decision_function"
+    method = getattr(model, name, None)
+    if method is None:
+        raise TypeError(
+            f"{type(model).__name__} has no method {name}, so there are no instance scores to "
+            "draw: take an estimator that scores instances, such as MIClassifier."
+        )
+    scores = np.asarray(method(inner), dtype=np.float64)
+    if scores.shape[0] != bags.n_instances:
+        raise ValueError(
+            f"{type(estimator).__name__} scores {scores.shape[0]} rows where X has "
+            f"{bags.n_instances} instances: a step before the last one, such as BagStatistics, "
+            "makes one row of a bag. Draw a model of instances."
+        )
+    if regression:
+        return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
+    if scores.ndim == 1:
+        sign = 1.0
+        if class_label is not None and class_column(model, class_label) == 0:
+            sign = -1.0
+        return InstanceScores(sign * scores, np.asarray(model.witness(inner)), "score", 0.0)
+    if class_label is None:
+        columns = np.argmax(np.asarray(model.decision_function(inner)), axis=1)
+    else:
+        columns = np.full(len(bags), class_column(model, class_label))
+    chosen = scores[np.arange(len(scores)), columns[bags.bag_index]]
+    return InstanceScores(chosen, segment_argmax(chosen, bags.offsets), "score", 0.0)
+
+
+def class_column(model: Any, class_label: Any) -> int:
+    """Position of a class; clusters are numbered from zero."""
+    classes = getattr(model, "classes_", None)
+    if classes is None:
+        classes = np.arange(len(model.coef_))
+    found = np.flatnonzero(np.asarray(classes) == class_label)
+    if len(found) == 0:
+        known = ", ".join(map(str, classes))
+        raise ValueError(f"class_label={class_label!r} is no class of the model: it has {known}.")
+    return int(found[0])
+
+
+def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Instances as pictures: rows of pixels become arrays of ``shape``."""
+    if int(np.prod(shape)) != instances.shape[1]:
+        raise ValueError(
+            f"instance_shape={tuple(shape)} has {int(np.prod(shape))} pixels but an instance has "
+            f"{instances.shape[1]} features."
+        )
+    return instances.reshape(len(instances), *shape)
+
+
+def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
+    """The estimator inside of searches and pipelines, and the bags as it gets them."""
+    rows: Any = bags
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif hasattr(estimator, "steps"):
+            if len(estimator.steps) > 1:
+                rows = estimator[:-1].transform(rows)
+            estimator = estimator[-1]
+        elif hasattr(estimator, "estimator_") and not hasattr(
+            estimator, "instance_decision_function"
+        ):
+            estimator = estimator.estimator_
+        else:
+            return estimator, _bags(rows)
+
+
+def _bags(X: Any) -> Any:
+    """Bags as they are, rows of a plain matrix as bags of one instance."""
+    bags = as_bags(X)
+    return check_bags(X) if bags is None else bags

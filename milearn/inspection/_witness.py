@@ -1,0 +1,354 @@
+"""The deciding instances of many bags, as thumbnails or as parallel features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from .._bags import Bags
+from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
+from ._scores import instance_scores, local_bags, pixel_pictures
+
+__all__ = ["WitnessDisplay"]
+
+_ROWS_AT_ONCE = 100_000
+
+
+class WitnessDisplay:
+    """The deciding instances of many bags.
+
+    Instances that are pictures are drawn as thumbnails, each with the score of its bag's
+    :term:`witness`. Others are lines over their features, in standard deviations from the mean of
+    all instances of ``X``: where the lines of a class leave the grey band together is what the
+    model looks for. It is recommended to use :meth:`from_estimator` or :meth:`from_instances`.
+
+    Parameters
+    ----------
+    instances : ndarray of shape (n_bags, n_features)
+        The deciding instance of each bag drawn.
+    scores : ndarray of shape (n_bags,)
+        Their scores.
+    labels : ndarray of shape (n_bags,), default=None
+        Classes of the bags.
+    instance_shape : tuple of int, default=None
+        Shape of an instance as a picture.
+    mean, std : ndarray of shape (n_features,), default=None
+        Of the features over all instances.
+    feature_names : ndarray of shape (n_features,), default=None
+        Names of the features.
+    bags : ndarray of shape (n_bags,), default=None
+        Positions of the bags.
+    classes : ndarray of shape (n_classes,), default=None
+        All classes, of which ``labels`` may hold some: a class has its colour in every picture.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display; those around the thumbnails.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    images_ : list of matplotlib AxesImage
+        Thumbnails, in the order of ``bags``.
+    lines_ : list of matplotlib Line2D
+        One line per bag over its features.
+    features_ : ndarray of int or None
+        The features that the lines run over.
+
+    See Also
+    --------
+    InstanceScoresDisplay : All instances of one bag.
+
+    Examples
+    --------
+    >>> from milearn import MISVC
+    >>> from milearn.datasets import load_digit_bags
+    >>> from milearn.inspection import WitnessDisplay
+    >>> X, y = load_digit_bags(n_bags=40, return_X_y=True)
+    >>> model = MISVC().fit(X, y)
+    >>> display = WitnessDisplay.from_estimator(
+    ...     model, X, y, instance_shape=(8, 8)
+    ... )  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        instances: Any,
+        scores: Any,
+        labels: Any = None,
+        instance_shape: tuple[int, ...] | None = None,
+        mean: Any = None,
+        std: Any = None,
+        feature_names: Any = None,
+        bags: Any = None,
+        classes: Any = None,
+    ) -> None:
+        self.instances = instances
+        self.scores = scores
+        self.labels = labels
+        self.instance_shape = instance_shape
+        self.mean = mean
+        self.std = std
+        self.feature_names = feature_names
+        self.bags = bags
+        self.classes = classes
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        bags: Any = None,
+        max_bags: int = 24,
+        class_label: Any = None,
+        instance_shape: tuple[int, ...] | None = None,
+        max_features: int = 20,
+        ax: Any = None,
+    ) -> WitnessDisplay:
+        """Draw the deciding instances that a fitted model finds.
+
+        Parameters
+        ----------
+        estimator : fitted estimator
+            Scores instances; may stand at the end of a pipeline or inside a search.
+        X : bags, see :class:`milearn.Bags`
+            Bags to look into. All instances count for the mean and deviation of the features.
+        y : array-like of shape (n_bags,), default=None
+            Classes of the bags, for colours and titles.
+        bags : array-like of int, default=None
+            Positions of the bags to draw, in this order. None means the ``max_bags`` whose
+            witnesses have the highest scores.
+        max_bags : int, default=24
+            Maximum number of bags that are drawn when ``bags`` is None.
+        class_label : label, default=None
+            Class that the scores speak for. None means ``classes_[1]`` of two classes, and the
+            predicted one of more.
+        instance_shape : tuple of int, default=None
+            Shape of an instance as a picture; None means lines over the features.
+        max_features : int, default=20
+            Maximum number of features that the lines run over, see :meth:`plot`.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        WitnessDisplay
+            The display, drawn.
+        """
+        container = local_bags(X)
+        labels = None
+        if y is not None:
+            labels = np.asarray(y)
+            if labels.shape != (len(container),):
+                raise ValueError(
+                    f"y must hold one label per bag, shape ({len(container)},), got {labels.shape}."
+                )
+        found = instance_scores(estimator, container, class_label)
+        values = found.scores[found.witnesses]
+        if bags is None:
+            chosen = np.argsort(-values, kind="stable")[:max_bags]
+        else:
+            chosen = np.arange(len(container))[np.asarray(bags)]
+        mean, std = (None, None) if instance_shape is not None else _moments(container)
+        rows = found.witnesses[chosen] - container.offsets[chosen]
+        return cls.from_instances(
+            _selected(container, chosen, rows),
+            values[chosen],
+            labels=None if labels is None else labels[chosen],
+            instance_shape=instance_shape,
+            mean=mean,
+            std=std,
+            feature_names=container.feature_names,
+            bags=chosen,
+            classes=None if labels is None else np.unique(labels),
+            max_features=max_features,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_instances(
+        cls,
+        instances: Any,
+        scores: Any,
+        *,
+        labels: Any = None,
+        instance_shape: tuple[int, ...] | None = None,
+        mean: Any = None,
+        std: Any = None,
+        feature_names: Any = None,
+        bags: Any = None,
+        classes: Any = None,
+        max_features: int = 20,
+        ax: Any = None,
+    ) -> WitnessDisplay:
+        """Draw instances that were chosen elsewhere.
+
+        Parameters
+        ----------
+        instances : array-like of shape (n_bags, n_features)
+            One instance per bag.
+        scores : array-like of shape (n_bags,)
+            Their scores.
+        labels : array-like of shape (n_bags,), default=None
+            Classes of the bags.
+        instance_shape : tuple of int, default=None
+            Shape of an instance as a picture; None means lines over the features.
+        mean, std : array-like of shape (n_features,), default=None
+            Of the features over all instances; of ``instances`` when None.
+        feature_names : array-like of shape (n_features,), default=None
+            Names of the features.
+        bags : array-like of shape (n_bags,), default=None
+            Positions of the bags; 0, 1, ... when None.
+        classes : array-like of shape (n_classes,), default=None
+            All classes, in the order of the colours; those of ``labels`` when None.
+        max_features : int, default=20
+            Maximum number of features that the lines run over, see :meth:`plot`.
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+
+        Returns
+        -------
+        WitnessDisplay
+            The display, drawn.
+        """
+        rows = np.asarray(instances, dtype=np.float64)
+        values = np.asarray(scores, dtype=np.float64)
+        if rows.ndim != 2 or len(rows) == 0 or values.shape != (len(rows),):
+            raise ValueError(
+                "instances must hold one row per bag and scores one number per bag, got shapes "
+                f"{rows.shape} and {values.shape}."
+            )
+        return cls(
+            instances=rows,
+            scores=values,
+            labels=None if labels is None else np.asarray(labels),
+            instance_shape=instance_shape,
+            mean=rows.mean(axis=0) if mean is None else np.asarray(mean),
+            std=rows.std(axis=0) if std is None else np.asarray(std),
+            feature_names=feature_names,
+            bags=np.arange(len(rows)) if bags is None else np.asarray(bags),
+            classes=_classes(labels, classes),
+        ).plot(ax, max_features=max_features)
+
+    def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:
+        """Draw the instances.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw in; those of a new figure when None.
+        max_features : int, default=20
+            Maximum number of features that lines run over: those whose mean over the instances
+            drawn is the furthest from the mean of all instances, in standard deviations.
+
+        Returns
+        -------
+        WitnessDisplay
+            This display.
+        """
+        self.images_: list[Any] = []
+        self.lines_: list[Any] = []
+        self.features_: np.ndarray | None = None
+        if self.instance_shape is not None:
+            self._plot_thumbnails(ax)
+        else:
+            self._plot_lines(ax, max_features)
+        return self
+
+    def _plot_thumbnails(self, ax: Any) -> None:
+        pictures = pixel_pictures(self.instances, self.instance_shape or ())
+        n = len(pictures)
+        n_columns = min(n, 8)
+        n_rows = -(-n // n_columns)
+        self.ax_ = axes_of(ax, (1.1 * n_columns, 1.45 * n_rows + 0.1))
+        self.figure_ = self.ax_.figure
+        self.ax_.set_axis_off()
+        low, high = float(pictures.min()), float(pictures.max())
+        for place, picture in enumerate(pictures):
+            row, column = divmod(place, n_columns)
+            inset = self.ax_.inset_axes(
+                (
+                    (column + 0.06) / n_columns,
+                    1.0 - (row + 1.0) / n_rows,
+                    0.88 / n_columns,
+                    0.68 / n_rows,
+                )
+            )
+            self.images_.append(inset.imshow(picture, cmap="gray_r", vmin=low, vmax=high))
+            inset.set_xticks([])
+            inset.set_yticks([])
+            title, color = f"{self.scores[place]:+.2f}", "black"
+            if self.labels is not None:
+                color = self._color(place)
+                title = f"class {self.labels[place]}\n{title}"
+            inset.set_title(title, fontsize=8, color=color, pad=3)
+            for spine in inset.spines.values():
+                spine.set_edgecolor(color)
+                spine.set_linewidth(1.5)
+
+    def _color(self, place: int) -> str:
+        """Colour of the class of a bag."""
+        if self.labels is None:
+            return COLORS[0]
+        return COLORS[list(self.classes).index(self.labels[place]) % len(COLORS)]
+
+    def _plot_lines(self, ax: Any, max_features: int) -> None:
+        spread = np.where(self.std > 0, self.std, 1.0)
+        values = (self.instances - self.mean) / spread
+        kept = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:max_features]
+        self.features_ = features = np.sort(kept)
+        values = values[:, features]
+        self.ax_ = ax = axes_of(ax, (9.4, 4.2))
+        self.figure_ = ax.figure
+        ax.axhspan(-1.0, 1.0, color=NEUTRAL, alpha=0.25, linewidth=0, label="all instances,\n±1 sd")
+        for place, line in enumerate(values):
+            (drawn,) = ax.plot(line, color=self._color(place), alpha=0.6, linewidth=1.2)
+            self.lines_.append(drawn)
+        if self.labels is None:
+            ax.plot([], [], color=COLORS[0], label="witnesses")
+        else:
+            for label, place in zip(*np.unique(self.labels, return_index=True), strict=True):
+                ax.plot([], [], color=self._color(place), label=f"witnesses,\nclass {label}")
+        names = self.feature_names
+        shown = [str(f) if names is None else str(names[f]) for f in features]
+        crowded = max(map(len, shown)) * len(shown) > 60
+        ax.set_xticks(np.arange(len(shown)), shown, rotation=90 if crowded else 0)
+        ax.set_xlim(-0.5, len(shown) - 0.5)
+        ax.set_xlabel("feature")
+        ax.set_ylabel("standard deviations\nfrom the mean")
+        ax.spines[["top", "right"]].set_visible(False)
+        legend_beside(ax)
+
+
+def _selected(bags: Bags, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Row ``rows[i]`` of bag ``chosen[i]``, dense."""
+    found = []
+    for bag, row in zip(chosen, rows, strict=True):
+        block = bags[int(bag)][int(row) : int(row) + 1]
+        found.append(block.toarray()[0] if hasattr(block, "toarray") else np.asarray(block)[0])
+    return np.asarray(found, dtype=np.float64)
+
+
+def _classes(labels: Any, classes: Any) -> np.ndarray | None:
+    if labels is None:
+        return None
+    return np.unique(labels) if classes is None else np.asarray(classes)
+
+
+def _moments(bags: Bags) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each feature, read in blocks."""
+    scaler = StandardScaler(with_mean=not bags.is_sparse)
+    first = 0
+    total = np.zeros(bags.shape[1])
+    while first < len(bags):
+        last = int(np.searchsorted(bags.offsets, bags.offsets[first] + _ROWS_AT_ONCE))
+        last = min(max(last, first + 1), len(bags))
+        block = bags[first:last].instances.astype(np.float64)
+        scaler.partial_fit(block)
+        total += np.asarray(block.sum(axis=0)).ravel()
+        first = last
+    return total / bags.n_instances, np.sqrt(scaler.var_)

@@ -1,0 +1,131 @@
+"""Pages of the documentation: what has to be listed, and the links of the built site."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from benchmarks.common.page import SUFFIX, read_page
+from milearn.utils import all_estimators
+from tests.docs.test_figures import COMMAND, figures, names_of
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DOCS = CHECKOUT / "docs"
+SITE = DOCS / "_build" / "html"
+
+
+def test_every_estimator_has_a_line_on_how_to_cite_it():
+    listed = set(re.findall(r":class:`~milearn(?:\.\w+)*\.(\w+)`", (DOCS / "cite.rst").read_text()))
+    assert {name for name, _ in all_estimators()} <= listed
+
+
+def test_figures_of_the_readme_were_printed_by_their_commands():
+    text = (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    found = 0
+    for item in re.findall(r"^- \*\*.*?(?=^- |^$)", text, flags=re.MULTILINE | re.DOTALL):
+        (command,) = COMMAND.findall(item)
+        (name,) = names_of(command)
+        printed = figures(read_page(DOCS / "results" / f"{name}{SUFFIX}").text())
+        assert figures(item) <= printed, item
+        found += 1
+    assert found == 3
+
+
+def test_examples_are_numbered_and_begin_with_a_title():
+    scripts = sorted((DOCS / "examples").glob("*.py"))
+    assert [int(path.name[:2]) for path in scripts] == list(range(1, len(scripts) + 1))
+    for path in scripts:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines[0] == '"""'
+        assert lines[2] == "=" * len(lines[1])
+
+
+class _Page(HTMLParser):
+    """Links, names of anchors and pictures of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.without_alt: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        given = dict(attrs)
+        self.anchors |= {given[key] for key in ("id", "name") if given.get(key)}
+        for key in ("href", "src"):
+            if tag in ("a", "img", "link", "script") and given.get(key):
+                self.links.append(given[key])
+        if tag == "img" and "alt" not in given:
+            self.without_alt.append(given.get("src", ""))
+
+
+def broken_links(site):
+    """Links to files or anchors of a site that are not there, and pictures without a text."""
+    pages = {
+        path: _Page(path.read_text(encoding="utf-8"))
+        for path in sorted(site.rglob("*.html"))
+        if "_static" not in path.parts  # templates of the theme
+    }
+    for path, page in pages.items():
+        where = path.relative_to(site)
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target = target / "index.html"
+            if not target.is_file():
+                yield f"{where}: {link}"
+            elif parts.fragment and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{where}: {link} (no such place)"
+        for picture in page.without_alt:
+            yield f"{where}: {picture} has no alternative text"
+
+
+def test_a_broken_link_is_seen(tmp_path):
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#x">1</a><a href="c.html">2</a><img src="a.html">'
+    )
+    (tmp_path / "b.html").write_text('<p id="y">')
+    assert sorted(broken_links(tmp_path)) == [
+        "a.html: a.html has no alternative text",
+        "a.html: b.html#x (no such place)",
+        "a.html: c.html",
+    ]
+
+
+@pytest.fixture(scope="module")
+def site():
+    if not (SITE / "index.html").is_file():
+        pytest.skip("the documentation is not built: python -m sphinx docs docs/_build/html")
+    return SITE
+
+
+def test_all_links_inside_of_the_built_site_lead_somewhere(site):
+    assert list(broken_links(site)) == []
+
+
+def test_every_page_is_there_as_text_and_listed(site):
+    listed = re.findall(r"\]\(([^)]+)\)", (site / "llms.txt").read_text(encoding="utf-8"))
+    assert "start.txt" in listed
+    assert len(listed) > 100
+    for name in listed:
+        assert (site / name).read_text(encoding="utf-8").strip()
+    assert "cross_val_score" in (site / "llms-full.txt").read_text(encoding="utf-8")
+
+
+def test_pages_of_the_api_show_the_examples_that_use_them(site):
+    for page, example in (
+        ("milearn.MIClassifier", "01_ten_lines"),
+        ("milearn.svm.MISVC", "03_which_instance"),
+        ("milearn.inspection.WitnessDisplay", "08_clustering"),
+        ("milearn.datasets.load_bag_folder", "11_slides"),
+    ):
+        text = (site / "api" / "generated" / f"{page}.html").read_text(encoding="utf-8")
+        assert f"gallery/{example}.html" in text, page

@@ -1,0 +1,210 @@
+"""Scores of one bag: heights of bars, cells of the map, the witness, the threshold."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from milearn import MISVC, Bags
+from milearn.inspection import InstanceScoresDisplay
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.svm import MISVR
+from tests.toys import LeastSquaresBags, two_level_bags
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, *_ = two_level_bags(n_bags=30, seed=1, size=4)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return LeastSquaresBags().fit(*data)
+
+
+def rgba_of(bar):
+    return bar.get_facecolor()
+
+
+def test_heights_are_scores_and_the_witness_has_its_own_colour(data, model):
+    X, _ = data
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=3)
+    expected = model.instance_decision_function(X)[X.bag_index == 3]
+    np.testing.assert_allclose([bar.get_height() for bar in display.bars_], expected)
+    colors = [rgba_of(bar) for bar in display.bars_]
+    witness = int(model.witness(X)[3] - X.offsets[3])
+    assert [color == colors[witness] for color in colors] == [
+        row == witness for row in range(len(colors))
+    ]
+    assert list(display.line_.get_ydata()) == [0.0, 0.0]
+    assert display.figure_ is display.ax_.figure
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert sorted(texts) == ["other instances", "threshold", "witness"]
+
+
+def test_last_bag_by_a_negative_number_and_a_bag_that_is_not_there(data, model):
+    X, _ = data
+    last = InstanceScoresDisplay.from_estimator(model, X, bag=-1)
+    np.testing.assert_allclose(last.scores, model.instance_decision_function(X[[29]]))
+    with pytest.raises(IndexError):
+        InstanceScoresDisplay.from_estimator(model, X, bag=30)
+
+
+def test_scores_of_the_negative_class_are_turned(data, model):
+    X, y = data
+    ours = InstanceScoresDisplay.from_estimator(model, X, class_label=np.unique(y)[0])
+    other = InstanceScoresDisplay.from_estimator(model, X)
+    np.testing.assert_allclose(ours.scores, -other.scores)
+    assert ours.witness == other.witness
+    with pytest.raises(ValueError, match="is no class of the model"):
+        InstanceScoresDisplay.from_estimator(model, X, class_label="a stranger")
+
+
+def test_of_three_classes_the_predicted_one_is_drawn_or_the_one_that_is_named():
+    X, y, *_ = two_level_bags(n_bags=30, n_classes=3, seed=1, size=3)
+    model = LeastSquaresBags().fit(X, y)
+    for bag in range(5):
+        display = InstanceScoresDisplay.from_estimator(model, X, bag=bag)
+        column = int(np.flatnonzero(model.classes_ == model.predict(X)[bag])[0])
+        scores = model.instance_decision_function(X)[X.bag_index == bag]
+        np.testing.assert_allclose(display.scores, scores[:, column])
+        assert display.witness == model.witness(X)[bag] - X.offsets[bag]
+    named = InstanceScoresDisplay.from_estimator(model, X, bag=4, class_label=model.classes_[0])
+    np.testing.assert_allclose(named.scores, scores[:, 0])
+
+
+def test_a_pipeline_and_a_search_score_what_their_last_step_sees(data):
+    X, y = data
+    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MISVC(kernel="linear"))
+    search = GridSearchCV(pipeline, {"misvc__C": [1.0]}, cv=2).fit(X, y)
+    fitted = search.best_estimator_
+    expected = fitted[-1].instance_decision_function(fitted[:-1].transform(X[[2]]))
+    for model in (search, fitted):
+        np.testing.assert_allclose(
+            InstanceScoresDisplay.from_estimator(model, X, bag=2).scores, expected
+        )
+
+
+def test_values_of_a_regression_have_no_threshold(data):
+    X, _ = data
+    y = np.maximum.reduceat(X.instances[:, 0], X.offsets[:-1])
+    model = MISVR(kernel="linear").fit(X, y)
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=1)
+    np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
+    assert display.line_ is None
+    assert display.ax_.get_ylabel() == "instance value"
+
+
+def test_thumbnails_are_the_instances_in_their_order(data, model):
+    X, _ = data
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=5, instance_shape=(1, 3))
+    assert len(display.thumbnails_) == 4
+    for row, drawn in enumerate(display.thumbnails_):
+        np.testing.assert_allclose(drawn.get_array(), X[5][row].reshape(1, 3))
+    with pytest.raises(ValueError, match="has 4 pixels but an instance has 3 features"):
+        InstanceScoresDisplay.from_estimator(model, X, instance_shape=(2, 2))
+
+
+def test_a_grid_becomes_a_heat_map_cell_by_cell(data, model):
+    X, _ = data
+    places = np.tile([[10, 0], [12, 0], [10, 2], [14, 2]], (30, 1))
+    placed = Bags(X.instances, X.offsets, instance_data={"coords": places})
+    display = InstanceScoresDisplay.from_estimator(model, placed, bag=7, coordinates="coords")
+    scores = model.instance_decision_function(X[[7]])
+    cells = display.image_.get_array()
+    assert cells.shape == (2, 3)
+    np.testing.assert_allclose(cells[[0, 0, 1, 1], [0, 1, 0, 2]], scores)
+    assert cells.mask.sum() == 2
+    assert list(display.image_.get_extent()) == [9.0, 15.0, 3.0, -1.0]
+    low, high = display.image_.get_clim()
+    assert low == -high == -np.abs(scores).max()
+    (ring,) = {tuple(map(float, np.concatenate(line.get_data()))) for line in display.ax_.lines}
+    assert ring == tuple(map(float, places[display.witness]))
+    assert display.bars_ is None
+
+
+def test_patches_lie_on_the_picture_that_they_were_cut_from():
+    picture = np.random.default_rng(0).random((8, 12))
+    corners = np.array([[0, 0], [4, 0], [8, 0], [0, 4], [4, 4], [8, 4]])
+    display = InstanceScoresDisplay.from_scores(
+        np.arange(6.0), coordinates=corners, patch_size=4, background=picture
+    )
+    below, above = display.ax_.images
+    np.testing.assert_allclose(below.get_array(), picture)
+    assert above is display.image_
+    assert list(above.get_extent()) == [0.0, 12.0, 8.0, 0.0]
+    np.testing.assert_allclose(above.get_array(), [[0, 1, 2], [3, 4, 5]])
+    assert above.get_alpha() < 1
+
+
+def test_scattered_places_are_points():
+    places = np.random.default_rng(0).random((9, 2))
+    display = InstanceScoresDisplay.from_scores(np.arange(9.0), coordinates=places)
+    assert display.image_ is None
+    np.testing.assert_allclose(display.points_.get_offsets(), places)
+    np.testing.assert_allclose(display.points_.get_array(), np.arange(9.0))
+    assert display.ax_.yaxis_inverted()
+
+
+def test_two_instances_in_one_place_are_points():
+    display = InstanceScoresDisplay.from_scores(
+        [1.0, 2.0, 3.0], coordinates=[[0, 0], [0, 0], [1, 1]]
+    )
+    assert display.image_ is None
+    assert len(display.points_.get_offsets()) == 3
+
+
+def test_it_draws_in_the_axes_that_are_given(data, model):
+    import matplotlib.pyplot as plt
+
+    _, (left, right) = plt.subplots(1, 2)
+    display = InstanceScoresDisplay.from_estimator(model, data[0], ax=right)
+    assert display.ax_ is right
+    assert not left.has_data()
+    again = display.plot(left)
+    assert again is display
+    assert [bar.get_height() for bar in display.bars_] == list(display.scores)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"coordinates": "coords"}, "is no entry of X.instance_data"),
+        ({"coordinates": [[0, 0]]}, r"coordinates must have shape \(4, 2\)"),
+        ({"kind": "map"}, "A map needs coordinates"),
+        ({"kind": "pie"}, "kind='pie' is unknown"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):
+    with pytest.raises(ValueError, match=message):
+        InstanceScoresDisplay.from_estimator(model, data[0], **options)
+
+
+def test_models_without_instance_scores_say_so(data):
+    X, y = data
+    with pytest.raises(TypeError, match="SVC has no method instance_decision_function"):
+        InstanceScoresDisplay.from_estimator(make_pipeline(BagStatistics(), SVC()).fit(X, y), X)
+    with pytest.raises(ValueError, match="such as BagStatistics, makes one row of a bag"):
+        InstanceScoresDisplay.from_estimator(
+            make_pipeline(BagStatistics(), MISVC(kernel="linear")).fit(X, y), X
+        )
+
+
+def test_without_matplotlib_one_sentence_names_the_extra(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ImportError, match=r'pip install "milearn\[plot\]"'):
+        InstanceScoresDisplay.from_scores([1.0, 2.0])

@@ -1,0 +1,107 @@
+"""The deciding instances: which they are, in which order, over which features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn import Bags
+from milearn.inspection import WitnessDisplay
+from tests.toys import LeastSquaresBags, two_level_bags
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y, *_ = two_level_bags(n_bags=30, seed=2)
+    return X, y, LeastSquaresBags().fit(X, y)
+
+
+def test_thumbnails_are_the_witnesses_from_the_highest_down(data):
+    X, y, model = data
+    display = WitnessDisplay.from_estimator(model, X, y, instance_shape=(3, 1), max_bags=10)
+    order = np.argsort(-model.decision_function(X), kind="stable")[:10]
+    assert list(display.bags) == list(order)
+    rows = model.witness(X)[order]
+    for drawn, row in zip(display.images_, rows, strict=True):
+        np.testing.assert_allclose(drawn.get_array(), X.instances[row].reshape(3, 1))
+    titles = [drawn.axes.get_title() for drawn in display.images_]
+    scores = model.decision_function(X)[order]
+    assert titles == [
+        f"class {y[bag]}\n{score:+.2f}" for bag, score in zip(order, scores, strict=True)
+    ]
+    assert display.lines_ == []
+
+
+def test_a_class_has_its_colour_whatever_else_is_drawn(data):
+    X, y, model = data
+    both = WitnessDisplay.from_estimator(model, X, y)
+    second = np.flatnonzero(y == 1)
+    alone = WitnessDisplay.from_estimator(model, X, y, bags=second[:3])
+    place = int(np.flatnonzero(both.labels == 1)[0])
+    assert alone.lines_[0].get_color() == both.lines_[place].get_color()
+    other = int(np.flatnonzero(both.labels == 0)[0])
+    assert alone.lines_[0].get_color() != both.lines_[other].get_color()
+
+
+def test_no_thumbnail_lies_on_another(data):
+    X, y, model = data
+    display = WitnessDisplay.from_estimator(model, X, y, instance_shape=(1, 3), max_bags=10)
+    display.figure_.canvas.draw()
+    boxes = [drawn.axes.get_tightbbox() for drawn in display.images_]
+    for first, box in enumerate(boxes):
+        for other in boxes[first + 1 :]:
+            assert not (
+                box.x0 < other.x1 and other.x0 < box.x1 and box.y0 < other.y1 and other.y0 < box.y1
+            )
+
+
+def test_lines_are_standardised_features_of_the_bags_that_are_named(data):
+    X, y, model = data
+    display = WitnessDisplay.from_estimator(model, X, y, bags=[4, 1, 7])
+    rows = X.instances[model.witness(X)[[4, 1, 7]]]
+    expected = (rows - X.instances.mean(axis=0)) / X.instances.std(axis=0)
+    for line, values in zip(display.lines_, expected, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), values)
+    colors = [line.get_color() for line in display.lines_]
+    assert (colors[0] == colors[1]) == (y[4] == y[1])
+    assert (colors[0] == colors[2]) == (y[4] == y[7])
+
+
+def test_features_that_witnesses_differ_in_are_chosen_and_named():
+    rng = np.random.default_rng(0)
+    instances = rng.normal(size=(10, 6))
+    instances[:, [1, 4]] += 5
+    display = WitnessDisplay.from_instances(
+        instances,
+        np.ones(10),
+        mean=np.zeros(6),
+        std=np.ones(6),
+        feature_names=list("abcdef"),
+        max_features=2,
+    )
+    assert list(display.features_) == [1, 4]
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["b", "e"]
+    np.testing.assert_allclose(display.lines_[3].get_ydata(), instances[3, [1, 4]])
+
+
+def test_sparse_bags_and_constant_features_are_drawn_as_dense_ones(data):
+    X, y, model = data
+    columns = np.column_stack([X.instances, np.ones(X.n_instances)])
+    dense = Bags(columns, X.offsets)
+    model = LeastSquaresBags().fit(dense, y)
+    drawn = [
+        WitnessDisplay.from_estimator(model, bags, y)
+        for bags in (dense, Bags(sparse.csr_array(columns), X.offsets))
+    ]
+    for ours, theirs in zip(drawn[0].lines_, drawn[1].lines_, strict=True):
+        np.testing.assert_allclose(ours.get_ydata(), theirs.get_ydata(), atol=1e-12)
+        assert ours.get_ydata()[-1] == 0.0
+
+
+def test_labels_of_another_length_are_refused(data):
+    X, y, model = data
+    with pytest.raises(ValueError, match="one label per bag"):
+        WitnessDisplay.from_estimator(model, X, y[:-1])
+    with pytest.raises(ValueError, match="one row per bag"):
+        WitnessDisplay.from_instances(np.ones((3, 2)), [1.0, 2.0])
