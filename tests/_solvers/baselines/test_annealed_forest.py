@@ -46,15 +46,15 @@ def test_labels_keep_the_assumption_and_have_the_distribution():
     q = np.random.default_rng(1).uniform(0.1, 0.9, given.offsets[-1])
     labels = np.stack([drawn_labels(q, given, rng) for _ in range(2000)])
     for first, last, positive in blocks(given):
-        shares = labels[:, first:last].mean(axis=0)
+        proportions = labels[:, first:last].mean(axis=0)
         if not positive:
-            assert not shares.any()
+            assert not proportions.any()
             continue
         top = int(np.argmax(q[first:last]))
-        assert shares[top] == 1.0
+        assert proportions[top] == 1.0
         others = np.delete(np.arange(last - first), top)
         # Four standard deviations of a proportion of 2000.
-        np.testing.assert_allclose(shares[others], q[first:last][others], atol=0.045)
+        np.testing.assert_allclose(proportions[others], q[first:last][others], atol=0.045)
 
 
 def naive(given, seeds, temperatures):
