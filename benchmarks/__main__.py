@@ -27,6 +27,7 @@ COMMANDS = (
     "paper",
     "scale",
     "backends",
+    "ratios",
     "equal",
     "report",
     "all",
@@ -43,6 +44,7 @@ KEPT = (
     "selection",
     "defaults",
     "backends",
+    "ratios",
 )
 
 

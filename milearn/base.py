@@ -14,7 +14,7 @@ from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from .utils.validation import validate_bags
 
-__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor", "class_scores"]
+__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor"]
 
 
 class BagEstimator(BaseEstimator):

@@ -77,10 +77,16 @@ PRIVATE = {
 
 def sources(*folders):
     """Path below the root and parsed text of each module."""
-    for folder in folders:
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            yield path.relative_to(ROOT).as_posix(), text, ast.parse(text)
+    return [each for folder in folders for each in sources_of(folder)]
+
+
+@cache
+def sources_of(folder):
+    texts = [
+        (path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    ]
+    return [(path, text, ast.parse(text)) for path, text in texts]
 
 
 # -- layers ----------------------------------------------------------------------------------------

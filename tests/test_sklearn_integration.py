@@ -67,7 +67,19 @@ CLASSIFIERS = {
 }
 
 
-@pytest.fixture(params=CLASSIFIERS)
+KINDS = ("dense", "sparse", "graphs")
+
+
+def pytest_generate_tests(metafunc):
+    """Each kind of bags and each classifier once: tests/common has all of their products."""
+    asked = [name for name in ("data", "named") if name in metafunc.fixturenames]
+    values = {"data": KINDS, "named": tuple(CLASSIFIERS)}
+    cases = list(zip(*(values[name] for name in asked), strict=True))
+    if asked:
+        metafunc.parametrize(asked, cases, indirect=True, ids=["-".join(case) for case in cases])
+
+
+@pytest.fixture
 def named(request):
     return CLASSIFIERS[request.param]
 
@@ -82,7 +94,7 @@ def grid(named):
     return {named[1]: [0.1, 1.0]}
 
 
-@pytest.fixture(params=["dense", "sparse", "graphs"])
+@pytest.fixture
 def data(request):
     bags, y = two_level_bags(n_bags=40)
     if request.param == "sparse":
@@ -206,9 +218,8 @@ def _search(kind, classifier, grid, **options):
 def test_searches_with_two_workers(data, classifier, grid, kind):
     bags, y = data
     alone = _search(kind, classifier, grid).fit(bags, y)
-    # max_nbytes=1: joblib writes even these few bags into a file that workers map. All tests but
-    # one take the same, so that joblib keeps its worker processes.
-    with parallel_config(n_jobs=2, max_nbytes=1):
+    # joblib writes even these few bags into a file that workers map, see conftest.py.
+    with parallel_config(n_jobs=2):
         both = _search(kind, classifier, grid).fit(bags, y)
     assert both.best_params_ == alone.best_params_
     np.testing.assert_allclose(
@@ -220,26 +231,10 @@ def test_searches_with_two_workers(data, classifier, grid, kind):
 @pytest.mark.parametrize("kind", ["grid", "halving"])
 def test_searches_on_memory_mapped_data(mapped, bags, y, classifier, grid, kind):
     assert not mapped[0].instances.flags.writeable
-    with parallel_config(max_nbytes=1):
-        search = _search(kind, classifier, grid, n_jobs=2).fit(*mapped)
+    search = _search(kind, classifier, grid, n_jobs=2).fit(*mapped)
     alone = _search(kind, classifier, grid).fit(bags, y)
     assert search.best_params_ == alone.best_params_
     np.testing.assert_allclose(search.decision_function(mapped[0]), alone.decision_function(bags))
-
-
-def _lies_in_a_file(bags):
-    base = bags.instances
-    while base is not None and not isinstance(base, np.memmap):
-        base = getattr(base, "base", None)
-    return base is not None
-
-
-def test_large_bags_reach_workers_as_memory_maps():
-    # Above a megabyte joblib does so on its own.
-    bags = Bags(np.zeros((30_000, 8)), np.arange(0, 30_001, 1000))
-    assert not _lies_in_a_file(bags)
-    found = joblib.Parallel(n_jobs=2)(joblib.delayed(_lies_in_a_file)(bags) for _ in range(2))
-    assert found == [True, True]
 
 
 def test_random_search_in_a_pipeline(bags, y, named):

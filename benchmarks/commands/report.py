@@ -30,6 +30,7 @@ _COMMANDS = {
     "defaults": "Settings without a search, over many data sets",
     "speed": "Time and memory against baselines and peers",
     "backends": "Backends of the quadratic programs",
+    "ratios": "A fit of each family beside plain scikit-learn",
 }
 
 _STYLE = """

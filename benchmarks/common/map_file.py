@@ -19,7 +19,7 @@ def on_memory_map(
     shape: tuple[int, int],
     stated: dict[str, Any],
 ) -> dict[str, Any]:
-    """What a module measures of a float32 file, whose path it is told as ``"path"``.
+    """What a module measures of a float32 file, whose path it gets as ``"path"``.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def on_memory_map(
         Writes the file, given its path, n_instances and n_features.
     shape : (n_instances, n_features)
     stated : dict
-        Everything else that the module is told.
+        Everything else that the module gets.
 
     Raises
     ------

@@ -30,6 +30,7 @@ __all__ = ["SparseMISVC"]
 _QP_TOL = 1e-8
 # Scores, and proportions, that differ by less are equal.
 _EQUAL = 1e-9
+_MAX_STEPS = 10_000_000
 
 
 class SparseMISVC(BaselineClassifier):
@@ -292,7 +293,9 @@ def _labels(
 
 def _inherited(gram: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> MarginSolution:
     """The support vector machine on labelled instances."""
-    svm = SVC(C=1.0, kernel="precomputed", tol=1e-10).fit(gram, signs, sample_weight=costs)
+    # A lower tolerance asks for more than double precision gives, and libsvm then hardly ends.
+    svm = SVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=_MAX_STEPS)
+    svm.fit(gram, signs, sample_weight=costs)
     beta = np.zeros(len(signs))
     beta[svm.support_] = svm.dual_coef_[0]
     intercept = float(svm.intercept_[0])

@@ -16,12 +16,8 @@ from .._bags import Bags
 from .._bags.blocks import compute_dtype
 from .._bags.coerce import canonical_matrix
 from .._solvers.cluster.initial_weights import k_means_weights
-from .._solvers.cluster.max_margin import (
-    ClusterProblem,
-    ClusterSolution,
-    margin_weights,
-    max_margin_clusters,
-)
+from .._solvers.cluster.margins import scores_of
+from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import (
     STREAM_BYTES,
@@ -72,6 +68,20 @@ class M3IC(CallbackSupport, BagClusterer):
     both anew, until convergence. The objective never rises; the result is a local minimum that
     depends on ``init``, and the best of ``n_init`` is kept.
 
+    With ``margin="runner-up"`` a witness has to stand out from the next cluster instead of the mean
+    of all, :math:`g(x) = \max_u (w_u^\top x - \max_{v \ne u} w_v^\top x)`. With
+    ``min_cluster_size`` the cluster :math:`p(i)` of each bag is a variable,
+
+    .. math::
+
+        \min_{w, p} \quad \tfrac12 \sum_p \|w_p\|^2
+        + \frac{C}{n} \sum_{i=1}^n \bigl[ 1 - \max_j g_{p(i)}(x_{ij}) \bigr]_+
+        \quad \text{subject to} \quad |\{i : p(i) = q\}| \ge \text{min\_cluster\_size}
+        \quad \text{for all } q,
+
+    with the same balance, where :math:`g_q` is :math:`g` with the cluster :math:`q` in place of the
+    maximum over :math:`u`.
+
     Parameters
     ----------
     n_clusters : int, default=2
@@ -88,6 +98,12 @@ class M3IC(CallbackSupport, BagClusterer):
     n_init : int, default=5
         Number of starts, of which the one with the lowest objective is kept. Given weights are
         the first start, the others are random.
+    margin : {"mean", "runner-up"}, default="mean"
+        What a witness has to stand out from: the mean score of all clusters, as published, or the
+        largest score of another cluster. For two clusters they are the same.
+    min_cluster_size : int, default=None
+        Smallest number of bags of a cluster, at most ``n_bags / n_clusters``. None is the published
+        problem, which may leave clusters empty.
     tol : float, default=0.01
         Relative decrease of the objective at which to stop.
     cutting_plane_tol : float, default=0.01
@@ -109,11 +125,12 @@ class M3IC(CallbackSupport, BagClusterer):
     Attributes
     ----------
     labels_ : ndarray of shape (n_bags,)
-        Cluster of each bag.
+        Cluster of each bag. With ``min_cluster_size`` that of the cheapest assignment that fills
+        all clusters, from which ``predict``, the highest score, may differ.
     coef_ : ndarray of shape (n_clusters, n_features)
         Weights; they sum to zero over the clusters.
     witnesses_ : ndarray of shape (n_bags,)
-        Row of the instance that decides each bag.
+        Row of the instance of each bag with the largest margin for its cluster.
     objective_ : float
         Value of the problem above at ``coef_``.
     objective_history_ : ndarray of shape (n_iter_,)
@@ -131,8 +148,8 @@ class M3IC(CallbackSupport, BagClusterer):
     Raises
     ------
     ValueError
-        For more clusters than bags, for ``init`` of the wrong shape, and for a ``qp_solver`` that
-        is not installed.
+        For more clusters than bags, or fewer bags than clusters of ``min_cluster_size`` need, for
+        ``init`` of the wrong shape, and for a ``qp_solver`` that is not installed.
     milearn.exceptions.SolverError
         When a quadratic program is not solved.
 
@@ -150,8 +167,10 @@ class M3IC(CallbackSupport, BagClusterer):
     -----
     The method is M3IC-MBM of [1]_, which starts from random weights. From there the lowest
     objective often leaves a cluster empty, for three clusters or more and a small C above all: to
-    stand out from the mean of the others takes less than to stand out from each of them. The
-    start from k-means leads to a local minimum that keeps its clusters.
+    stand out from the mean of the others takes less than to stand out from each of them.
+    ``min_cluster_size`` keeps every cluster: the assignment of bags is then a transportation
+    problem, solved exactly by shortest paths over the clusters. Its cost grows with the number of
+    bags that have to be passed on, times the number of bags.
 
     There is no intercept, as there, so the origin matters: centre
     and scale the instances, for which ``InstanceTransformer(StandardScaler())`` and then
@@ -182,6 +201,8 @@ class M3IC(CallbackSupport, BagClusterer):
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "balance": [Interval(Real, 0.0, None, closed="left"), None],
+        "margin": [StrOptions({"mean", "runner-up"})],
+        "min_cluster_size": [Interval(Integral, 1, None, closed="left"), None],
         "init": [StrOptions({"k-means", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
@@ -204,6 +225,8 @@ class M3IC(CallbackSupport, BagClusterer):
         *,
         init: Any = "k-means",
         n_init: int = 5,
+        margin: str = "mean",
+        min_cluster_size: int | None = None,
         tol: float = 0.01,
         cutting_plane_tol: float = 0.01,
         max_iter: int = 100,
@@ -217,6 +240,8 @@ class M3IC(CallbackSupport, BagClusterer):
         self.balance = balance
         self.init = init
         self.n_init = n_init
+        self.margin = margin
+        self.min_cluster_size = min_cluster_size
         self.tol = tol
         self.cutting_plane_tol = cutting_plane_tol
         self.max_iter = max_iter
@@ -244,11 +269,20 @@ class M3IC(CallbackSupport, BagClusterer):
         """
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
+        smallest = self.min_cluster_size or 0
+        if smallest * self.n_clusters > len(bags):
+            raise ValueError(
+                f"min_cluster_size={smallest} in {self.n_clusters} clusters takes "
+                f"{smallest * self.n_clusters} bags but there are {len(bags)}: lower it to at most "
+                f"{len(bags) // self.n_clusters}."
+            )
         starts = self._starts(bags, check_random_state(self.random_state))
         runs = MultiStart(self, self.max_iter)
         # Jobs for which there is no start share the blocks of a pass.
         n_threads = max(1, effective_n_jobs(self.n_jobs) // runs.n_workers(len(starts)))
-        problem = ClusterProblem.of(_source(bags, n_threads), self.C, self.balance)
+        problem = ClusterProblem.of(
+            _source(bags, n_threads), self.C, self.balance, margin=self.margin, smallest=smallest
+        )
         options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
         solve = partial(_solve, problem, options, self.cutting_plane_tol)
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
@@ -256,6 +290,7 @@ class M3IC(CallbackSupport, BagClusterer):
             {
                 **noted,
                 "coef_": best.weights,
+                "_margin": self.margin,
                 "witnesses_": best.witnesses,
                 "objective_": best.objective,
                 "objective_history_": np.array(best.history),
@@ -300,7 +335,7 @@ class M3IC(CallbackSupport, BagClusterer):
             )
 
     def predict(self, X: Any) -> np.ndarray:
-        """Cluster of each bag: that of its witness.
+        """Cluster of each bag: the one with the highest score of an instance.
 
         Parameters
         ----------
@@ -312,7 +347,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Numbers of clusters, from 0.
         """
-        return highest(_source(self._checked(X)), margin_weights(self.coef_))[1]
+        return highest(_source(self._checked(X)), *scores_of(self._margin, self.coef_))[1]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag for each cluster: the highest of its instances.
@@ -327,10 +362,10 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags, n_clusters)
             The largest entry of a row is the bag's margin; its column is the bag's cluster.
         """
-        return bag_maxima(_source(self._checked(X)), margin_weights(self.coef_))
+        return bag_maxima(_source(self._checked(X)), *scores_of(self._margin, self.coef_))
 
     def instance_decision_function(self, X: Any) -> np.ndarray:
-        r"""Score :math:`\frac{k}{k-1} (w_p - \bar w)^\top x` of each instance for each cluster.
+        """Margin :math:`g_p(x)` of each instance for each cluster.
 
         Parameters
         ----------
@@ -342,7 +377,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
             Scores of the instances.
         """
-        return instance_scores(_source(self._checked(X)), margin_weights(self.coef_))
+        return instance_scores(_source(self._checked(X)), *scores_of(self._margin, self.coef_))
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """Cluster of each instance on its own.
@@ -375,7 +410,7 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        return highest(_source(self._checked(X)), margin_weights(self.coef_))[0]
+        return highest(_source(self._checked(X)), *scores_of(self._margin, self.coef_))[0]
 
 
 def _source(bags: Bags, n_jobs: int = 1) -> PassSource:

@@ -120,9 +120,11 @@ class _Part:
     def __call__(self, iteration: int, objective: float, **facts: float) -> bool:
         if self.verbose:
             more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
+            # Written at once with its end, so that lines of several threads do not mix.
             print(
                 f"[{self.name}] run {self.number + 1}/{self.n_runs}, iteration {iteration}: "
-                f"objective {objective:.6g}{more}",
+                f"objective {objective:.6g}{more}\n",
+                end="",
                 flush=True,
             )
         return self.task.step()

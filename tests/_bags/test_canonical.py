@@ -192,9 +192,7 @@ def test_workers_get_read_only_memory_maps(tmp_path):
     for number, bags in enumerate(kinds):
         joblib.dump(bags, tmp_path / str(number))
         mapped.append(joblib.load(tmp_path / str(number), mmap_mode="r"))
-    results = Parallel(n_jobs=2, max_nbytes=1)(
-        delayed(_in_worker)(bags) for bags in [*kinds, *mapped]
-    )
+    results = Parallel(n_jobs=2)(delayed(_in_worker)(bags) for bags in [*kinds, *mapped])
     expected = [(True, False, joblib.hash(bags), [1, 2]) for bags in kinds]
     assert results == expected * 2
 

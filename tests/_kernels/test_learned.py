@@ -212,8 +212,9 @@ def test_pickle_order_and_threads(name):
     np.testing.assert_allclose(other.matrix(back[1], Y.offsets), new, rtol=1e-10)
 
 
-@pytest.mark.parametrize("sparsely", [False, True])
-@pytest.mark.parametrize("shape", [(3, 5), (1, 1), (6, 2)])
+@pytest.mark.parametrize(
+    ("shape", "sparsely"), [((3, 5), False), ((3, 5), True), ((1, 1), False), ((6, 2), True)]
+)
 def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     X, Y = random_bags(5), random_bags(6)
     kind = sparse.csr_array if sparsely else np.asarray

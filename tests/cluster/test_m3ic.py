@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 
 import joblib
@@ -14,12 +15,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
+from milearn._solvers.cluster import margins as _margins
 from milearn._solvers.cluster import max_margin as _clusters
 from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import InstanceTransformer
-from milearn.utils.estimator_checks import parametrize_with_bag_checks
+from tests.common.common_checks import with_bag_checks
 
 
 def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
@@ -31,7 +33,13 @@ def concept_bags(n_bags=60, k=3, seed=0, size=5, distance=4.0):
     return Bags(instances, np.arange(0, n_bags * size + 1, size)), y
 
 
-@parametrize_with_bag_checks([M3IC(init="random"), M3IC(3, balance=0.0, init="random", n_init=2)])
+@with_bag_checks(
+    [
+        M3IC(3, balance=0.0, init="random", n_init=2),
+        M3IC(3, margin="runner-up", min_cluster_size=2, init="random", n_init=2),
+    ],
+    of_settings=True,
+)
 def test_checks_of_bags_from_random_starts(estimator, check):
     check(estimator)
 
@@ -81,17 +89,18 @@ def test_more_starts_are_never_worse():
     assert np.diff(values).max() <= 1e-8 * values[0]
 
 
-def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"margin": "runner-up", "min_cluster_size": 25}])
+def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypatch, options):
     X, _ = concept_bags(n_bags=90, distance=1.5)
     single = X.instances.astype(np.float32)
     np.save(tmp_path / "x.npy", single)
     mapped = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
-    expected = M3IC(3, random_state=0).fit(X.with_instances(single.astype(float)))
+    expected = M3IC(3, random_state=0, **options).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
-    monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 256)
+    monkeypatch.setattr(_margins, "_BLOCK_BYTES", 256)
     monkeypatch.setattr(_passes, "_GATHERED_BYTES", 0)
     monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
-    model = M3IC(3, random_state=0).fit(mapped)
+    model = M3IC(3, random_state=0, **options).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 
@@ -188,10 +197,46 @@ def test_what_is_refused():
     X, _ = concept_bags(n_bags=6)
     with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
         M3IC(7).fit(X)
+    with pytest.raises(ValueError, match=r"^min_cluster_size=4 in 2 clusters takes 8 bags but the"):
+        M3IC(2, min_cluster_size=4).fit(X)
     with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row per cluster"):
         M3IC(3, init=np.ones((2, 4))).fit(X)
     with pytest.raises(ValueError, match="qp_solver='none' is not installed"):
         M3IC(qp_solver="none").fit(X)
+
+
+@pytest.mark.parametrize("margin", ["mean", "runner-up"])
+def test_margins_and_sizes_of_clusters(margin):
+    X, _ = concept_bags(n_bags=40, distance=0.5)
+    model = M3IC(4, margin=margin, min_cluster_size=8, random_state=0, n_init=2).fit(X)
+    assert np.bincount(model.labels_).min() >= 8
+    scores = X.instances @ model.coef_.T
+    for p in range(4):
+        others = np.delete(scores, p, axis=1)
+        mean = scores.sum(axis=1) / 4
+        expected = (scores[:, p] - mean) * 4 / 3
+        if margin == "runner-up":
+            expected = scores[:, p] - others.max(axis=1)
+        found = model.instance_decision_function(X)[:, p]
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+    decided = model.decision_function(X)
+    hinges = np.maximum(0, 1 - decided[np.arange(40), model.labels_])
+    value = 0.5 * np.sum(model.coef_**2) + hinges.mean()
+    assert model.objective_ == pytest.approx(value, rel=1e-10)
+    np.testing.assert_array_equal(model.predict(X), decided.argmax(axis=1))
+    # Prediction reads what was fitted.
+    again = pickle.loads(pickle.dumps(model)).set_params(margin="mean")
+    np.testing.assert_array_equal(again.decision_function(X), decided)
+
+
+def test_the_margins_of_two_clusters_are_the_same():
+    X, _ = concept_bags(k=2, distance=1.0)
+    mean, next_best = (
+        M3IC(2, C=10.0, margin=margin, cutting_plane_tol=1e-6, random_state=0).fit(X)
+        for margin in ("mean", "runner-up")
+    )
+    assert mean.objective_ == pytest.approx(next_best.objective_, rel=1e-4)
+    np.testing.assert_array_equal(mean.labels_, next_best.labels_)
 
 
 def test_as_many_clusters_as_bags():

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+import re
 
 import pytest
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from milearn.utils import all_estimators
 from milearn.utils.estimator_checks import parametrize_with_bag_checks
 
 # -- checks that fail ------------------------------------------------------------------------------
@@ -22,13 +23,13 @@ def _expected_failures(estimator):
 
 # -- checks that depend on settings ----------------------------------------------------------------
 
-# What scikit-learn's other checks look at is the same code for all settings of a class: the
-# validation of input and labels, tags, parameters, clones. The defaults run them.
+# What scikit-learn's other checks look at is the same code for all settings of a class (validation
+# of input and labels, tags, parameters, clones), or a check of bags looks at it too (weights,
+# order, subsets, a second fit). The defaults run them.
 SCIKIT_LEARN_OF_SETTINGS = {
     "check_class_weight_classifiers",
     "check_classifiers_classes",
     "check_classifiers_one_label_sample_weights",
-    "check_classifiers_train",
     "check_clusterer_compute_labels_predict",
     "check_clustering",
     "check_decision_proba_consistency",
@@ -36,16 +37,38 @@ SCIKIT_LEARN_OF_SETTINGS = {
     "check_dont_overwrite_parameters",
     "check_fit2d_1feature",
     "check_fit2d_1sample",
-    "check_fit_idempotent",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
     "check_non_transformer_estimators_n_iter",
     "check_regressors_int",
     "check_regressors_train",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
     "check_transformer_general",
     "check_transformer_preserve_dtypes",
+}
+
+# What can differ between the estimators that one of ours wraps: besides the fit, what it passes on
+# to them, as tags, parameters, weights and types are.
+SCIKIT_LEARN_OF_WRAPPED = SCIKIT_LEARN_OF_SETTINGS | {
+    "check_all_zero_sample_weights_error",
+    "check_classifiers_train",
+    "check_estimator_cloneable",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_tag",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_estimators_pickle",
+    "check_estimators_unfitted",
+    "check_fit_idempotent",
+    "check_get_params_invariance",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in_after_fitting",
+    "check_no_attributes_set_in_init",
+    "check_requires_y_none",
+    "check_sample_weight_equivalence_on_dense_data",
+    "check_sample_weight_equivalence_on_sparse_data",
+    "check_sample_weights_shape",
+    "check_set_params",
+    "check_transformers_unfitted",
+    "check_valid_tag_types",
 }
 
 _FIRST = ("binary", "regression", "unsupervised")
@@ -53,21 +76,20 @@ _EVERY = (*_FIRST, "multiclass")
 _LAST = ("multiclass", "regression", "unsupervised")
 
 # Checks of bags that depend on settings: kinds of input and tasks on which they run. Kinds of
-# containers and refused input are left to the defaults for the same reason.
+# containers and refused input are left to the defaults for the same reason. What holds for dense
+# instances holds for sparse ones, as check_sparse_equals_dense compares fit and prediction.
 BAGS_OF_SETTINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "check_order_of_instances": (("dense", "sparse"), _FIRST),
-    "check_order_of_bags": (("dense", "sparse"), _FIRST),
+    "check_order_of_instances": (("dense",), _FIRST),
+    "check_order_of_bags": (("dense",), _FIRST),
     "check_subset_of_bags": (("dense",), _EVERY),
     "check_sparse_equals_dense": (("dense",), _EVERY),
     "check_float32": (("dense",), _FIRST),
+    # Also whether the fit writes into its input, which would fail.
     "check_read_only_memory_map": (("dense", "sparse"), _FIRST),
-    "check_input_is_untouched": (("dense", "sparse"), _FIRST),
-    "check_pickle": (("dense", "sparse"), _FIRST),
-    "check_clone": (("dense",), _FIRST),
-    "check_fit_again": (("dense",), _EVERY),
+    "check_pickle": (("dense",), _LAST),
+    "check_fit_again": (("dense",), _LAST),
     "check_refit_with_other_settings": (("dense",), _FIRST),
-    "check_parameters_after_fit": (("dense",), _EVERY),
-    "check_refused_refit": (("dense",), _FIRST),
+    "check_parameters_after_fit": (("dense",), _LAST),
     "check_parallel_config": (("dense",), _LAST),
     "check_max_iter": (("dense",), _FIRST),
     "check_callbacks": (("dense",), _FIRST),
@@ -78,16 +100,17 @@ BAGS_OF_SETTINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "check_transform": (("dense", "sparse"), _FIRST),
     "check_set_output": (("dense",), _FIRST),
     "check_two_levels": (("dense",), _EVERY),
-    "check_witness": (("dense", "sparse"), _EVERY),
+    "check_witness": (("dense",), _EVERY),
 }
 # Of these, what only an estimator with a transform does differently by its settings.
 _OF_TRANSFORMS = {"check_feature_names"}
 
 
+def _is_among(names, check):
+    return check.func.__name__ in names and not check.keywords.get("readonly_memmap", False)
+
+
 def _depends_on_settings(estimator, check):
-    if isinstance(check, partial):
-        memory_map = check.keywords.get("readonly_memmap", False)
-        return check.func.__name__ in SCIKIT_LEARN_OF_SETTINGS and not memory_map
     kinds, tasks = BAGS_OF_SETTINGS.get(check.name, ((), ()))
     if hasattr(estimator, "graph") and check.name == "check_graphs_are_cut":
         kinds, tasks = ("graphs",), _EVERY
@@ -100,32 +123,58 @@ def _depends_on_settings(estimator, check):
     return check.problem.task in tasks or single
 
 
-# Estimators whose input goes through the same code as that of all others, and whose fit consists of
-# many fits of estimators that run every check, or of many starts: they run the checks of settings.
-OF_MANY_FITS = {
-    "ConceptEmbedding",
-    "DDSVM",
-    "DiverseDensity",
-    "EMDD",
-    "MIClassifier",
-    "MIForest",
-    "MILBoost",
-    "MIRegressor",
-    "WellSVC",
+# Estimators whose fit consists of many fits of others, or of many starts: settings with which a fit
+# is a small one. With these they run the checks that do not depend on settings, and the others as
+# they are. Where no settings make a fit small ({}) the checks of bags that do not depend on
+# settings are left out: they look at code that every other estimator runs.
+OF_MANY_FITS: dict[str, dict] = {
+    "BagSVC": {"bag_kernel": ["mean", "set"], "scaling": None},
+    "BagSVR": {"bag_kernel": ["mean", "set"], "scaling": None},
+    "DiverseDensity": {"n_starts": 1},
+    "EMDD": {"n_starts": 1},
+    "MIClassifier": {"time_budget": 1e-9},
+    "MIRegressor": {"time_budget": 1e-9},
+    "SDPMIL": {"kernel": "linear", "C": 1.0},
+    "WellSVC": {},
 }
 
-
-def _is_of_many_fits(estimator):
-    return type(estimator).__name__ in OF_MANY_FITS
-
-
-# Ensembles and searches of which a few members show all that a check can see.
+# Ensembles and searches of which a few members show all that a check can see: they run every check
+# with these settings, as scikit-learn makes its own smaller for its checks.
 SMALLER: dict[str, dict] = {
     "ConceptEmbedding": {"n_starts": 2},
     "DDSVM": {"n_starts": 2},
     "MIForest": {"n_estimators": 5, "n_epochs": 1},
     "MILBoost": {"n_learners": 10},
 }
+
+
+def all_with_small_fits():
+    """Every public estimator, with the settings for a small fit if it has some."""
+    settings = OF_MANY_FITS | SMALLER
+    return [each(**settings.get(name, {})) for name, each in all_estimators()]
+
+
+def all_of_many_fits():
+    """Those with such settings without them, for the checks that depend on settings."""
+    return [each() for name, each in all_estimators() if name in OF_MANY_FITS]
+
+
+def _is_of_many_fits(estimator):
+    return type(estimator).__name__ in OF_MANY_FITS
+
+
+def _is_of_defaults(estimator, check):
+    """Whether a check of bags is one of those of all estimators."""
+    if _is_of_many_fits(estimator) and (
+        not OF_MANY_FITS[type(estimator).__name__] or _depends_on_settings(estimator, check)
+    ):
+        return False
+    # Several classes are problems of two, and dense bags of several classes run every check: the
+    # other kinds of input need not run them again. Parts of a graph are of their own.
+    first = check.problem.kind == "dense" or check.problem.task != "multiclass"
+    return first or check.name in ("check_graphs_are_cut", "check_sparse_equals_dense")
+
+
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"max_learners": 20}
 
@@ -133,23 +182,37 @@ QUICK = {"max_learners": 20}
 # -- marks -----------------------------------------------------------------------------------------
 
 
-def with_scikit_learn_checks(estimators, of_settings=False):
+def with_scikit_learn_checks(estimators, only=None):
+    """scikit-learn's checks of the estimators: those that are named, or those of the defaults."""
     made = parametrize_with_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
     # A list: pytest 9 warns of the generator that scikit-learn 1.7 hands over.
-    kept = [case for case in cases if not of_settings or _depends_on_settings(*_values(case))]
-    return pytest.mark.parametrize(names, [_stops_early(case) for case in kept], **made.kwargs)
+    kept = []
+    for case in cases:
+        estimator, check = _values(case)
+        elsewhere = _is_of_many_fits(estimator) and _is_among(SCIKIT_LEARN_OF_SETTINGS, check)
+        if not elsewhere if only is None else _is_among(only, check):
+            kept.append(case)
+    # The ids of scikit-learn's decorator print each estimator again for each of its checks.
+    printed = {id(each): re.sub(r"\s", "", repr(each)) for each in estimators}
+    return pytest.mark.parametrize(
+        names,
+        [_stops_early(case) for case in kept],
+        ids=[_id(printed, *_values(case)) for case in kept],
+    )
+
+
+def _id(printed, estimator, check):
+    keywords = ",".join(f"{name}={value}" for name, value in check.keywords.items())
+    named = f"{check.func.__name__}({keywords})" if keywords else check.func.__name__
+    return f"{printed[id(estimator)]}-{named}"
 
 
 def with_bag_checks(estimators, of_settings=False):
     made = parametrize_with_bag_checks(estimators, expected_failed_checks=_expected_failures)
     names, cases = made.args
-    kept = [
-        case
-        for case in cases
-        if not (of_settings or _is_of_many_fits(_values(case)[0]))
-        or _depends_on_settings(*_values(case))
-    ]
+    belongs = _depends_on_settings if of_settings else _is_of_defaults
+    kept = [case for case in cases if belongs(*_values(case))]
     return pytest.mark.parametrize(names, kept, **made.kwargs)
 
 

@@ -1,30 +1,42 @@
-"""Every public estimator under scikit-learn's checks and under those of bags, as it is.
-
-Ensembles are smaller than by default, as scikit-learn makes its own for its checks.
-"""
+"""Every public estimator under scikit-learn's checks and under those of bags."""
 
 from __future__ import annotations
 
 from milearn.utils import all_estimators
 from tests.common.common_checks import (
     EXPECTED_FAILURES,
+    OF_MANY_FITS,
+    SCIKIT_LEARN_OF_SETTINGS,
     SMALLER,
+    all_of_many_fits,
+    all_with_small_fits,
     with_bag_checks,
     with_scikit_learn_checks,
 )
 
-ESTIMATORS = [each(**SMALLER.get(name, {})) for name, each in all_estimators()]
 
-
-@with_scikit_learn_checks(ESTIMATORS)
+@with_scikit_learn_checks(all_with_small_fits())
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-@with_bag_checks(ESTIMATORS)
+@with_bag_checks(all_with_small_fits())
 def test_checks_of_bags(estimator, check):
     check(estimator)
 
 
-def test_expected_failures_name_estimators_that_exist():
-    assert set(EXPECTED_FAILURES) | set(SMALLER) <= {name for name, _ in all_estimators()}
+@with_scikit_learn_checks(all_of_many_fits(), only=SCIKIT_LEARN_OF_SETTINGS)
+def test_checks_of_scikit_learn_of_many_fits(estimator, check):
+    check(estimator)
+
+
+@with_bag_checks(all_of_many_fits(), of_settings=True)
+def test_checks_of_bags_of_many_fits(estimator, check):
+    check(estimator)
+
+
+def test_exceptions_name_estimators_that_exist():
+    names = {name for name, _ in all_estimators()}
+    assert set(EXPECTED_FAILURES) <= names
+    assert set(OF_MANY_FITS) <= names
+    assert set(SMALLER) <= names

@@ -11,7 +11,12 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn.utils import all_estimators
-from tests.common.common_checks import QUICK, with_bag_checks, with_scikit_learn_checks
+from tests.common.common_checks import (
+    QUICK,
+    SCIKIT_LEARN_OF_SETTINGS,
+    with_bag_checks,
+    with_scikit_learn_checks,
+)
 
 # Settings besides the defaults, which test_common.py checks. C = 1 with linear kernels: under the
 # class weights of 1000 of one of scikit-learn's checks the default C makes a problem that double
@@ -79,7 +84,7 @@ ESTIMATORS = [
 ]
 
 
-@with_scikit_learn_checks(ESTIMATORS, of_settings=True)
+@with_scikit_learn_checks(ESTIMATORS, only=SCIKIT_LEARN_OF_SETTINGS)
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

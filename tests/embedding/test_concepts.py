@@ -71,7 +71,7 @@ def test_the_better_half_is_kept_once():
     assert _distinct_maxima([worst, again, other, worse, first]) == [first, other]
 
 
-def test_ddsvm_is_the_svm_on_the_rows():
+def test_ddsvm_is_the_support_vector_svm_on_the_rows():
     from sklearn.svm import SVC
 
     bags, y = two_level_bags(n_bags=40, shift=4.0)

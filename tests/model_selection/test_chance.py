@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.model_selection import cross_validate
@@ -13,7 +15,7 @@ from milearn import Bags
 from milearn.model_selection import BagShuffleSplit, RepeatedStratifiedBagKFold, StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
-N_DRAWS, N_SOURCES, N_COPIES = 10, 60, 3
+N_DRAWS, N_SOURCES, N_COPIES = 8, 60, 3
 
 SPLITTERS = [
     StratifiedBagKFold(5),
@@ -24,6 +26,7 @@ SPLITTERS = [
 ]
 
 
+@cache
 def copied_bags(seed: int, n_copies: int):
     """Bags without any signal, each there n_copies times but for some noise; labels random."""
     rng = np.random.default_rng(seed)

@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.metrics import f1_score, make_scorer, roc_auc_score
 
 from milearn import Bags
+from milearn._bags.segments import segment_mean
 from milearn.datasets import make_bags
 from milearn.model_selection import (
     BagShuffleSplit,
@@ -45,11 +46,37 @@ class Neighbours(ClassifierMixin, BaseEstimator):
         raise AssertionError("transduction_ should have been looked at")
 
 
+class LeastSquares(ClassifierMixin, BaseEstimator):
+    """Labels by least squares on the means of bags, for what needs scores and no links."""
+
+    def fit(self, X, y):
+        known = ~missing_labels(np.asarray(y), None)
+        self.classes_ = np.unique(np.asarray(y)[known].tolist())
+        targets = np.where(np.asarray(y)[known] == self.classes_[1], 1.0, -1.0)
+        self.coef_ = np.linalg.lstsq(self._rows(X)[known], targets, rcond=None)[0]
+        self.transduction_ = self.classes_[(self.decision_function(X) > 0).astype(int)]
+        return self
+
+    def _rows(self, X):
+        bags = validate_bags(self, X)
+        return np.column_stack([segment_mean(bags.instances, bags.offsets), np.ones(len(bags))])
+
+    def decision_function(self, X):
+        return self._rows(X) @ self.coef_
+
+
 @pytest.fixture
 def linked():
     Neighbours.seen.clear()
     bags, y = make_bags(n_bags=30, random_state=0)
     return Bags(bags.instances, bags.offsets, bag_graph=(y[:, None] == y).astype(float)), y
+
+
+@pytest.fixture
+def few(linked):
+    """Bags enough for fits of MILSD, which take their time with many links."""
+    X, y = linked
+    return X[:16], y[:16]
 
 
 def test_all_bags_and_links_stay_and_test_labels_are_hidden(linked):
@@ -70,7 +97,7 @@ def test_random_labels_give_chance(linked):
     y = np.random.default_rng(0).integers(0, 2, size=30)
     scores = [
         transductive_cross_val_score(
-            MILSD(tol=1e-2), X, y, cv=StratifiedBagKFold(3, shuffle=True, random_state=seed)
+            LeastSquares(), X, y, cv=StratifiedBagKFold(3, shuffle=True, random_state=seed)
         ).mean()
         for seed in range(4)
     ]
@@ -97,12 +124,12 @@ def test_unlabelled_bags_are_never_tested(linked, kind):
         assert not gone[labelled].any()
 
 
-def test_search_equals_a_loop_over_scores(linked):
-    X, y = linked
-    noisy = np.where(np.random.default_rng(1).random(30) < 0.3, 1 - y, y).astype(float)
+def test_search_equals_a_loop_over_scores(few):
+    X, y = few
+    noisy = np.where(np.random.default_rng(1).random(16) < 0.3, 1 - y, y).astype(float)
     noisy[::5] = np.nan
     cv = StratifiedBagKFold(3)
-    grid = {"C": [1.0, 100.0], "mu": [0.0, 10.0]}
+    grid = {"mu": [0.0, 10.0]}
     model = MILSD(tol=1e-2)
     found = transductive_grid_search(model, grid, X, noisy, cv=cv, scoring="balanced_accuracy")
     for params, scores in zip(found.params, found.scores, strict=True):
@@ -113,7 +140,7 @@ def test_search_equals_a_loop_over_scores(linked):
     assert found.best_score == found.scores.mean(axis=1).max()
     expected = MILSD(tol=1e-2, **found.best_params).fit(X, noisy)
     np.testing.assert_array_equal(found.best_estimator.coef_, expected.coef_)
-    assert found.fit_seconds.shape == found.scores.shape == (4, 3)
+    assert found.fit_seconds.shape == found.scores.shape == (2, 3)
     assert (found.fit_seconds > 0).all()
     bare = transductive_grid_search(model, {"mu": [1.0]}, X, noisy, cv=cv, refit=False)
     assert bare.best_estimator is None
@@ -163,7 +190,7 @@ def noisy(linked):
 @pytest.mark.parametrize("scoring", ["f1", make_scorer(f1_score)])
 def test_scorers_of_classes(noisy, scoring):
     X, y = noisy
-    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
+    cv, model = StratifiedBagKFold(3), LeastSquares()
 
     def score(fitted, X, y, test):
         return f1_score(y[test], fitted.transduction_[test])
@@ -175,7 +202,7 @@ def test_scorers_of_classes(noisy, scoring):
 
 def test_scorers_of_scores(noisy):
     X, y = noisy
-    cv, model = StratifiedBagKFold(3), MILSD(tol=0.1)
+    cv, model = StratifiedBagKFold(3), LeastSquares()
 
     def score(fitted, X, y, test):
         return roc_auc_score(y[test], fitted.decision_function(X)[test])
@@ -187,9 +214,9 @@ def test_scorers_of_scores(noisy):
 def test_accuracy_is_the_default(noisy):
     X, y = noisy
     options = {"cv": StratifiedBagKFold(3)}
-    expected = transductive_cross_val_score(MILSD(tol=0.1), X, y, scoring="accuracy", **options)
+    expected = transductive_cross_val_score(LeastSquares(), X, y, scoring="accuracy", **options)
     np.testing.assert_array_equal(
-        transductive_cross_val_score(MILSD(tol=0.1), X, y, **options), expected
+        transductive_cross_val_score(LeastSquares(), X, y, **options), expected
     )
 
 

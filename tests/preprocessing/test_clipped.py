@@ -12,21 +12,19 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from milearn import Bags
 from milearn._kernels.learned import learn_bag_kernel
 from milearn.preprocessing import BagStatistics, ClippedScaler
+from tests.common.common_checks import SCIKIT_LEARN_OF_SETTINGS, with_scikit_learn_checks
 
 SCALINGS = ("standard", "minmax", "quantile")
 
-_CHECKS = parametrize_with_checks(
-    [ClippedScaler("minmax"), ClippedScaler("quantile"), ClippedScaler(with_mean=False)]
-)
+SETTINGS = [ClippedScaler("minmax"), ClippedScaler("quantile"), ClippedScaler(with_mean=False)]
 
 
 # The defaults run in tests/common.
-@pytest.mark.parametrize(_CHECKS.args[0], list(_CHECKS.args[1]), ids=_CHECKS.kwargs["ids"])
+@with_scikit_learn_checks(SETTINGS, only=SCIKIT_LEARN_OF_SETTINGS)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 

@@ -1,8 +1,7 @@
-"""scikit-learn's own checks, in full and without expected failures."""
+"""scikit-learn's checks of what a wrapped estimator can change; tests/common runs all of them."""
 
 from __future__ import annotations
 
-import pytest
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_selection import SelectKBest
@@ -13,23 +12,20 @@ from sklearn.neighbors import KNeighborsRegressor, NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from milearn.baselines import SingleInstance
 from milearn.preprocessing import BagStatistics, InstanceTransformer
+from tests.common.common_checks import SCIKIT_LEARN_OF_WRAPPED, with_scikit_learn_checks
 
 ESTIMATORS = [
-    InstanceTransformer(),
     InstanceTransformer(StandardScaler(with_mean=False)),
     InstanceTransformer(MaxAbsScaler()),
     InstanceTransformer(PCA(n_components=1, random_state=0)),
     InstanceTransformer(SelectKBest(k=1)),
     InstanceTransformer(SimpleImputer()),
     InstanceTransformer(make_pipeline(SimpleImputer(), StandardScaler())),
-    BagStatistics(),
     BagStatistics(("mean", "std", "sum", "count", "median", 0.25)),
     BagStatistics("mean", sparse_output=True),
-    SingleInstance(),
     SingleInstance(SVC(), pooling="mean"),
     SingleInstance(LinearSVC(random_state=0)),
     SingleInstance(LogisticRegression(solver="newton-cholesky")),
@@ -44,11 +40,6 @@ ESTIMATORS = [
 ]
 
 
-# The generator inside is listed because pytest is about to refuse generators, and scikit-learn's
-# oldest supported release still passes one.
-_CHECKS = parametrize_with_checks(ESTIMATORS)
-
-
-@pytest.mark.parametrize(_CHECKS.args[0], list(_CHECKS.args[1]), ids=_CHECKS.kwargs["ids"])
+@with_scikit_learn_checks(ESTIMATORS, only=SCIKIT_LEARN_OF_WRAPPED)
 def test_scikit_learn_check(estimator, check):
     check(estimator)

@@ -55,12 +55,12 @@ def test_objective_is_the_stated_one_and_all_gradients_vanish(content, storage):
 
 
 def test_it_is_as_good_as_a_search_over_all_factors():
-    A, X = parts(0, n=12, d=4)
+    A, X = parts(0, n=7, d=3)
     found = factorise(A, X, FactorOptions(2, 1.0, ridge=1e-2, tol=1e-9, max_iter=5000))
 
     def value(flat):
-        Z, U, V = np.split(flat, [24, 28])
-        return stated_objective(A, X, Z.reshape(12, 2), U.reshape(2, 2), V.reshape(4, 2), 1.0, 1e-2)
+        Z, U, V = np.split(flat, [14, 18])
+        return stated_objective(A, X, Z.reshape(7, 2), U.reshape(2, 2), V.reshape(3, 2), 1.0, 1e-2)
 
     at = np.concatenate([found.Z.ravel(), found.U.ravel(), found.V.ravel()])
     assert minimize(value, at, method="BFGS").fun >= found.objective - 1e-7

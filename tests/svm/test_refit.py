@@ -63,13 +63,11 @@ def test_prediction_reads_what_was_fitted(start):
     np.testing.assert_array_equal(model.instance_decision_function(BAGS), expected[1])
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky", "multiprocessing"])
-@pytest.mark.parametrize(
-    "model", [MISVC(n_init=4, random_state=0), InstanceMISVC(), SDPMIL()], ids=repr
-)
-def test_every_backend_gives_what_one_job_gives(model, backend):
+def test_processes_that_are_forked_give_what_one_job_gives():
+    # Threads and joblib's own processes are a check of every estimator.
+    model = MISVC(n_init=2, random_state=0)
     serial = clone(model).fit(BAGS, THREE)
-    with parallel_config(backend=backend, n_jobs=2):
+    with parallel_config(backend="multiprocessing", n_jobs=2):
         parallel = clone(model).fit(BAGS, THREE)
     np.testing.assert_allclose(parallel.objective_, serial.objective_, rtol=1e-9)
     np.testing.assert_allclose(

@@ -1,6 +1,6 @@
 """Cutting planes for a sum of convex, piecewise linear risks beside a squared norm.
 
-    min 1/2 |w|^2 + sum_s c_s R_s(w, b)   subject to   |H w + t| <= l
+    min 1/2 |w|^2 + sum_s c_s R_s(w, b)   subject to   the last entries of w lie in a convex set
 
 Each risk R_s >= 0 has one slack and is replaced by the largest of its cuts, the tangent planes
 R_s(v) + g'(w - v) found so far. In the dual that is a quadratic program with one variable per cut:
@@ -9,18 +9,19 @@ is added where its violation exceeds that risk's own precision, and the program 
 (Joachims, Finley & Yu, Machine Learning 77, 2009: the 1-slack formulation, here with several
 slacks). The dual value is a lower bound at every step, the best point seen an upper one.
 
-The rows of H enter through their products with the cuts alone, so that H may be sparse. The shift
-t is zero, or one free number common to all rows: then the products H w differ by 2 l at most.
+The convex set never enters the quadratic program as constraints, whose multipliers need not be
+bounded: of given multipliers of the cuts, the minimiser on the last entries is a projection onto
+the set. The dual is then concave and, for a polyhedral set, piecewise quadratic, and Newton's
+method with an exact line search takes it to its maximum by a program over the cuts for each step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Protocol
 
 import numpy as np
-from scipy import sparse
 
 from .qp import (
     ActiveSet,
@@ -32,6 +33,7 @@ from .qp import (
 __all__ = [
     "CuttingPlaneOptions",
     "CuttingPlaneResult",
+    "Held",
     "Oracle",
     "RiskProblem",
     "cutting_plane",
@@ -42,8 +44,6 @@ Oracle = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.nda
 
 # A violation that rounding alone explains, as a share of the risk.
 _ROUNDING = 1e-13
-# Constraints of so few entries are multiplied faster as a dense matrix.
-_DENSE_ENTRIES = 2**16
 _QP_TOL = 1e-9
 _MIN_QP_TOL = 1e-13
 # While a missing cut weighs more than this share of the objective, programs of few variables are
@@ -55,6 +55,28 @@ _EARLY_QP_TOL = 1e-8
 _BY_VARIABLE = ("free", "offsets", "sets", "idle", "multipliers")
 # Multipliers of an early program, as fractions of the costs, up to which they are taken for zero.
 _ZERO_MULTIPLIER = 1e-7
+# Newton steps of one dual program with a convex set, and halvings of a line search.
+_MAX_NEWTON_STEPS = 50
+_MAX_HALVINGS = 60
+# Slope along a step at which its line search ends, as a share of that at its beginning.
+_LINE_SEARCH = 0.01
+
+
+class Held(Protocol):
+    """A closed polyhedron in which the last entries of w are held."""
+
+    @property
+    def size(self) -> int:
+        """Number of the entries."""
+        ...
+
+    def project(self, z: np.ndarray) -> np.ndarray:
+        """The nearest point of the set."""
+        ...
+
+    def derivative(self, z: np.ndarray) -> np.ndarray:
+        """A generalised derivative of the projection, a symmetric matrix."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -72,13 +94,8 @@ class RiskProblem:
         Weight of each risk. A risk of weight zero is not looked at.
     n_free : {0, 1}, default=0
         Number of unpenalised variables b, the intercept.
-    constraints : ndarray or CSR of shape (p, dim), default=None
-        Rows whose products with w are bounded.
-    constraint_bound : float, default=0.0
-        Largest absolute value of a product.
-    common_shift : bool, default=False
-        Whether a free number, the same for all of them, is added to the products before they are
-        bounded.
+    held : Held, default=None
+        The set of the last entries of w.
     refine : callable, default=None
         For risks of which the oracle knows a part: called with the best point and the lower
         bound where the run would end, it may let the risks grow and says whether it did. The
@@ -90,9 +107,7 @@ class RiskProblem:
     dim: int
     costs: np.ndarray
     n_free: int = 0
-    constraints: Any = None
-    constraint_bound: float = 0.0
-    common_shift: bool = False
+    held: Held | None = None
     refine: Callable[[np.ndarray, np.ndarray, float], bool] | None = None
 
 
@@ -182,8 +197,8 @@ def cutting_plane(
     problem : RiskProblem
     options : CuttingPlaneOptions
     start : tuple of ndarray, default=None
-        (w, b) to begin from, zero by default. It has to respect the constraints; the result is
-        never worse than it.
+        (w, b) to begin from, zero by default. A set of the last entries of w has to hold it; the
+        result is never worse than it.
 
     Returns
     -------
@@ -253,31 +268,20 @@ def cutting_plane(
 class _CutModel:
     """The cuts so far, their Gram matrix, and the dual program over them.
 
-    The first variables of the dual are the multipliers of the constraints in both directions;
-    those of the cuts follow. All arrays have room for more variables than are in use.
+    The arrays have room for more cuts than are in use.
     """
 
     def __init__(self, problem: RiskProblem, options: CuttingPlaneOptions) -> None:
         self.costs = np.asarray(problem.costs, dtype=float)
-        self.n_free, self.dim = problem.n_free, problem.dim
+        self.n_free, self.dim, self.held = problem.n_free, problem.dim, problem.held
+        # Entries of w that no set holds.
+        self.n_loose = self.dim - (0 if self.held is None else self.held.size)
         self.drop_after, self.qp_solver = options.drop_after, options.qp_solver
-        self.qp_tol = _QP_TOL
-        rows = problem.constraints
-        if sparse.issparse(rows) and rows.shape[0] * rows.shape[1] <= _DENSE_ENTRIES:
-            rows = rows.toarray()
-        self.constraints: Any = np.zeros((0, self.dim)) if rows is None else rows
-        self.common_shift = problem.common_shift and rows is not None
-        self.n_fixed = self.size = n = 2 * int(self.constraints.shape[0])
-        self._reserve(n + 16)
-        if n:
-            products: Any = self.constraints @ self.constraints.T
-            if sparse.issparse(products):
-                products = products.toarray()
-            self.gram[:n, :n] = np.block([[products, -products], [-products, products]])
-        self.offsets[:n] = -problem.constraint_bound
+        self.qp_tol, self.size = _QP_TOL, 0
+        self._reserve(16)
 
     def __len__(self) -> int:
-        return self.size - self.n_fixed
+        return self.size
 
     def tighten(self) -> bool:
         """Solve the programs more precisely from now on; False where that is not possible."""
@@ -288,7 +292,7 @@ class _CutModel:
 
     def _reserve(self, room: int) -> None:
         old = self.__dict__.copy()
-        self.slopes = np.zeros((room - self.n_fixed, self.dim))
+        self.slopes = np.zeros((room, self.dim))
         self.gram = np.zeros((room, room))
         self.free = np.zeros(room)
         self.offsets = np.zeros(room)
@@ -297,19 +301,19 @@ class _CutModel:
         self.multipliers = np.zeros(room)
         n = self.size
         if "slopes" in old:
-            self.slopes[: len(self)] = old["slopes"][: len(self)]
+            self.slopes[:n] = old["slopes"][:n]
             self.gram[:n, :n] = old["gram"][:n, :n]
             for name in _BY_VARIABLE:
                 getattr(self, name)[:n] = old[name][:n]
 
     def _heights(self, w: np.ndarray) -> np.ndarray:
         """The value of each cut at w, without the intercept's part."""
-        heights: np.ndarray = self.offsets[self.n_fixed : self.size] + self.slopes[: len(self)] @ w
+        heights: np.ndarray = self.offsets[: self.size] + self.slopes[: self.size] @ w
         return heights
 
     def slacks(self, w: np.ndarray, b: np.ndarray) -> np.ndarray:
         """The largest cut of each risk at a point, or zero."""
-        cuts = slice(self.n_fixed, self.size)
+        cuts = slice(0, self.size)
         heights = self._heights(w)
         if self.n_free:
             heights += self.free[cuts] * b[0]
@@ -321,12 +325,11 @@ class _CutModel:
         self, s: int, value: float, slope: np.ndarray, free: float, w: np.ndarray, b: np.ndarray
     ) -> None:
         """The tangent plane of risk ``s`` at (w, b)."""
-        n, p = self.size, self.n_fixed
+        n = self.size
         if n == len(self.offsets):
             self._reserve(2 * n)
-        self.slopes[n - p] = slope
-        across = self.constraints @ slope
-        products = np.concatenate([across, -across, self.slopes[: n - p + 1] @ slope])
+        self.slopes[n] = slope
+        products = self.slopes[: n + 1, : self.n_loose] @ slope[: self.n_loose]
         self.gram[n, : n + 1] = self.gram[: n + 1, n] = products
         self.free[n] = free
         self.offsets[n] = value - slope @ w - (free * b[0] if self.n_free else 0.0)
@@ -337,57 +340,63 @@ class _CutModel:
         self, near: np.ndarray, objective: float, *, early: bool = False
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Minimiser of the model and its dual value; of several intercepts the nearest one."""
-        n, p = self.size, self.n_fixed
-        if n == p:  # no cuts yet: the norm alone
+        n = self.size
+        if n == 0:  # no cuts yet: the norm alone
             return np.zeros(self.dim), near, 0.0
         # In fractions of the costs and units of the objective: a precision then means the same
         # for every C.
-        unit = np.ones(n)
-        unit[p:] = self.costs[self.sets[p:n]]
-        problem = self._dual(unit, objective if objective > 0 else 1.0)
-        if early and n <= _EARLY_MAX_VARIABLES:
-            x = solve_qp_fast(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver)
-            x = np.where(x > _ZERO_MULTIPLIER, x, 0.0)
-            # Any multipliers that keep within the costs give a bound.
-            x[p:] /= problem.G[:, p:].T @ np.maximum(problem.G @ x, 1.0)
+        unit = self.costs[self.sets[:n]]
+        scale = objective if objective > 0 else 1.0
+        early = early and n <= _EARLY_MAX_VARIABLES
+        if self.held is None:
+            x = self._solved(self._dual(self.gram[:n, :n], self.offsets[:n], unit, scale), early)
         else:
-            x = self._exact_multipliers(problem)
-        if self.common_shift:
-            _equalise(x[:p])
+            x = self._by_newton(unit, scale, early)
         self.multipliers[:n] = x
         weights = x * unit
-        w = -(weights[p:] @ self.slopes[: n - p])
-        if p:
-            w -= self.constraints.T @ (weights[: p // 2] - weights[p // 2 : p])
+        w = self._minimiser(weights)
         value = float(weights @ self.offsets[:n]) - 0.5 * float(w @ w)
+        if self.held is not None:
+            # Where a projection moved them, the last entries are not the slope.
+            ends = w[self.n_loose :]
+            value += float((weights @ self.slopes[:n, self.n_loose :] + ends) @ ends)
         b = self._intercept(w, near) if self.n_free else near
         self._drop()
         return w, b, value
 
-    def _dual(self, unit: np.ndarray, scale: float) -> QPProblem:
-        n, p = self.size, self.n_fixed
-        used, group = np.unique(self.sets[p:n], return_inverse=True)
+    def _minimiser(self, weights: np.ndarray) -> np.ndarray:
+        """What minimises the model whose cuts have these weights."""
+        w: np.ndarray = -(weights @ self.slopes[: len(weights)])
+        if self.held is not None:
+            w[self.n_loose :] = self.held.project(w[self.n_loose :])
+        return w
+
+    def _dual(
+        self, gram: np.ndarray, offsets: np.ndarray, unit: np.ndarray, scale: float
+    ) -> QPProblem:
+        n = self.size
+        used, group = np.unique(self.sets[:n], return_inverse=True)
         members = np.zeros((len(used), n))
-        members[group, np.arange(p, n)] = 1.0
-        equalities = []
+        members[group, np.arange(n)] = 1.0
         free = self.free[:n] * unit
         steepest = float(np.abs(free).max())
-        if steepest > 0:
-            equalities.append(free / steepest)
-        if self.common_shift:
-            half = p // 2
-            equalities.append(np.concatenate([np.ones(half), -np.ones(half), np.zeros(n - p)]))
+        equality = free / steepest if steepest > 0 else None
         return QPProblem(
-            self.gram[:n, :n] * (unit[:, None] * (unit / scale)),
-            self.offsets[:n] * (unit / -scale),
+            gram * (unit[:, None] * (unit / scale)),
+            offsets * (unit / -scale),
             G=members,
             h=np.ones(len(members)),
-            A=np.stack(equalities) if equalities else None,
-            b=np.zeros(len(equalities)) if equalities else None,
+            A=equality,
+            b=None if equality is None else np.zeros(1),
             lb=np.zeros(n),
         )
 
-    def _exact_multipliers(self, problem: QPProblem) -> np.ndarray:
+    def _solved(self, problem: QPProblem, early: bool) -> np.ndarray:
+        if early:
+            x = solve_qp_fast(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver)
+            x = np.where(x > _ZERO_MULTIPLIER, x, 0.0)
+            # Any multipliers that keep within the costs give a bound.
+            return np.asarray(x / (problem.G.T @ np.maximum(problem.G @ x, 1.0)))
         n = self.size
         old = self.multipliers[:n]
         idle = (old <= 0) & (np.arange(n) < n - 1)
@@ -398,12 +407,43 @@ class _CutModel:
         multipliers: np.ndarray = np.maximum(solution.x, 0.0)
         return multipliers
 
+    def _by_newton(self, unit: np.ndarray, scale: float, early: bool) -> np.ndarray:
+        """Multipliers that maximise the dual where a set holds the last entries of w."""
+        held = self.held
+        assert held is not None
+        n, x = self.size, self.multipliers[: self.size].copy()
+        loose, ends = self.gram[:n, :n], self.slopes[:n, self.n_loose :]
+        tol = _EARLY_QP_TOL if early else self.qp_tol
+
+        def gradient(weights: np.ndarray) -> np.ndarray:
+            nearest = held.project(-(weights @ ends))
+            return np.asarray(self.offsets[:n] - loose @ weights + ends @ nearest)
+
+        for _ in range(_MAX_NEWTON_STEPS):
+            weights = x * unit
+            slope = gradient(weights)
+            gram = loose + ends @ held.derivative(-(weights @ ends)) @ ends.T
+            found = self._solved(self._dual(gram, slope + gram @ weights, unit, scale), early)
+            step = (found - x) * unit
+            rise = float(slope @ step)
+            if rise <= tol * scale:
+                break
+            low, high, t = 0.0, 1.0, 1.0
+            for _ in range(_MAX_HALVINGS):
+                left = float(gradient(weights + t * step) @ step)
+                if abs(left) <= _LINE_SEARCH * rise or (t == 1.0 and left > 0):
+                    break
+                low, high = (t, high) if left > 0 else (low, t)
+                t = 0.5 * (low + high)
+            x = x + t * (found - x)
+        return x
+
     def _intercept(self, w: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Minimiser of the model over b alone, the one nearest to ``near``.
 
         The model is convex and piecewise linear in b: walk downhill from one kink to the next.
         """
-        cuts = slice(self.n_fixed, self.size)
+        cuts = slice(0, self.size)
         weight = np.concatenate([self.costs, self.costs[self.sets[cuts]]])
         sets = np.concatenate([np.arange(len(self.costs)), self.sets[cuts]])
         # Each risk is at least zero: that is its first line.
@@ -432,29 +472,15 @@ class _CutModel:
         return near
 
     def _drop(self) -> None:
-        n, p = self.size, self.n_fixed
+        n = self.size
         self.idle[:n] = np.where(self.multipliers[:n] > 0, 0, self.idle[:n] + 1)
-        keep = self.idle[:n] <= self.drop_after
-        keep[:p] = True
-        if keep.all():
-            return
-        kept = np.flatnonzero(keep)
+        kept = np.flatnonzero(self.idle[:n] <= self.drop_after)
         m = len(kept)
-        self.slopes[: m - p] = self.slopes[kept[p:] - p]
+        if m == n:
+            return
+        self.slopes[:m] = self.slopes[kept]
         self.gram[:m, :m] = self.gram[np.ix_(kept, kept)]
         for name in _BY_VARIABLE:
             array = getattr(self, name)
             array[:m] = array[kept]
         self.size = m
-
-
-def _equalise(multipliers: np.ndarray) -> None:
-    """Make the sums over both directions equal, in place, by lowering those of the larger sum.
-
-    A free shift asks for that, and solutions keep to it up to their precision only.
-    """
-    sides = multipliers.reshape(2, -1)
-    sums = sides.sum(axis=1)
-    larger = int(sums.argmax())
-    if sums[larger] > 0:
-        sides[larger] *= sums[1 - larger] / sums[larger]

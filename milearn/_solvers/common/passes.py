@@ -7,6 +7,7 @@ return. The source may be an array, a file, or bags on workers of a cluster; see
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ __all__ = [
     "PassSource",
     "bag_maxima",
     "bag_means",
+    "block_scores",
     "gather",
     "highest",
     "instance_scores",
@@ -32,6 +34,7 @@ __all__ = [
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
+Scores = Callable[[Block, np.ndarray], np.ndarray]
 
 # Bytes of a block in float64 that stays in a core's cache, for what looks at it more than once.
 STREAM_BYTES = 2**21
@@ -41,7 +44,19 @@ _GATHERED_BYTES = 2**27
 _ROUNDING = 1e-12
 
 
-def highest(source: PassSource, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def block_scores(block: Block, weights: np.ndarray) -> np.ndarray:
+    """Products of the weight vectors with the rows of a block, shape (n_vectors, n_rows)."""
+    instances = block.instances
+    if sparse.issparse(instances):
+        return np.ascontiguousarray((instances @ weights.T).T, dtype=np.float64)
+    # Digits of float64 whatever the type: the choice is then the same for all of them.
+    product: np.ndarray = weights @ np.asarray(instances, dtype=np.float64).T
+    return product
+
+
+def highest(
+    source: PassSource, weights: np.ndarray, scores: Scores = block_scores
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The highest score of each bag for any weight vector, and where it is attained.
 
     Of several equal ones the one of the first weight vector counts, then the first of the bag.
@@ -50,6 +65,9 @@ def highest(source: PassSource, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     ----------
     source : PassSource
     weights : ndarray of shape (n_vectors, n_features)
+    scores : callable, default=block_scores
+        Scores of shape (n_vectors, n_rows) of a block for the weights; a function of a module,
+        which a worker can import.
 
     Returns
     -------
@@ -61,7 +79,9 @@ def highest(source: PassSource, weights: np.ndarray) -> tuple[np.ndarray, np.nda
     vectors = np.empty(source.n_bags, dtype=np.intp)
     values = np.empty(source.n_bags)
     done = 0
-    for first, first_row, top, vector, value in source.map(_highest, weights, in_parts=True):
+    for first, first_row, top, vector, value in source.map(
+        _highest, weights, scores, in_parts=True
+    ):
         bags = slice(first, first + len(top))
         if first < done and not (
             value[0] > values[first] or (value[0] == values[first] and vector[0] < vectors[first])
@@ -73,9 +93,9 @@ def highest(source: PassSource, weights: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _highest(
-    block: Block, weights: np.ndarray
+    block: Block, weights: np.ndarray, of_block: Scores
 ) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
-    scores = _scores(block, weights)
+    scores = of_block(block, weights)
     top, vectors = _first_of_highest(scores, block.offsets)
     # In half of the bytes: this may come from a worker.
     narrow = top.astype(np.int32) if block.offsets[-1] < 2**31 else top
@@ -95,39 +115,33 @@ def _first_of_highest(scores: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarr
     return hits[chosen], vectors[chosen]
 
 
-def _scores(block: Block, weights: np.ndarray) -> np.ndarray:
-    """Scores of shape (n_vectors, n_rows)."""
-    instances = block.instances
-    if sparse.issparse(instances):
-        return np.ascontiguousarray((instances @ weights.T).T, dtype=np.float64)
-    # Digits of float64 whatever the type: the choice is then the same for all of them.
-    product: np.ndarray = weights @ np.asarray(instances, dtype=np.float64).T
-    return product
-
-
-def bag_maxima(source: PassSource, weights: np.ndarray) -> np.ndarray:
+def bag_maxima(
+    source: PassSource, weights: np.ndarray, scores: Scores = block_scores
+) -> np.ndarray:
     """Highest score of each bag for each weight vector, shape (n_bags, n_vectors)."""
     values = np.full((source.n_bags, len(weights)), -np.inf)
-    for bags, found in source.map(_maxima, weights, in_parts=True):
+    for bags, found in source.map(_maxima, weights, scores, in_parts=True):
         np.maximum(values[bags], found, out=values[bags])
     return values
 
 
-def _maxima(block: Block, weights: np.ndarray) -> tuple[slice, np.ndarray]:
-    scores = _scores(block, weights)
-    return block.bags, np.maximum.reduceat(scores, block.offsets[:-1], axis=1).T
+def _maxima(block: Block, weights: np.ndarray, scores: Scores) -> tuple[slice, np.ndarray]:
+    found = scores(block, weights)
+    return block.bags, np.maximum.reduceat(found, block.offsets[:-1], axis=1).T
 
 
-def instance_scores(source: PassSource, weights: np.ndarray) -> np.ndarray:
+def instance_scores(
+    source: PassSource, weights: np.ndarray, scores: Scores = block_scores
+) -> np.ndarray:
     """Score of each instance for each weight vector, shape (n_instances, n_vectors)."""
     values = np.empty((source.n_instances, len(weights)))
-    for rows, found in source.map(_scores_of, weights, in_parts=True):
+    for rows, found in source.map(_scores_of, weights, scores, in_parts=True):
         values[rows] = found.T
     return values
 
 
-def _scores_of(block: Block, weights: np.ndarray) -> tuple[slice, np.ndarray]:
-    return block.rows, _scores(block, weights)
+def _scores_of(block: Block, weights: np.ndarray, scores: Scores) -> tuple[slice, np.ndarray]:
+    return block.rows, scores(block, weights)
 
 
 def bag_means(source: PassSource, dtype: Any) -> Matrix:

@@ -3,12 +3,14 @@
     min 1/2 x'Px + q'x   subject to   Gx <= h,  Ax = b,  lb <= x <= ub
 
 What comes back is measured by its optimality conditions, not by what the backend says of itself.
-Around the backend stands the primal-dual active set iteration of :mod:`.active_set`.
+Around the backend stands the primal-dual active set iteration of :mod:`.active_set`. A program that
+the backend gives up on is solved once more in the units of :mod:`.qp_scaling`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from ...exceptions import SolverError
 from .active_set import active_set_iterations, polish
 from .gram import Matrix
 from .qp_problem import ActiveSet, QPProblem, QPResult
+from .qp_scaling import equilibrated
 
 __all__ = [
     "DEFAULT_QP_SOLVER",
@@ -48,6 +51,9 @@ _PRECISION_OPTIONS = {
     "scs": ("eps_abs", "eps_rel"),
 }
 _EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": False}}
+
+# Units of the equilibrated variables: the larger, the looser the tolerance that a solution meets.
+_UNITS = (1.0, 1e2, 1e4)
 
 # A solution that the backend does not vouch for is used up to this residual; the duality gap of
 # the caller's own problem then tells what it is worth.
@@ -100,19 +106,45 @@ def solve_qp(
         warm = active_set_iterations(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
             return warm
-    solution = _solution_of(problem, tol, solver)
-    result = None
-    if solution.x is not None and np.isfinite(solution.x).all():
-        result = problem.with_residuals(
-            solution.x, _vector(solution.y), _vector(solution.z), _vector(solution.z_box), solver
-        )
-    if result is None or (not solution.found and not result.residual <= _UNUSABLE):
+    result, status = _usable(problem, tol, solver)
+    if result is None:
+        result = _rescued(problem, tol, solver)
+    if result is None:
         raise SolverError(
             f"The quadratic program of {len(problem.q)} variables was not solved by {solver} "
-            f"(status: {_status(solution)}): scale the features, lower C, or choose another "
-            "qp_solver."
+            f"(status: {status}): scale the features, lower C, or choose another qp_solver."
         )
     return polish(problem, result)
+
+
+def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | None, str]:
+    """The backend's solution, if it is one, and what the backend says of it."""
+    solution = _solution_of(problem, tol, solver)
+    if solution.x is None or not np.isfinite(solution.x).all():
+        return None, _status(solution)
+    result = problem.with_residuals(
+        solution.x, _vector(solution.y), _vector(solution.z), _vector(solution.z_box), solver
+    )
+    good = solution.found or result.residual <= _UNUSABLE
+    return (result if good else None), _status(solution)
+
+
+def _rescued(problem: QPProblem, tol: float, solver: str) -> QPResult | None:
+    """The solution from the equilibrated program, by the backend or by the default one."""
+    tries = product(_UNITS, dict.fromkeys((solver, DEFAULT_QP_SOLVER)))
+    for unit, name in tries:
+        scaled = equilibrated(problem, unit)
+        result, _ = _usable(scaled.problem, tol, name)
+        if result is not None and _meets_constraints(scaled.problem, result):
+            return scaled.restored(problem, polish(scaled.problem, result))
+    return None
+
+
+def _meets_constraints(problem: QPProblem, result: QPResult) -> bool:
+    """Whether a violation is small beside the sides of the constraints, which units change too."""
+    sides = np.concatenate([problem.h, problem.b, problem.lb, problem.ub])
+    size = float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
+    return result.primal_residual <= _UNUSABLE * min(1.0, size or 1.0)
 
 
 def solve_qp_fast(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -124,12 +125,12 @@ def check_fit_again(estimator: Any, problem: Problem) -> None:
     _assert_as_fresh(_fit(used, X, y), once, X, "fitted a second time")
 
 
-def _switches(estimator: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    return [pair for pair in SWITCHES if all(accepts(estimator, **each) for each in pair)]
+def _switches(estimator: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    return (pair for pair in SWITCHES if all(accepts(estimator, **each) for each in pair))
 
 
 def _can_switch(estimator: Any, problem: Problem) -> bool:
-    return bool(_switches(estimator))
+    return any(True for _ in _switches(estimator))
 
 
 @bag_check("dense", applies=_can_switch, once=True)
@@ -139,24 +140,24 @@ def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
     for before, after in _switches(estimator):
         first = fitted_on(estimator, X, y, **before)
         second = fitted_on(estimator, X, y, **after)
-        moved = _fit(fitted_on(estimator, X, y, **before).set_params(**after), X, y)
+        moved = _fit(duplicate(first).set_params(**after), X, y)
         _assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
         moved = _fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
         _assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
 
 
-def _changes(estimator: Any) -> list[tuple[str, Any]]:
+def _changes(estimator: Any) -> Iterator[tuple[str, Any]]:
     held = estimator.get_params()
-    return [
+    return (
         (name, value)
         for name, values in CHANGES.items()
         for value in values
         if name in held and held[name] != value and accepts(estimator, **{name: value})
-    ]
+    )
 
 
 def _can_change(estimator: Any, problem: Problem) -> bool:
-    return bool(_changes(estimator))
+    return any(True for _ in _changes(estimator))
 
 
 @bag_check("dense", applies=both(predicts, _can_change))

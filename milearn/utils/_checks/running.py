@@ -53,7 +53,7 @@ class _Threads(ThreadingBackend):
 def _several_fits(estimator: Any) -> dict[str, Any]:
     """Parameters with which a fit has several parts that may run at the same time."""
     known = estimator.get_params()
-    return {"n_init": 4} if "n_init" in known else {}
+    return {"n_init": 2} if "n_init" in known else {}
 
 
 def _has_most_classes(estimator: Any, problem: Problem) -> bool:

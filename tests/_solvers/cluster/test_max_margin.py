@@ -9,13 +9,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import linprog
 
-from milearn._solvers.cluster import max_margin as _clusters
-from milearn._solvers.cluster.max_margin import (
-    ClusterProblem,
-    LinearisedRisk,
-    max_margin_clusters,
-)
+from milearn._solvers.cluster import margins as _margins
+from milearn._solvers.cluster.assignment import assign
+from milearn._solvers.cluster.balance import Balance, IntervalOfWidth
+from milearn._solvers.cluster.margins import LinearisedRisk
+from milearn._solvers.cluster.max_margin import ClusterProblem, max_margin_clusters
 from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
@@ -33,15 +33,18 @@ def some_bags(seed, n_bags=12, d=3, largest=4, shift=1.5):
     return instances, offsets
 
 
-def margins(weights, instances):
-    """g of each instance, as the problem defines it."""
+def margins(weights, instances, margin="mean"):
+    """g_p of each instance and each cluster p, as the problem defines it."""
     k = len(weights)
     scores = instances @ weights.T
-    return k / (k - 1) * (scores.max(axis=1) - scores.mean(axis=1))
+    if margin == "mean":
+        return k / (k - 1) * (scores - scores.mean(axis=1, keepdims=True))
+    others = [np.delete(scores, p, axis=1).max(axis=1) for p in range(k)]
+    return scores - np.stack(others, axis=1)
 
 
-def objective(weights, instances, offsets, C):
-    g = margins(weights, instances)
+def objective(weights, instances, offsets, C, margin="mean"):
+    g = margins(weights, instances, margin)
     hinges = [max(0.0, 1 - g[a:b].max()) for a, b in pairwise(offsets)]
     return 0.5 * np.sum(weights**2) + C * np.mean(hinges)
 
@@ -51,15 +54,21 @@ def sum_of_means(instances, offsets):
     return np.sum([instances[a:b].mean(axis=0) for a, b in pairs], axis=0)
 
 
-def linearised_optimum(witnesses, clusters, k, C, balance, m):
-    """Problem (11) of the paper, with its n slacks, as cvxpy solves it."""
+def linearised_optimum(witnesses, clusters, k, C, balance, m, margin="mean"):
+    """Problem (11) of the paper, with n slacks, or its like for the runner-up, by cvxpy."""
     n, d = witnesses.shape
     W = cp.Variable((k, d))
     xi = cp.Variable(n, nonneg=True)
     constraints = []
     for i in range(n):
-        margin = k / (k - 1) * ((W[clusters[i]] - cp.sum(W, axis=0) / k) @ witnesses[i])
-        constraints.append(margin >= 1 - xi[i])
+        own = W[clusters[i]]
+        if margin == "mean":
+            constraints.append(
+                k / (k - 1) * ((own - cp.sum(W, axis=0) / k) @ witnesses[i]) >= 1 - xi[i]
+            )
+        else:
+            others = [q for q in range(k) if q != clusters[i]]
+            constraints += [(own - W[q]) @ witnesses[i] >= 1 - xi[i] for q in others]
     if balance is not None:
         constraints += [cp.abs((W[p] - W[q]) @ m) <= balance for p in range(k) for q in range(p)]
     value = cp.Minimize(0.5 * cp.sum_squares(W) + C / n * cp.sum(xi))
@@ -68,44 +77,35 @@ def linearised_optimum(witnesses, clusters, k, C, balance, m):
     return problem.value, W.value
 
 
-def linearised(witnesses, clusters, k, C, balance, m, tol):
-    """The same problem through the oracle and the engine."""
+def linearised(witnesses, clusters, k, C, balance, m, tol, margin="mean"):
+    """The same problem through the oracle and the engine; the weights beside its result."""
     order = np.argsort(clusters, kind="stable")
-    source = ArraySource(np.atleast_2d(m), np.array([0, 1]))
-    given = _clusters._Balance.of(ClusterProblem(source, C, balance, m), k)
+    given = Balance.of(m, balance, k)
     counts = np.bincount(clusters, minlength=k)
-    risk = LinearisedRisk(witnesses[order], counts, normal=given.normal)
-    problem = RiskProblem(
-        risk,
-        k * len(m),
-        np.array([C]),
-        constraints=given.rows,
-        constraint_bound=given.bound,
-        common_shift=given.common_shift,
-    )
-    return cutting_plane(problem, CuttingPlaneOptions(tols=tol))
+    risk = LinearisedRisk(witnesses[order], counts, margin=margin, balance=given)
+    problem = RiskProblem(risk, given.dim(k, len(m)), np.array([C]), held=given.held)
+    result = cutting_plane(problem, CuttingPlaneOptions(tols=tol))
+    return result, given.join(result.w, k)
 
 
+@pytest.mark.parametrize(("margin", "C"), [("mean", 0.5), ("mean", 20.0), ("runner-up", 20.0)])
 @pytest.mark.parametrize("k", [2, 3, 5])
 @pytest.mark.parametrize("balance", [None, 0.0, 0.3, 50.0])
-@pytest.mark.parametrize("C", [0.5, 20.0])
-def test_the_linearised_problem_equals_cvxpy(k, balance, C):
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        witnesses = rng.normal(size=(15, 4)) + 0.5
-        clusters = rng.integers(k, size=15)
-        m = witnesses.sum(axis=0)
-        expected, W = linearised_optimum(witnesses, clusters, k, C, balance, m)
-        assert np.abs(W.sum(axis=0)).max() < 1e-5, "zero-sum weights lose nothing"
-        result = linearised(witnesses, clusters, k, C, balance, m, 1e-10)
-        assert result.converged
-        assert result.objective == pytest.approx(expected, rel=1e-6)
-        assert result.lower_bound == pytest.approx(expected, rel=1e-6)
-        found = result.w.reshape(k, -1)
-        np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-12)
-        if balance is not None:
-            gaps = np.abs((found[:, None] - found[None]) @ m)
-            assert gaps.max() <= balance + 1e-7
+def test_the_linearised_problem_equals_cvxpy(margin, k, balance, C):
+    rng = np.random.default_rng(0)
+    witnesses = rng.normal(size=(15, 4)) + 0.5
+    clusters = rng.integers(k, size=15)
+    m = witnesses.sum(axis=0)
+    expected, W = linearised_optimum(witnesses, clusters, k, C, balance, m, margin)
+    assert np.abs(W.sum(axis=0)).max() < 1e-5, "zero-sum weights lose nothing"
+    result, found = linearised(witnesses, clusters, k, C, balance, m, 1e-10, margin)
+    assert result.converged
+    assert result.objective == pytest.approx(expected, rel=1e-6)
+    assert result.lower_bound == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(found.sum(axis=0), 0.0, atol=1e-12)
+    if balance is not None:
+        gaps = np.abs((found[:, None] - found[None]) @ m)
+        assert gaps.max() <= balance + 1e-7
 
 
 @pytest.mark.parametrize("tol", [0.1, 0.01, 1e-4])
@@ -113,30 +113,30 @@ def test_the_cutting_plane_stops_within_its_tolerance(tol):
     rng = np.random.default_rng(0)
     witnesses, clusters = rng.normal(size=(60, 8)), rng.integers(3, size=60)
     m, C = witnesses.sum(axis=0), 10.0
-    exact = linearised(witnesses, clusters, 3, C, 1.0, m, 1e-10).objective
-    rough = linearised(witnesses, clusters, 3, C, 1.0, m, tol)
+    exact = linearised(witnesses, clusters, 3, C, 1.0, m, 1e-10)[0].objective
+    rough = linearised(witnesses, clusters, 3, C, 1.0, m, tol)[0]
     assert rough.converged
     assert rough.violations[0] <= tol
     assert exact * (1 - 1e-9) <= rough.objective <= exact + C * tol
     assert rough.lower_bound <= exact * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("margin", ["mean", "runner-up"])
 @pytest.mark.parametrize("form", ["dense", "csr", "float32", "blocks"])
-def test_the_oracle_gives_value_and_subgradient(form, monkeypatch):
+def test_the_oracle_gives_value_and_subgradient(form, margin, monkeypatch):
     rng = np.random.default_rng(1)
     witnesses = rng.normal(size=(20, 3)).astype(np.float32).astype(float)
     counts = np.array([5, 0, 15])
     clusters = np.repeat(np.arange(3), counts)
     given = {"csr": sparse.csr_array, "float32": lambda x: x.astype(np.float32)}
     if form == "blocks":
-        monkeypatch.setattr(_clusters, "_BLOCK_BYTES", 8 * 3 * 4)
+        monkeypatch.setattr(_margins, "_BLOCK_BYTES", 8 * 3 * 4)
         given["blocks"] = given["float32"]
-    risk = LinearisedRisk(given.get(form, np.asarray)(witnesses), counts)
+    risk = LinearisedRisk(given.get(form, np.asarray)(witnesses), counts, margin=margin)
 
     def value_at(w):
-        W = w.reshape(3, 3)
-        own = np.einsum("ij,ij->i", W[clusters] - W.mean(axis=0), witnesses)
-        return np.mean(np.maximum(0, 1 - 1.5 * own))
+        own = margins(w.reshape(3, 3), witnesses, margin)[np.arange(20), clusters]
+        return np.mean(np.maximum(0, 1 - own))
 
     for _ in range(5):
         w, v = rng.normal(size=9), rng.normal(size=9)
@@ -149,11 +149,13 @@ def test_the_oracle_gives_value_and_subgradient(form, monkeypatch):
         assert value_at(near) == pytest.approx(values[0] + slopes[0] @ (near - w), abs=1e-12)
 
 
-@pytest.mark.parametrize("balance", [None, 0.0, 0.5])
+@pytest.mark.parametrize(
+    ("margin", "balance"), [("mean", None), ("mean", 0.0), ("mean", 0.5), ("runner-up", 0.5)]
+)
 @pytest.mark.parametrize(("k", "C"), [(2, 1.0), (3, 30.0)])
-def test_descent_and_the_value_of_the_problem(k, C, balance):
+def test_descent_and_the_value_of_the_problem(k, C, balance, margin):
     instances, offsets = some_bags(5, n_bags=40, d=4)
-    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
+    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance, margin=margin)
     m = sum_of_means(instances, offsets)
     for seed in range(3):
         start = np.random.default_rng(seed).normal(size=(k, 4))
@@ -163,7 +165,7 @@ def test_descent_and_the_value_of_the_problem(k, C, balance):
             assert result.steps_converged
             assert np.diff(result.history).max(initial=0.0) <= 0
             assert result.history[-1] == result.objective
-            value = objective(result.weights, instances, offsets, C)
+            value = objective(result.weights, instances, offsets, C, margin)
             assert result.objective == pytest.approx(value, rel=1e-10)
             if balance is not None:
                 gaps = np.abs((result.weights[:, None] - result.weights[None]) @ m)
@@ -183,14 +185,20 @@ def test_a_result_is_a_fixed_point(balance):
 
 
 def global_optimum(instances, offsets, k, C, balance):
-    """The smallest optimum over all choices of witnesses and clusters (the first bag's is 0)."""
+    """The smallest optimum over all choices of witnesses and clusters, which have no names."""
     m = sum_of_means(instances, offsets)
     rows = [range(a, b) for a, b in pairwise(offsets)]
-    names = [[0]] + [range(k)] * (len(rows) - 1)
+
+    def in_order(clusters):
+        # Each name appears first after all smaller ones.
+        highest = np.maximum.accumulate((-1, *clusters))
+        return all(name <= top + 1 for name, top in zip(clusters, highest[:-1], strict=True))
+
+    partitions = list(filter(in_order, product(range(k), repeat=len(rows))))
     return min(
         linearised_optimum(instances[list(chosen)], np.array(clusters), k, C, balance, m)[0]
         for chosen in product(*rows)
-        for clusters in product(*names)
+        for clusters in partitions
     )
 
 
@@ -222,7 +230,7 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
     rng = np.random.default_rng(5)
     points, C, balance = rng.normal(size=(6, 2)) + 0.3, 5.0, 0.5
     values = []
-    for signs in product([-1.0, 1.0], repeat=6):
+    for signs in product([1.0], *[[-1.0, 1.0]] * 5):  # -v turns all of them
         v = cp.Variable(2)
         slack = cp.sum(cp.pos(1 - cp.multiply(np.array(signs), points @ v)))
         fair = [cp.abs(v @ points.sum(axis=0)) <= balance]
@@ -234,7 +242,7 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
 
 @pytest.mark.parametrize("k", [3, 20])
 def test_memory_of_the_balance_is_linear_in_the_weights(k):
-    # Dense rows of all pairs, in both directions and twice, took k**3 times the features.
+    # A dense row of every pair took k**3 times the features.
     d, C = 4000, 10.0
     rng = np.random.default_rng(0)
     instances = rng.normal(size=(60, d)) / np.sqrt(d)
@@ -251,3 +259,116 @@ def test_memory_of_the_balance_is_linear_in_the_weights(k):
     assert peak < (4 * result.n_cuts + 64) * weights
     gaps = np.abs((result.weights[:, None] - result.weights[None]) @ problem.mean_sum)
     assert gaps.max() <= 1.0 + 1e-6
+
+
+def test_the_balance_projects_to_the_nearest_vector_of_small_range():
+    rng = np.random.default_rng(0)
+    for k in (2, 3, 7):
+        for width in (1e-6, 0.5, 2.0):
+            z = rng.normal(size=k) * rng.choice([1.0, 30.0])
+            held = IntervalOfWidth(k, width)
+            found = held.project(z)
+            y = cp.Variable(k)
+            distance = cp.Problem(
+                cp.Minimize(cp.sum_squares(y - z)), [cp.max(y) - cp.min(y) <= width]
+            )
+            distance.solve(solver=cp.CLARABEL, tol_gap_rel=1e-12, tol_gap_abs=1e-12)
+            assert np.ptp(found) <= width + 1e-14 * np.abs(z).max()
+            np.testing.assert_allclose(found, y.value, atol=1e-5 * np.abs(z).max())
+            # The derivative is that of small changes, away from kinks.
+            change = 1e-7 * rng.normal(size=k)
+            moved = held.project(z + change) - found
+            np.testing.assert_allclose(moved, held.derivative(z) @ change, atol=1e-12)
+
+
+def test_a_balance_that_binds_most_clusters_is_kept():
+    # Instances off the origin: the multipliers of pairs are far from unique, and as constraints
+    # of the quadratic program they made it fail.
+    rng = np.random.default_rng(0)
+    instances, offsets = rng.normal(size=(400, 20)) + 1.0, np.arange(0, 401, 4)
+    k, C, balance = 24, 100.0, 0.5
+    problem = ClusterProblem.of(ArraySource(instances, offsets), C, balance)
+    result = max_margin_clusters(problem, rng.normal(size=(k, 20)), *ROUGH)
+    assert result.steps_converged
+    assert np.ptp(result.weights @ problem.mean_sum) <= balance * (1 + 1e-6)
+    assert np.diff(result.history).max(initial=0.0) <= 0
+    W = cp.Variable((k, 20))
+    own = cp.multiply(
+        W[result.labels] - cp.sum(W, axis=0, keepdims=True) / k, instances[result.witnesses]
+    )
+    hinges = cp.sum(cp.pos(1 - k / (k - 1) * cp.sum(own, axis=1)))
+    scores = W @ problem.mean_sum
+    oracle = cp.Problem(
+        cp.Minimize(0.5 * cp.sum_squares(W) + C / 100 * hinges),
+        [cp.max(scores) - cp.min(scores) <= balance],
+    )
+    value = oracle.solve(solver=cp.CLARABEL)
+    assert value * (1 - 1e-6) <= result.objective <= value + C * 0.05
+
+
+def filled_optimum(instances, offsets, k, C, smallest):
+    """The smallest optimum over all witnesses and all clusters that are large enough."""
+    rows = [range(a, b) for a, b in pairwise(offsets)]
+    return min(
+        linearised_optimum(instances[list(chosen)], np.array(clusters), k, C, None, None)[0]
+        for clusters in product(range(k), repeat=len(rows))
+        if clusters[0] == 0 and np.bincount(clusters, minlength=k).min() >= smallest
+        for chosen in product(*rows)
+    )
+
+
+def test_full_clusters_reach_the_optimum_over_all_that_are_large_enough():
+    rng = np.random.default_rng(6)
+    instances, offsets = rng.normal(size=(5, 2)), np.array([0, 2, 3, 4, 5])
+    problem = ClusterProblem.of(ArraySource(instances, offsets), 8.0, None, smallest=2)
+    starts = [rng.normal(size=(2, 2)) for _ in range(20)]
+    found = [max_margin_clusters(problem, start, *EXACT) for start in starts]
+    best = min(result.objective for result in found)
+    assert best == pytest.approx(filled_optimum(instances, offsets, 2, 8.0, 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("margin", ["mean", "runner-up"])
+@pytest.mark.parametrize("smallest", [1, 7, 10])
+def test_no_cluster_is_smaller_and_the_objective_is_that_of_the_labels(smallest, margin):
+    instances, offsets = some_bags(1, n_bags=40, d=3)
+    C, k = 1.0, 4
+    source = ArraySource(instances, offsets, block_bytes=256)
+    for balance in (None, 0.5):
+        problem = ClusterProblem.of(source, C, balance, margin=margin, smallest=smallest)
+        start = np.random.default_rng(0).normal(size=(k, 3))
+        result = max_margin_clusters(problem, start, *ROUGH)
+        assert np.bincount(result.labels, minlength=k).min() >= smallest
+        assert np.diff(result.history).max(initial=0.0) <= 0
+        g = margins(result.weights, instances, margin)
+        hinges = []
+        for (a, b), row, label in zip(
+            pairwise(offsets), result.witnesses, result.labels, strict=True
+        ):
+            assert row == a + g[a:b, label].argmax()
+            hinges.append(max(0.0, 1 - g[row, label]))
+        value = 0.5 * np.sum(result.weights**2) + C * np.mean(hinges)
+        assert result.objective == pytest.approx(value, rel=1e-10)
+    # Without the option these bags leave clusters nearly empty.
+    free = ClusterProblem.of(source, C, None, margin=margin)
+    labels = max_margin_clusters(free, start, *ROUGH).labels
+    assert np.bincount(labels, minlength=k).min() < 7
+
+
+def test_the_assignment_is_a_cheapest_one():
+    # A transportation problem has an integral optimum, so its linear program is an oracle.
+    rng = np.random.default_rng(0)
+    for n, k, smallest in [(6, 2, 3), (30, 5, 6), (40, 7, 3), (12, 12, 1), (25, 3, 0)]:
+        costs = np.round(rng.normal(size=(n, k)), 1) + np.linspace(0, 2, k)
+        labels = assign(costs, costs.argmin(axis=1), smallest)
+        assert np.bincount(labels, minlength=k).min() >= smallest
+        np.testing.assert_array_equal(labels, assign(costs, costs.argmin(axis=1), smallest))
+        program = linprog(
+            costs.ravel(),
+            A_ub=-np.tile(np.eye(k), n),
+            b_ub=np.full(k, -smallest),
+            A_eq=np.kron(np.eye(n), np.ones(k)),
+            b_eq=np.ones(n),
+        )
+        assert costs[np.arange(n), labels].sum() == pytest.approx(program.fun, abs=1e-9)
+    with pytest.raises(ValueError, match="5 items do not fill 3 clusters with 2 each"):
+        assign(np.zeros((5, 3)), np.zeros(5, dtype=int), 2)

@@ -11,10 +11,12 @@ from milearn._solvers.common.active_set import active_set_iterations
 from milearn._solvers.common.qp import (
     ActiveSet,
     QPProblem,
+    _rescued,
     check_qp_solver,
     solve_qp,
     solve_qp_fast,
 )
+from milearn._solvers.common.qp_scaling import equilibrated
 from milearn.exceptions import SolverError
 
 SEEDS = range(6)
@@ -130,3 +132,57 @@ def test_a_rough_solution_of_a_problem_without_one_is_refused():
     box = QPProblem(np.eye(1), np.zeros(1), G=np.array([[1.0]]), h=np.array([-1.0]), lb=np.zeros(1))
     with pytest.raises(SolverError):
         solve_qp_fast(box)
+
+
+# -- programs in units that no backend likes -------------------------------------------------------
+
+
+def badly_scaled(seed, n=6):
+    rng = np.random.default_rng(seed)
+    units = 10.0 ** rng.uniform(-4, 6, size=n)
+    factor = rng.normal(size=(n, n)) * units
+    return QPProblem(
+        factor.T @ factor,
+        -units * rng.uniform(0.5, 1.5, size=n),
+        G=units[None] * rng.uniform(0.5, 1.5, size=n),
+        h=np.ones(1),
+        lb=np.zeros(n),
+    )
+
+
+@pytest.mark.parametrize(("seed", "unit"), [(0, 1.0), (1, 1.0), (2, 100.0), (3, 100.0)])
+def test_an_equilibrated_program_has_the_same_solution(seed, unit):
+    problem = badly_scaled(seed)
+    scaled = equilibrated(problem, unit)
+    sizes = np.abs(np.vstack([scaled.problem.P, scaled.problem.G])).max(axis=0)
+    assert sizes.max() < 1e4 * sizes.min()
+    found = scaled.restored(problem, solve_qp(scaled.problem, tol=1e-10))
+    x = cp.Variable(len(problem.q), nonneg=True)
+    # In the units of the program each row and column is of size 1, so that cvxpy agrees.
+    D = scaled.variables / unit
+    P = D[:, None] * problem.P * D
+    cost = 0.5 * cp.quad_form(x, cp.psd_wrap((P + P.T) / 2)) + (D * problem.q) @ x
+    least = cp.Problem(cp.Minimize(cost), [(problem.G * D) @ x <= problem.h])
+    least.solve(solver=cp.CLARABEL)
+    assert found.objective == pytest.approx(least.value, rel=1e-6)
+    again = problem.with_residuals(found.x, found.y, found.z, found.z_box, found.solver)
+    assert again.residual == found.residual
+
+
+def test_what_a_backend_gives_up_on_is_solved_in_other_units():
+    """A cutting plane of features of size 10^6 beside rows of size 1."""
+    P = np.zeros((7, 7))
+    rows = np.array([1.0, 0.5, -0.5, -1.0, -0.5, 0.5])
+    P[:6, :6] = 102.0 * np.equal.outer(rows, rows)
+    P[:6, 6] = P[6, :6] = -2.0e6 * rows
+    P[6, 6] = 2.0e13
+    P[:6, :6] += np.eye(6)
+    q = np.r_[np.full(6, 2e-7), -1.0]
+    problem = QPProblem(P, q, G=np.eye(7)[6:], h=np.ones(1), lb=np.zeros(7))
+    result = _rescued(problem, 1e-8, "piqp")
+    assert result is not None
+    assert result.objective <= -0.5 / 2.0e13 * (1 - 1e-6)
+    gradient = (problem.P @ result.x + q + result.z_box + problem.G.T @ result.z) / np.sqrt(
+        problem.P.diagonal()
+    )
+    assert np.abs(gradient).max() <= 1e-6

@@ -97,7 +97,7 @@ def test_the_bound_of_norms_is_that_of_the_features_and_holds():
     assert found >= largest * (1 - 1e-12)
 
 
-def test_bags_of_one_are_one_svm():
+def test_bags_of_one_are_one_support_vector_svm():
     given, _ = problem(2, sizes=(1, 1, 1, 1))
     found = generate_labels(given, np.arange(4), tol=1e-5, max_iter=10)
     assert found.n_iter == 1

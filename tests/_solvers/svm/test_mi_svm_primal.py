@@ -62,7 +62,7 @@ def rows_held(request, monkeypatch):
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.usefixtures("rows_held")
 def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack):
     bags, loss = data(seed, cost=cost)

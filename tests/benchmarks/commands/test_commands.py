@@ -129,7 +129,9 @@ def test_help_names_every_command_and_option(capsys):
     for command in COMMANDS:
         assert command in top
         text = shown_help(capsys, command)
-        assert ("--fresh" in text) == (command not in ("report", "equal"))  # they keep no records
+        assert ("--fresh" in text) == (
+            command not in ("report", "equal", "ratios")
+        )  # they keep no records
         assert "--out DIR" in text
 
 

@@ -81,6 +81,25 @@ def test_a_failure_is_a_part_of_the_record(embedded):
     assert "There is no scaling" in zhang2009.run_cluster(task)["error"]
 
 
+def test_sizes_counts_empty_clusters(monkeypatch, tmp_path, capsys):
+    zhang2009.loaded.cache_clear()
+    monkeypatch.setattr(zhang2009, "datasets", lambda: ["corel", "corel1000-1"])
+    monkeypatch.setattr(zhang2009, "_raw", lambda name: small_bags())
+    monkeypatch.setattr(zhang2009, "SMALLEST", (5,))
+    tasks = zhang2009.sizes_tasks(seeds=2, fast=False)
+    for title, sizes in [("M3IC()", [18, 0, 0]), ("M3IC(min_cluster_size=5)", [6, 6, 6])]:
+        result = {"accuracy": 0.5, "sizes": sizes}
+        records = {task.key: {"result": result} for task in tasks[title]}
+        row = zhang2009.sizes_table({title: tasks[title]}, records).rows[0]
+        assert row == [title, "50.0", "2 of 2" if sizes[-1] == 0 else "0 of 2", str(sizes[-1])]
+    del tasks["M3IC(margin='runner-up', min_cluster_size=90)"]
+    monkeypatch.setattr(zhang2009, "sizes_tasks", lambda **options: tasks)
+    assert zhang2009.run_sizes(arguments(tmp_path)) == 0
+    printed = capsys.readouterr().out
+    assert "BAMIC(metric='mean')" in printed
+    zhang2009.loaded.cache_clear()
+
+
 def test_table4_prints_ratios(embedded, tmp_path, capsys):
     assert zhang2009.run_table4(arguments(tmp_path)) == 0
     printed = capsys.readouterr().out
@@ -124,3 +143,15 @@ def test_scaling_measures_on_a_memory_map_and_removes_its_file(tmp_path, monkeyp
     assert "slope of log time over log instances" in printed
     assert "(2 of 2)" in printed
     assert not list(tmp_path.glob("milearn-scale-*"))
+
+
+def test_scaling_in_clusters_and_features_prints_slopes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(m3ic, "N_BAGS", 20)
+    monkeypatch.setattr(m3ic, "AT_CLUSTERS", 3)
+    monkeypatch.setattr(m3ic, "MANY_CLUSTERS", (2, 4))
+    monkeypatch.setattr(m3ic, "MANY_FEATURES", (5, 10))
+    monkeypatch.setattr(m3ic, "VARIANTS", {"plain": {"max_iter": 50}})
+    assert m3ic.run_many(arguments(tmp_path)) == 0
+    printed = capsys.readouterr().out
+    assert "plain, clusters: slope" in printed
+    assert "plain, features: slope" in printed

@@ -172,7 +172,7 @@ def test_a_full_disk_leaves_the_old_version_or_nothing(tmp_path, monkeypatch, th
 
 
 _KILLED = """
-import os, signal, sys
+import itertools, os, signal
 from pathlib import Path
 from milearn.datasets import load_bags, save_bags
 
@@ -186,50 +186,53 @@ def until_killed(real, left):
         return real(*args, **options)
     return call
 
-for step in range({steps}):
+for folder, step in itertools.product({folders!r}, range({steps})):
     child = os.fork()
     if child == 0:
         left = [step]
         for name in ("mkdir", "fsync", "replace", "unlink"):
             setattr(os, name, until_killed(getattr(os, name), left))
-        save_bags(Path({folder!r}) / f"x{{step}}", bags[:2], [1, 1], format="npy-folder")
+        save_bags(Path(folder) / f"x{{step}}", bags[:2], [1, 1], format="npy-folder")
         os._exit(0)
     print(os.waitpid(child, 0)[1])
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no kill -9 on this system")
-@pytest.mark.parametrize("there", [False, True])
-def test_a_killed_save_leaves_the_old_version_or_nothing(tmp_path, there):
+def test_a_killed_save_leaves_the_old_version_or_nothing(tmp_path):
     # Killed before each call that makes something durable or visible; the last one gets through.
     steps = 30
     bags, y = bags_and_labels()
     save_bags(tmp_path / "source", bags, y, format="npy-folder")
-    for step in range(steps if there else 0):
-        save_bags(tmp_path / f"x{step}", bags, y, format="npy-folder")
-    code = _KILLED.format(source=str(tmp_path / "source"), folder=str(tmp_path), steps=steps)
+    folders = tmp_path / "nothing", tmp_path / "old"
+    for folder in folders:
+        folder.mkdir()
+    for step in range(steps):
+        save_bags(folders[1] / f"x{step}", bags, y, format="npy-folder")
+    names = [str(folder) for folder in folders]
+    code = _KILLED.format(source=str(tmp_path / "source"), folders=names, steps=steps)
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, cwd=Path(__file__).parents[3], check=True
     )
     ends = done.stdout.decode().split()
-    assert set(ends) == {"0", str(signal.SIGKILL.value)}
-    outcomes = set()
-    for step, end in enumerate(ends):
-        target = tmp_path / f"x{step}"
-        if not target.exists():
-            assert not there
-            outcomes.add((end, "nothing"))
-            continue
-        found = load_bags(target, verify=True)
-        whole = len(found.data) == 4
-        assert_same(found.data, bags if whole else bags[:2])
-        assert found.target.tolist() == (y.tolist() if whole else [1, 1])
-        outcomes.add((end, "old" if whole else "new"))
-        # Whatever a killed save has left, the next one succeeds.
-        save_bags(target, bags, y, format="npy-folder")
-        assert_same(load_bags(target, verify=True).data, bags)
     killed = str(signal.SIGKILL.value)
-    assert outcomes == {(killed, "old" if there else "nothing"), (killed, "new"), ("0", "new")}
+    for folder, parts in zip(folders, (ends[:steps], ends[steps:]), strict=True):
+        outcomes = {_outcome(folder / f"x{step}", end) for step, end in enumerate(parts)}
+        assert outcomes == {(killed, folder.name), (killed, "new"), ("0", "new")}
+
+
+def _outcome(target, end):
+    """How a save ended and which version is there; the next save succeeds, whatever is left."""
+    if not target.exists():
+        return end, "nothing"
+    bags, y = bags_and_labels()
+    found = load_bags(target, verify=True)
+    whole = len(found.data) == 4
+    assert_same(found.data, bags if whole else bags[:2])
+    assert found.target.tolist() == (y.tolist() if whole else [1, 1])
+    save_bags(target, bags, y, format="npy-folder")
+    assert_same(load_bags(target, verify=True).data, bags)
+    return end, "old" if whole else "new"
 
 
 # -- damaged folders ---------------------------------------------------------------------------

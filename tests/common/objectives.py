@@ -1,0 +1,164 @@
+"""The problems that docstrings state, evaluated from fitted attributes and data alone.
+
+One function for each estimator, written without regard to speed or to how the package computes
+it, so that ``objective_`` has something to be equal to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from milearn import Bags
+from milearn.cluster import M3IC
+from milearn.structured import MILSD
+from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from milearn.utils.validation import bag_weights
+
+__all__ = ["stated_objective"]
+
+# Scores are sums of products: what their rounding may change of a loss, beside the terms' size.
+_ROUNDING = 1e-11
+
+
+def stated_objective(
+    model: BaseEstimator, bags: Bags, y: np.ndarray, sample_weight: np.ndarray | None = None
+) -> tuple[float, float] | None:
+    """Value of the problem that the docstring states, and what rounding may change of it.
+
+    Returns
+    -------
+    (value, rounding) or None
+        None where there is no function for the estimator, its setting, or more than two classes.
+    """
+    evaluate = _EVALUATED.get(type(model))
+    if evaluate is None or np.ndim(model.objective_) or getattr(model, "n_components", None):
+        return None
+    return evaluate(model, bags, y, sample_weight)
+
+
+def _dense(bags: Bags) -> np.ndarray:
+    X = bags.instances
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
+
+
+def _expansion(model: BaseEstimator, bags: Bags) -> tuple[float, np.ndarray, float]:
+    """||w||^2, scores of all instances, and the size of what their rounding is relative to."""
+    X = _dense(bags)
+    if model.kernel == "linear":
+        w = np.asarray(model.coef_, dtype=np.float64).ravel()
+        b = float(model.intercept_[0])
+        return float(w @ w), X @ w + b, float((np.abs(X) @ np.abs(w)).max() + abs(b))
+    gram = pairwise_kernels(X, metric=model.kernel, gamma=model.gamma_)
+    dual = np.zeros(len(X))
+    dual[model.support_] = model.dual_coef_[0]
+    b = float(model.intercept_[0])
+    # scikit-learn's distances lose what features far from zero leave to their differences.
+    lost = 1.0 + model.gamma_ * 4 * float(np.sum(X**2, axis=1).max())
+    parts = float((np.abs(gram) @ np.abs(dual)).max() * lost + abs(b))
+    return float(dual @ gram @ dual), gram @ dual + b, parts
+
+
+def _weights(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    given = np.ones(len(y)) if given is None else given
+    codes = np.searchsorted(model.classes_, y)
+    return bag_weights(model.class_weight, model.classes_, codes, given)
+
+
+def _blocks(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
+    return np.split(values, bags.offsets[1:-1])
+
+
+def _maximum(
+    model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float] | None:
+    if model.loss != "max":
+        return None
+    norm2, scores, parts = _expansion(model, bags)
+    weights = _weights(model, y, given)
+    total = 0.0
+    for block, label, weight in zip(_blocks(scores, bags), y, weights, strict=True):
+        if label == model.classes_[1]:
+            total += weight * max(0.0, 1 - block.max())
+        elif model.slack == "bag":
+            total += weight * max(0.0, 1 + block.max())
+        else:
+            total += weight * np.maximum(0.0, 1 + block).sum()
+    size = weights @ bags.sizes
+    return 0.5 * norm2 + model.C * total, _ROUNDING * model.C * size * parts
+
+
+def _labels(
+    model: InstanceMISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float]:
+    norm2, scores, parts = _expansion(model, bags)
+    weights = _weights(model, y, given)
+    total = 0.0
+    for block, label, weight in zip(_blocks(scores, bags), y, weights, strict=True):
+        if label == model.classes_[1]:
+            # The best label of each instance, and the highest one has to be positive.
+            losses = np.minimum(np.maximum(0.0, 1 - block), np.maximum(0.0, 1 + block))
+            top = block.argmax()
+            losses[top] = max(0.0, 1 - block[top])
+            total += weight * losses.sum()
+        else:
+            total += weight * np.maximum(0.0, 1 + block).sum()
+    size = weights @ bags.sizes
+    return 0.5 * norm2 + model.C * total, _ROUNDING * model.C * size * parts
+
+
+def _selection(
+    model: SDPMIL, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float]:
+    norm2, scores, parts = _expansion(model, bags)
+    weights = _weights(model, y, given)
+    total = 0.0
+    for bag, (block, label) in enumerate(zip(_blocks(scores, bags), y, strict=True)):
+        if label == model.classes_[1]:
+            total += weights[bag] * max(0.0, 1 - scores[model.selected_[bag]])
+        else:
+            total += weights[bag] * np.maximum(0.0, 1 + block).sum()
+    size = weights @ bags.sizes
+    return 0.5 * norm2 + model.C * total, _ROUNDING * model.C * size * parts
+
+
+def _clusters(
+    model: M3IC, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float]:
+    W = np.asarray(model.coef_, dtype=np.float64)
+    scores = _dense(bags) @ W.T
+    k = len(W)
+    margins = k / (k - 1) * (scores.max(axis=1) - scores.mean(axis=1))
+    hinges = [max(0.0, 1 - block.max()) for block in _blocks(margins, bags)]
+    parts = float((np.abs(_dense(bags)) @ np.abs(W).T).max())
+    return 0.5 * np.sum(W**2) + model.C * np.mean(hinges), _ROUNDING * model.C * 4 * parts
+
+
+def _unlinked(
+    model: MILSD, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float] | None:
+    if bags.bag_graph is not None or bags.instance_graph is not None or model.graph != "auto":
+        return None
+    X = _dense(bags)
+    w, b = np.asarray(model.coef_[0], dtype=np.float64), float(model.intercept_[0])
+    weights = _weights(model, y, given)
+    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    tops = np.array([block.max() for block in _blocks(X @ w + b, bags)])
+    loss = np.mean(weights * np.maximum(0.0, 1 - signs * tops))
+    parts = float((np.abs(X) @ np.abs(w)).max() + abs(b))
+    return 0.5 * w @ w + model.C * loss, _ROUNDING * model.C * weights.mean() * parts
+
+
+_Evaluated = Callable[
+    [BaseEstimator, Bags, np.ndarray, np.ndarray | None], tuple[float, float] | None
+]
+_EVALUATED: dict[type[BaseEstimator], _Evaluated] = {
+    MISVC: _maximum,
+    InstanceMISVC: _labels,
+    SDPMIL: _selection,
+    M3IC: _clusters,
+    MILSD: _unlinked,
+}

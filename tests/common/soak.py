@@ -1,0 +1,286 @@
+"""Random problems for all estimators: a fit ends with finite figures that can be made again.
+
+Run as ``python -m tests.common.soak --problems 500``. Each problem draws bags (bags of one, doubled
+rows, constant features, sparse and float32 matrices, features of huge and tiny scales or far from
+zero), labels, weights, an estimator and its settings. A problem fails where ``fit`` or a prediction
+raises, where a number comes out that is not finite, where a library warns of its arithmetic, where
+a stated objective is not the value of the stated problem, or where the pickled model predicts
+other values. Failures are printed with the seed from which ``--only`` makes them again, and the
+exit status is 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, is_classifier, is_clusterer, is_regressor
+from sklearn.exceptions import ConvergenceWarning, EfficiencyWarning
+from sklearn.utils.validation import has_fit_parameter
+
+from milearn import Bags
+from milearn.structured import LinkContentMF
+from milearn.utils import all_estimators
+from tests.common.objectives import stated_objective
+
+# What an estimator may say of a hard problem; anything else that warns is a failure.
+_ALLOWED = (ConvergenceWarning, EfficiencyWarning)
+_LARGEST = 1e8
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One draw: the model, its data, and words that describe both."""
+
+    seed: int
+    model: BaseEstimator
+    bags: Bags
+    y: np.ndarray
+    sample_weight: np.ndarray | None
+    traits: tuple[str, ...]
+
+    def __str__(self) -> str:
+        words = ", ".join(self.traits) or "plain"
+        return (
+            f"seed {self.seed}: {self.model!r} on {len(self.bags)} bags of "
+            f"{self.bags.n_instances} x {self.bags.shape[1]} ({words})"
+        )
+
+
+@dataclass
+class Report:
+    """Fits and failures of each estimator, warnings by kind, the slowest fit."""
+
+    fits: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+    warned: Counter[str] = field(default_factory=Counter)
+    compared: int = 0
+    failures: list[str] = field(default_factory=list)
+    slowest: tuple[float, str] = (0.0, "")
+
+    def table(self) -> str:
+        lines = [f"{'estimator':20} {'fits':>6} {'failed':>6} {'not converged':>14}"]
+        lines += [
+            f"{name:20} {self.fits[name]:6} {self.failed[name]:6} {self.warned[name]:14}"
+            for name in sorted(self.fits)
+        ]
+        total = sum(self.fits.values()), sum(self.failed.values()), sum(self.warned.values())
+        lines.append(f"{'all':20} {total[0]:6} {total[1]:6} {total[2]:14}")
+        lines.append(f"objectives made again: {self.compared}")
+        lines.append(f"slowest: {self.slowest[0]:.1f} s, {self.slowest[1]}")
+        return "\n".join(lines)
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+def draw(seed: int, names: Sequence[str] = ()) -> Problem:
+    """The problem of a seed; ``names`` restricts the estimators."""
+    rng = np.random.default_rng(seed)
+    classes = dict(all_estimators(["classifier", "regressor", "cluster"]))
+    chosen = list(names) or sorted(classes)
+    Model = classes[chosen[rng.integers(len(chosen))]]
+    bags, signal, traits = _draw_bags(rng)
+    model = _draw_settings(rng, Model, len(bags))
+    # A method of links takes some at random; one of them does without links too.
+    linked = isinstance(model, LinkContentMF) or rng.random() < 0.5
+    if linked and hasattr(model, "unlabeled"):
+        links = np.triu(rng.random((len(bags), len(bags))) < 0.1, 1)
+        graph = sparse.csr_array((links | links.T).astype(float))
+        bags = Bags(bags.instances, bags.offsets, bag_graph=graph)
+        traits.append("links")
+    y = _draw_labels(rng, model, signal)
+    weights = None
+    if has_fit_parameter(model, "sample_weight") and rng.random() < 0.3:
+        weights = rng.choice([0.5, 1.0, 3.0], size=len(bags))
+        traits.append("weights")
+    return Problem(seed, model, bags, y, weights, tuple(traits))
+
+
+def _draw_bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray, list[str]]:
+    """Bags, the strength of each one's signal, and the traits that were drawn."""
+    n_bags = int(rng.integers(6, 31))
+    n_features = int(rng.choice([1, 2, 3, 8, 25]))
+    most = int(rng.choice([1, 4, 12]))
+    traits = ["bags of one"] if most == 1 else []
+    offsets = np.r_[0, np.cumsum(rng.integers(1, most + 1, size=n_bags))]
+    matrix = rng.normal(size=(offsets[-1], n_features))
+    signal = rng.normal(size=n_bags)
+    matrix[offsets[:-1], 0] += 2.0 * signal
+
+    def drawn(trait: str, chance: float = 0.15) -> bool:
+        if rng.random() < chance:
+            traits.append(trait)
+            return True
+        return False
+
+    if drawn("doubled rows"):
+        rows = rng.integers(len(matrix), size=len(matrix) // 2 + 1)
+        matrix[rng.integers(len(matrix), size=len(rows))] = matrix[rows]
+    if drawn("constant features"):
+        matrix[:, rng.integers(n_features)] = rng.choice([0.0, 1.0, -7.0])
+    if drawn("whole numbers"):
+        matrix = np.rint(matrix)
+    if drawn("one scale"):
+        matrix *= _LARGEST ** rng.uniform(-1, 1)
+    if drawn("scales by feature"):
+        matrix *= 10.0 ** rng.uniform(-4, 4, size=n_features)
+    if drawn("shifted"):
+        matrix += 10.0 ** rng.uniform(2, 6)
+    if drawn("sparse", 0.25):
+        matrix[rng.random(matrix.shape) < 0.6] = 0.0
+        return Bags(sparse.csr_array(matrix), offsets), signal, traits
+    if drawn("float32"):
+        matrix = matrix.astype(np.float32)
+    return Bags(matrix, offsets), signal, traits
+
+
+def _draw_labels(rng: np.random.Generator, model: BaseEstimator, signal: np.ndarray) -> np.ndarray:
+    noisy = signal + 0.3 * rng.normal(size=len(signal))
+    if is_regressor(model):
+        return noisy * 10.0 ** rng.uniform(-3, 3)
+    n_classes = 3 if _many_classes(model) and rng.random() < 0.3 and len(signal) > 8 else 2
+    share = rng.uniform(0.25, 0.75) if n_classes == 2 else None
+    edges = [np.quantile(noisy, share)] if share else np.quantile(noisy, [1 / 3, 2 / 3])
+    return np.digitize(noisy, edges)
+
+
+def _many_classes(model: BaseEstimator) -> bool:
+    tags = model.__sklearn_tags__().classifier_tags
+    return tags is not None and tags.multi_class
+
+
+# Values from which a parameter of that name is drawn, where an estimator has it.
+_VALUES: dict[str, Sequence[Any]] = {
+    "kernel": ("linear", "rbf"),
+    "slack": ("bag", "instance"),
+    "loss": ("max", "l1", "l2", "epsilon_insensitive"),
+    "solver": ("auto", "dual"),
+    "class_weight": (None, "balanced"),
+    "random_state": (0,),
+    "n_init": (1, 2),
+    "max_learners": (20,),
+}
+
+
+def _draw_settings(
+    rng: np.random.Generator, Model: type[BaseEstimator], n_bags: int
+) -> BaseEstimator:
+    parameters = Model().get_params(deep=False)
+    settings = {
+        name: values[rng.integers(len(values))]
+        for name, values in _VALUES.items()
+        # A value that is of another kind than the default belongs to another parameter.
+        if name in parameters and rng.random() < 0.6
+    }
+    if "C" in parameters and rng.random() < 0.6:
+        settings["C"] = float(10.0 ** rng.uniform(-3, 3))
+    if is_clusterer(Model()):
+        settings["n_clusters"] = int(rng.integers(2, max(3, n_bags // 3)))
+    try:
+        return _checked(Model(**settings))
+    except ValueError:
+        return Model()
+
+
+def _checked(model: BaseEstimator) -> BaseEstimator:
+    model._validate_params()
+    return model
+
+
+# -- judging ---------------------------------------------------------------------------------------
+
+
+def judge(problem: Problem) -> tuple[bool, bool]:
+    """Fit and predict; whether the fit converged, and whether its objective was made again.
+
+    Raises
+    ------
+    Exception
+        What the estimator raised, or an ``AssertionError`` that says what is wrong.
+    """
+    model, bags, y = problem.model, problem.bags, problem.y
+    weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(bags, y, **weights)
+        before = predictions(model, bags)
+        after = predictions(pickle.loads(pickle.dumps(model)), bags)
+    for each in caught:
+        assert issubclass(each.category, _ALLOWED), f"{each.category.__name__}: {each.message}"
+    for name, values in before.items():
+        if values.dtype.kind == "f":
+            assert np.isfinite(values).all(), f"{name} is not finite"
+        assert np.array_equal(values, after[name]), f"{name} differs after pickling"
+    assert np.isfinite(getattr(model, "objective_", 0.0)).all(), "objective_ is not finite"
+    stated = stated_objective(model, bags, y, problem.sample_weight)
+    if stated is not None:
+        value, rounding = stated
+        error = abs(model.objective_ - value)
+        assert error <= 1e-6 * abs(value) + rounding, (
+            f"objective_ is {model.objective_!r} and the stated problem has {value!r}"
+        )
+    return not caught, stated is not None
+
+
+def predictions(model: BaseEstimator, bags: Bags) -> dict[str, np.ndarray]:
+    """Everything that the model predicts of bags and of their instances."""
+    names = ["predict"]
+    if is_classifier(model):
+        names += ["decision_function", "predict_proba", "instance_decision_function"]
+    if is_regressor(model):
+        names += ["predict_instances"]
+    return {name: np.asarray(getattr(model, name)(bags)) for name in names if hasattr(model, name)}
+
+
+def soak(
+    seeds: Sequence[int],
+    names: Sequence[str] = (),
+    say: Callable[[str], None] = print,
+    drawn: Callable[[int, Sequence[str]], Problem] = draw,
+) -> Report:
+    """Judge the problems of the seeds."""
+    report = Report()
+    for seed in seeds:
+        problem = drawn(seed, names)
+        name = type(problem.model).__name__
+        report.fits[name] += 1
+        start = time.process_time()
+        try:
+            converged, compared = judge(problem)
+        except Exception as error:
+            report.failed[name] += 1
+            report.failures.append(f"{problem}\n    {type(error).__name__}: {error}")
+            say(report.failures[-1])
+            say("    " + traceback.format_exc().strip().replace("\n", "\n    "))
+        else:
+            report.warned[name] += not converged
+            report.compared += compared
+        report.slowest = max(report.slowest, (time.process_time() - start, str(problem)))
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.common.soak", description=__doc__)
+    parser.add_argument("--problems", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first problem")
+    parser.add_argument("--only", type=int, nargs="+", help="seeds of these problems alone")
+    parser.add_argument("--estimators", nargs="+", default=(), help="names of estimators")
+    args = parser.parse_args(arguments)
+    report = soak(args.only or range(args.seed, args.seed + args.problems), args.estimators)
+    print(report.table())
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

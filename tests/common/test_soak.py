@@ -1,0 +1,93 @@
+"""The soak run finds what is planted, and a few of its problems pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from milearn.svm import MISVC
+from tests.common import soak
+
+# A problem whose objective is made again, and some of other kinds.
+MAXIMUM = 2
+SEEDS = (1, 4, 9, 24)
+
+
+class Raises(MISVC):
+    def fit(self, X, y, sample_weight=None):
+        raise ZeroDivisionError("planted")
+
+
+class NotFinite(MISVC):
+    def decision_function(self, X):
+        return np.full(len(X), np.nan)
+
+
+class OtherObjective(MISVC):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.objective_ *= 1.001
+        return self
+
+
+class Overflows(MISVC):
+    def fit(self, X, y, sample_weight=None):
+        np.exp(np.array([1e4]))
+        return super().fit(X, y, sample_weight)
+
+
+class Forgets(MISVC):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.kept = 1.0
+        return self
+
+    def decision_function(self, X):
+        return super().decision_function(X) + getattr(self, "kept", 0.0)
+
+    def __getstate__(self):
+        return {name: value for name, value in super().__getstate__().items() if name != "kept"}
+
+
+PLANTED = {
+    Raises: "planted",
+    NotFinite: "is not finite",
+    OtherObjective: "the stated problem has",
+    Overflows: "RuntimeWarning",
+    Forgets: "differs after pickling",
+}
+
+
+@pytest.mark.parametrize("Model", PLANTED, ids=lambda each: each.__name__)
+def test_a_planted_fault_is_found(Model, monkeypatch, capsys):
+    monkeypatch.setitem(soak_objectives(), Model, soak_objectives()[MISVC])
+
+    def drawn(seed, names):
+        problem = soak.draw(seed, ["MISVC"])
+        model = Model(kernel="linear", C=problem.model.C)
+        return replace(problem, model=model)
+
+    report = soak.soak([MAXIMUM], drawn=drawn)
+    assert report.failed[Model.__name__] == 1
+    assert PLANTED[Model] in report.failures[0]
+    assert f"seed {MAXIMUM}" in capsys.readouterr().out
+
+
+def soak_objectives():
+    from tests.common import objectives
+
+    return objectives._EVALUATED
+
+
+def test_the_command_judges_and_counts(capsys):
+    assert soak.main(["--only", *map(str, SEEDS)]) == 0
+    last = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("all") and f" {len(SEEDS)} " in line for line in last)
+
+
+def test_a_seed_makes_the_same_problem():
+    one, two = soak.draw(7), soak.draw(7)
+    assert str(one) == str(two)
+    np.testing.assert_array_equal(one.y, two.y)
