@@ -25,7 +25,7 @@ __all__ = ["REPORTS", "LinkTask", "holm", "run_link"]
 
 UNITS = {"pages": "whole pages, bags of one", "passages": "passages"}
 # A fit to passages takes ten times as long.
-DRAWS = {"pages": 20, "passages": 6}
+DRAWS = {"pages": 20, "passages": 5}
 GRAPHS = ("none", "cocitation", "direct", "permuted")
 RATIOS = (0.05, 0.2)
 # The same for every row: nothing is chosen, so that a difference is one of the links.
