@@ -115,7 +115,7 @@ def test_figure_2_draws_the_four_boundaries(tmp_path, capsys, monkeypatch):
 def test_real_sets_are_run_by_folds(small_sets, tmp_path, capsys):
     assert andrews2003.real(arguments(tmp_path, fast=True)) == 0
     printed = capsys.readouterr().out
-    assert "(8 of 8)" in printed  # the first set alone
+    assert "(4 of 4)" in printed  # the first set alone
     assert "LPBoost, naive" in printed
     assert " MB" in printed
 
