@@ -14,7 +14,7 @@ __all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
 # A smaller slope says that scores of bags left out know nothing of their class.
 _SMALLEST_SLOPE = 1e-6
 # Deviations of Gaussian priors: of a slope in units of the scores, which is as good as none, and of
-# log odds where a machine that is trusted with its own threshold has a score of zero. A hundred
+# the log odds at a score of zero where a classifier is trusted with its own threshold. A hundred
 # bags leave a standard error of about a third there.
 _ANY_SLOPE = 1e3
 _OWN_THRESHOLD = 0.5
