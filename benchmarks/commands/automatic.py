@@ -49,7 +49,7 @@ BINS = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common_options(parser)
     parser.add_argument(
-        "--repeats", type=int, default=10, metavar="N", help="on the five and generated sets (10)"
+        "--repeats", type=int, default=10, metavar="N", help="five and generated sets (10)"
     )
     parser.add_argument(
         "--further-repeats", type=int, default=1, metavar="N", help="elsewhere (default: 1)"

@@ -13,11 +13,7 @@ __all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
 
 # A smaller slope says that scores of bags left out know nothing of their class.
 _SMALLEST_SLOPE = 1e-6
-# Deviations of Gaussian priors: of a slope in units of the scores, which is as good as none, and of
-# log odds where a classifier that is trusted with its own threshold has a score of zero. A hundred
-# bags leave a standard error of about a third there.
-_ANY_SLOPE = 1e3
-_OWN_THRESHOLD = 0.5
+_LARGEST_C = 1e6
 
 
 @dataclass(frozen=True)
@@ -46,12 +42,7 @@ class Calibration:
 
 
 def calibrate(
-    scores: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray,
-    balanced: bool,
-    *,
-    own_threshold: bool = False,
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray, balanced: bool
 ) -> Calibration:
     """Fit a sigmoid to the scores of each class against the rest.
 
@@ -67,42 +58,33 @@ def calibrate(
     weights : ndarray of shape (n_bags,)
     balanced : bool
         Whether classes count equally in decisions.
-    own_threshold : bool, default=False
-        Whether the log odds of a score of zero are drawn towards zero, by a Gaussian prior.
     """
-    deviation = _OWN_THRESHOLD if own_threshold else _ANY_SLOPE
     n_columns = scores.shape[1]
     slope, constant, shift = (np.zeros(n_columns) for _ in range(3))
     for column in range(n_columns):
         is_class = codes == (1 if n_columns == 1 else column)
-        slope[column], constant[column] = _platt(scores[:, column], is_class, weights, deviation)
+        slope[column], constant[column] = _platt(scores[:, column], is_class, weights)
         if balanced:
             shift[column] = np.log(weights[is_class].sum() / weights[~is_class].sum())
     return Calibration(slope, constant, shift)
 
 
-def _platt(
-    scores: np.ndarray, positive: np.ndarray, weights: np.ndarray, deviation: float
-) -> tuple[float, float]:
+def _platt(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
     target = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
     unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
-    # The penalty of a coefficient is its square over two: columns are as long as priors are wide.
-    columns = np.column_stack([_ANY_SLOPE * scores / unit, np.full(len(scores), deviation)])
     # A target between the classes is both of them, by its share.
-    model = LogisticRegression(
-        C=1.0, fit_intercept=False, tol=1e-8, max_iter=1000, solver="newton-cholesky"
-    )
+    model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
     model.fit(
-        np.concatenate([columns, columns]),
+        np.concatenate([scores, scores])[:, None] / unit,
         np.repeat([1, 0], len(scores)),
         sample_weight=np.concatenate([weights * target, weights * (1 - target)]),
     )
-    slope, constant = np.array([_ANY_SLOPE / unit, deviation]) * model.coef_[0]
+    slope = float(model.coef_[0, 0]) / unit
     if slope < _SMALLEST_SLOPE / unit:
         rate = float(np.average(target, weights=weights))
         return _SMALLEST_SLOPE / unit, float(np.log(rate / (1 - rate)))
-    return float(slope), float(constant)
+    return slope, float(model.intercept_[0])
 
 
 def probabilities(log_odds: np.ndarray) -> np.ndarray:

@@ -119,9 +119,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
     these are quicker; from 2,000 bags on one inner fold is scored. Each is listed in ``skipped_``.
 
     ``decision_function`` is the log odds of the calibrated probability less those of the threshold.
-    A sigmoid is fitted to the out-of-fold scores; for the way "instance" of dense instances with a
-    Gaussian prior, of mean zero and deviation one half, of the log odds at the threshold of MISVC
-    itself, which a hundred bags left out do not tell better than the whole of the training bags.
     Of bags with three or more classes each class is calibrated against the rest, and the
     probabilities are divided by their sum.
 
@@ -220,14 +217,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
             model = MISVC(C=size.cost, kernel=size.instance_kernel, random_state=seed)
             candidates[INSTANCE] = instance_candidate(merged, training, size, model)
         scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
-        judged = judge_all(
-            scored,
-            scored_folds,
-            training,
-            self.scoring,
-            combine=size.text,
-            own_threshold=() if size.text else (INSTANCE,),
-        )
+        judged = judge_all(scored, scored_folds, training, self.scoring, combine=size.text)
         paradigm = chosen_way(judged) if judged else next(iter(candidates))
         function = function_of(paradigm, judged, lambda name: candidates[name].whole())
         progress.step(f"{paradigm!r} fitted on all bags")

@@ -81,7 +81,6 @@ def judge_all(
     scoring: str,
     *,
     combine: bool,
-    own_threshold: tuple[str, ...] = (),
 ) -> dict[str, Judged]:
     """Each way, and the combination of all as the last one.
 
@@ -93,8 +92,6 @@ def judge_all(
     training : Training
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
     combine : bool
-    own_threshold : tuple of str
-        Ways of which the log odds at a score of zero are drawn towards zero.
 
     Returns
     -------
@@ -106,12 +103,10 @@ def judge_all(
     def bags_of(n_folds: int) -> np.ndarray:
         return np.concatenate([test for _, test in folds[:n_folds]])
 
-    def judge(values: np.ndarray, rows: np.ndarray, own: bool = False) -> Judged:
+    def judge(values: np.ndarray, rows: np.ndarray) -> Judged:
         n = sum(len(test) for _, test in folds[:n_common])
         codes, weights = training.targets[rows], training.weights[rows]
-        calibration = calibrate(
-            values, codes, weights, scoring == "balanced_accuracy", own_threshold=own
-        )
+        calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
         decisions = calibration.decisions(values[:n])
         measures = class_measures(decisions, codes[:n], weights[:n])
         share = measures["accuracy"]

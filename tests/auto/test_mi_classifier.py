@@ -149,28 +149,6 @@ def test_platt_by_weights_equals_its_own_likelihood():
     np.testing.assert_allclose(balanced.shift, np.log(positive / negative))
 
 
-def test_a_prior_draws_the_threshold_to_the_one_of_the_scores():
-    rng = np.random.default_rng(0)
-    codes = rng.integers(0, 2, 60)
-    scores = 2.0 * codes - 0.4 + rng.normal(size=60)
-    target = np.where(
-        codes == 1, (codes.sum() + 1) / (codes.sum() + 2), 1 / ((codes == 0).sum() + 2)
-    )
-    free, drawn = (
-        calibrate(scores[:, None], codes, np.ones(60), False, own_threshold=own)
-        for own in (False, True)
-    )
-    assert abs(drawn.constant[0]) < abs(free.constant[0])
-    # At the maximum of likelihood times prior: exp(-constant^2 / (2 * 0.5^2)).
-    p = expit(drawn.log_odds(scores[:, None])[:, 0])
-    assert abs((p - target).sum() + drawn.constant[0] / 0.25) < 1e-3
-    assert abs(scores @ (p - target)) < 1e-3
-    many = [np.repeat(each, 500) for each in (scores, codes)]
-    sure = calibrate(many[0][:, None], many[1], np.ones(30_000), False, own_threshold=True)
-    known = calibrate(many[0][:, None], many[1], np.ones(30_000), False)
-    np.testing.assert_allclose(sure.constant, known.constant, rtol=1e-2)
-
-
 def test_scores_that_know_nothing_state_the_rate():
     codes = np.array([0, 0, 0, 1] * 10)
     found = calibrate(-codes[:, None].astype(float), codes, np.ones(40), balanced=False)
