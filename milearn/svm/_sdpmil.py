@@ -93,8 +93,8 @@ class SDPMIL(BaseMISVC):
     solver : {"auto", "dual", "primal"}, default="auto"
         How the SVM of the selection is solved, and ``polish`` goes on, with the linear kernel:
         "dual" to ``tol``; "primal" by a handful of passes over the instances, to ``tol`` or 5e-4,
-        whichever is larger. "auto" takes "primal" above 5,000 instances in more than 500 bags and
-        above 100,000 in any. Other kernels, and ``relaxation="tight"``, have the dual only.
+        whichever is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags and
+        above 20,000 in any. Other kernels, and ``relaxation="tight"``, have the dual only.
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
