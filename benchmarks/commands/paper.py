@@ -16,6 +16,7 @@ MODULES: tuple[str, ...] = (
     "cheung2006",
     "zhang2009",
     "zhang2011",
+    "zhang2011_links",
     "zhang2011_protein",
 )
 

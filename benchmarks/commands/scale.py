@@ -14,6 +14,7 @@ MODULES: tuple[str, ...] = (
     "boosting",
     "dpboost",
     "linear",
+    "links",
     "m3ic",
     "misvc",
     "out_of_core",

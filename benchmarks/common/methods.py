@@ -31,6 +31,7 @@ from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 
+from .classifiers import CLASSIFIERS
 from .search import search_grid, search_pipeline, search_score
 
 __all__ = ["FIXED", "FIXED_C", "FIXED_GAMMA", "METHODS", "Method", "SetKernel", "gap_of", "select"]
@@ -359,6 +360,7 @@ METHODS: dict[str, Method] = {
     method.name: method
     for method in (
         *AUTOMATIC,
+        *(_plain_row(each.name, each.title, each.build, False) for each in CLASSIFIERS),
         Method(
             "baseline-minmax",
             "baseline: min/max + SVC",

@@ -46,6 +46,9 @@ class WekaClassifier:
     skips : bool
         Whether its kernels leave out the feature that stands where the class stands among the
         attributes of a bag (seen in 3.6.14): a column of zeros then takes that place.
+    varying : bool
+        Whether it is given the features that vary over the instances alone: it divides by the
+        range, and a constant feature turns all predictions into one class (seen in 3.6.14).
     """
 
     title: str
@@ -53,6 +56,7 @@ class WekaClassifier:
     kernels: tuple[str, ...]
     options: Callable[[str, float, float], list[str]]
     skips: bool = False
+    varying: bool = False
 
 
 def _kernel(prefix: str, names: tuple[str, str]) -> Callable[[str, float], str]:
@@ -94,7 +98,9 @@ WEKA: dict[str, WekaClassifier] = {
         lambda kernel, gamma, C: ["-C", repr(C), "-N", "2", "-K", _on_instances(kernel, gamma)],
     ),
     "MILR": WekaClassifier("weka MILR", None, ("none",), lambda kernel, gamma, C: []),
-    "CitationKNN": WekaClassifier("weka CitationKNN", None, ("none",), lambda kernel, gamma, C: []),
+    "CitationKNN": WekaClassifier(
+        "weka CitationKNN", None, ("none",), lambda kernel, gamma, C: [], varying=True
+    ),
     "MIEMDD": WekaClassifier("weka MIEMDD", None, ("none",), lambda kernel, gamma, C: ["-N", "2"]),
     "MIDD": WekaClassifier("weka MIDD", None, ("none",), lambda kernel, gamma, C: ["-N", "2"]),
 }
@@ -171,7 +177,12 @@ def measure(
     classifier = WEKA[name.removeprefix("weka-")]
     options = classifier.options(task["kernel"], gamma, task["C"])
 
+    varies = np.arange(bags.shape[1])
+    if classifier.varying:
+        varies = np.flatnonzero(np.ptp(bags.instances, axis=0) > 0)
+
     def placed(bags: Bags) -> Bags:
+        bags = bags if len(varies) == bags.shape[1] else bags[:, varies]
         if not classifier.skips:
             return bags
         return bags.with_instances(np.insert(bags.instances, _PLACE_OF_CLASS, 0.0, axis=1))

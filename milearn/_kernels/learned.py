@@ -16,6 +16,7 @@ pairs of training instances for the scale s), times ``width``:
     "miles_rows"  exp(-|r_A - r_B|^2 / median)      r: max_a exp(-d(a, t)^2 / s) for each training
                                                     instance t, standardised
     "emd"         exp(-E(A, B) / median)            E: earth mover's distance
+    "graph"       sum of W_a W_b exp(-d(a, b)^2 / s) over all pairs, see :mod:`.graph`
 
 With ``cosine=True`` instances are divided by their lengths first (but for "mean"). The first four
 are then cosines between the vectors of two bags, with nothing standardised; s of "set" is 1/2
@@ -46,6 +47,7 @@ from .bag_vectors import (
     unit_rows,
 )
 from .emd import earth_movers
+from .graph import graph_kernel, own_graph_kernel, weighted_bags
 from .memory import block_bytes, require_memory
 from .pairs import PairSums, own_sums, pair_reductions
 from .squares import BLOCKS_HELD, Side, columns_of, rows_of
@@ -69,9 +71,19 @@ LEARNED_KERNELS = (
     "mind_rows",
     "miles_rows",
     "emd",
+    "graph",
 )
 # Those whose matrix is positive semidefinite whatever the bags are.
-SEMIDEFINITE = ("mean", "unit_mean", "minmax", "statistics", "set", "mind_rows", "miles_rows")
+SEMIDEFINITE = (
+    "mean",
+    "unit_mean",
+    "minmax",
+    "statistics",
+    "set",
+    "mind_rows",
+    "miles_rows",
+    "graph",
+)
 
 # Kernels of one vector per bag, and the vector.
 _VECTORS = {"mean": "mean", "unit_mean": "mean", "minmax": "minmax", "statistics": "statistics"}
@@ -91,7 +103,8 @@ class _Part:
     """What one kernel has learnt.
 
     ``scale`` divides the distances, ``standard`` standardises vectors or rows; ``training`` are
-    the training bags' vectors or rows after that, or their sums with themselves for "set".
+    the training bags' vectors or rows after that, their sums with themselves for "set", or their
+    weighted instances for "graph".
     """
 
     name: str
@@ -210,7 +223,10 @@ class LearnedBagKernels:
         found = []
         for part in self.parts:
             values = np.ones(len(new))
-            if self.cosine and part.name in _VECTORS:
+            if part.name == "graph":
+                bags = weighted_bags(new.compared, new.offsets, self.centre)
+                values = own_graph_kernel(bags, part.scale)
+            elif self.cosine and part.name in _VECTORS:
                 # The cosine with a vector of zeros is zero, that with itself included.
                 lengths = abs(new.vectors(part.name)).sum(axis=1)
                 values = (np.asarray(lengths).ravel() > 0).astype(np.float64)
@@ -240,6 +256,9 @@ class LearnedBagKernels:
         for part in self.parts:
             if part.name in _VECTORS and self.cosine:
                 values.append(cosines(new.vectors(part.name), part.training))
+            elif part.name == "graph":
+                bags = weighted_bags(new.compared, new.offsets, self.centre)
+                values.append(graph_kernel(bags, part.training, part.scale))
             elif part.name == "set":
                 assert rows is not None
                 assert found.sums is not None
@@ -390,7 +409,7 @@ def learn_bag_kernels(
         columns = columns_of(bags.compared, bags.offsets, centre, dtype)
         if cosine:
             set_scale = width * _COSINE_SCALE
-        elif "set" in names or "miles_rows" in names:
+        elif {"set", "miles_rows", "graph"} & set(names):
             row_scale = median_of_rows(bags.compared, False, np.random.RandomState(seed))
             set_scale = width * row_scale
         found = _one_pass(names, rows, columns, (set_scale, row_scale), True, n_jobs)
@@ -406,6 +425,12 @@ def learn_bag_kernels(
             vectors = bags.vectors(name)
             parts.append(_Part(name, training=vectors))
             matrices.append(cosines(vectors, vectors))
+            continue
+        if name == "graph":
+            training = weighted_bags(bags.compared, bags.offsets, centre)
+            parts.append(_Part(name, set_scale, training=training))
+            values = graph_kernel(training, training, set_scale)
+            matrices.append(0.5 * (values + values.T))
             continue
         vectors = standard = None
         if name == "emd":

@@ -1,9 +1,22 @@
 """Baselines: the classifiers of the literature that every method is compared with."""
 
 from ._citation_knn import CitationKNN
+from ._ddsvm import DDSVM
 from ._diverse_density import EMDD, DiverseDensity
+from ._miforest import MIForest
+from ._milboost import MILBoost
 from ._miles import MILES
 from ._single_instance import SingleInstance
 from ._sparse_misvc import SparseMISVC
 
-__all__ = ["EMDD", "MILES", "CitationKNN", "DiverseDensity", "SingleInstance", "SparseMISVC"]
+__all__ = [
+    "DDSVM",
+    "EMDD",
+    "MILES",
+    "CitationKNN",
+    "DiverseDensity",
+    "MIForest",
+    "MILBoost",
+    "SingleInstance",
+    "SparseMISVC",
+]

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._bags import Bags
 from ..base import BagClassifier
+from ..embedding._merged import MergedBags
 from ..utils.validation import (
     bag_weights,
     encode_classes,
@@ -61,11 +62,24 @@ class Training:
         """The sample weight of its bag for each instance."""
         return self.sample_weights[self.bags.bag_index]
 
-    def problems(self) -> Iterator[np.ndarray]:
-        """Which bags are positive: once for two classes, for each class of more."""
+    def problems(self, merged: MergedBags | None = None) -> Iterator[np.ndarray]:
+        """Which bags are positive: once for two classes, for each class of more.
+
+        Of the training bags, or of those that they were merged to.
+        """
         tasks = [self.positive] if self.positive >= 0 else range(len(self.classes))
         for task in tasks:
-            yield self.codes == task
+            yield (self.codes if merged is None else merged.codes) == task
+
+    def merged(self) -> MergedBags:
+        """The bags in an order of their own."""
+        return MergedBags.of(
+            self.bags,
+            self.codes,
+            self.weights,
+            self.sample_weights,
+            mirrored=self.positive == 0,
+        )
 
     def fitted(self) -> dict[str, Any]:
         """The fitted attributes that every classifier has."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._kernels.instance import resolve_gamma
-from .._kernels.memory import require_memory
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
     ConceptSolution,
@@ -22,12 +20,11 @@ from .._solvers.baselines.diverse_density import (
     promising_starts,
     squared_distances,
 )
-from .._solvers.ensemble.points import distinct_points
 from ..base import class_scores
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
 from ..utils._warn import warn_user
-from ._base import BaselineClassifier, Training
+from ._base import BaselineClassifier
 
 __all__ = ["EMDD", "DiverseDensity"]
 
@@ -90,21 +87,20 @@ class _ConceptClassifier(BaselineClassifier):
             The fitted estimator.
         """
         training = self._training(X, y, sample_weight)
-        data = _Canonical.of(training)
-        gamma = resolve_gamma(
-            self.gamma, data.instances, np.repeat(data.sample_weights, np.diff(data.offsets))
-        )
-        scales = np.full(data.instances.shape[1], np.sqrt(gamma))
+        merged = training.merged()
+        instances, centre = merged.centred(training.bags.instances)
+        gamma = resolve_gamma(self.gamma, instances, merged.instance_weights)
+        scales = np.full(instances.shape[1], np.sqrt(gamma))
         results, thresholds = [], []
-        for task in data.tasks(training):
-            problem = ConceptProblem(data.instances, data.offsets, data.codes == task, data.weights)
-            result = self._best(problem, scales, data.point_of)
-            distances = squared_distances(data.instances, result.concept, result.scales)
-            nearest = np.minimum.reduceat(distances, data.offsets[:-1])
+        for positive in training.problems(merged):
+            problem = ConceptProblem(instances, merged.offsets, positive, merged.weights)
+            result = self._best(problem, scales, merged.point_of)
+            distances = squared_distances(instances, result.concept, result.scales)
+            nearest = np.minimum.reduceat(distances, merged.offsets[:-1])
             results.append(result)
             thresholds.append(_threshold(nearest, problem.positive, problem.costs))
         several = len(results) > 1
-        concepts = np.stack([each.concept + data.centre for each in results])
+        concepts = np.stack([each.concept + centre for each in results])
         all_scales = np.stack([each.scales for each in results])
         self._replace_fitted(
             {
@@ -345,60 +341,6 @@ class EMDD(_ConceptClassifier):
 
     def _solve(self) -> Callable[..., ConceptSolution]:
         return nearest_solution
-
-
-@dataclass(frozen=True)
-class _Canonical:
-    """Dense centred bags in an order of their own, equal ones of a class merged.
-
-    A descent follows rounding, which follows the order of sums: in this order a fit does not
-    depend on that of the bags, and a weight of two is a repetition to the last digit.
-    """
-
-    instances: np.ndarray
-    offsets: np.ndarray
-    codes: np.ndarray
-    weights: np.ndarray
-    sample_weights: np.ndarray
-    point_of: np.ndarray
-    centre: np.ndarray
-
-    @classmethod
-    def of(cls, training: Training) -> _Canonical:
-        bags = training.bags
-        if sparse.issparse(bags.instances):
-            require_memory(
-                16.0 * bags.n_instances * bags.shape[1],
-                f"A dense copy of {bags.n_instances} x {bags.shape[1]} instances",
-                "reduce the features first, by InstanceTransformer(TruncatedSVD(100))",
-            )
-        kept, point_of = distinct_points(bags.instances)
-        merged: dict[tuple[int, ...], np.ndarray] = {}
-        both = np.column_stack([training.weights, training.sample_weights])
-        for bag in range(len(bags)):
-            points = np.sort(point_of[bags.offsets[bag] : bags.offsets[bag + 1]])
-            key = (int(training.codes[bag]), *points.tolist())
-            merged[key] = merged.get(key, 0.0) + both[bag]
-        keys = sorted(merged)
-        points = np.concatenate([key[1:] for key in keys]).astype(np.intp)
-        distinct = bags.instances[kept]
-        if sparse.issparse(distinct):
-            distinct = distinct.toarray()
-        centre = distinct.mean(axis=0)
-        return cls(
-            instances=(distinct - centre)[points],
-            offsets=np.cumsum([0, *(len(key) - 1 for key in keys)]),
-            codes=np.array([key[0] for key in keys]),
-            weights=np.array([merged[key][0] for key in keys]),
-            sample_weights=np.array([merged[key][1] for key in keys]),
-            point_of=points,
-            centre=centre,
-        )
-
-    def tasks(self, training: Training) -> list[int]:
-        if training.positive >= 0:
-            return [training.positive]
-        return list(range(len(training.classes)))
 
 
 def _distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:

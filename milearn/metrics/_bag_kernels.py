@@ -72,14 +72,20 @@ def bag_kernel(
             \exp \Bigl( -\frac{D(A, B) + D(B, A)}{\operatorname{med} (D + D')} \Bigr), \\
         \text{"emd"}&:
             \exp \Bigl( -\frac{E(A, B)}{\operatorname{med} E} \Bigr)
-                \quad \text{(earth mover's distance)}.
+                \quad \text{(earth mover's distance)}, \\
+        \text{"graph"}&:
+            \frac{\sum_{x \in A} \sum_{z \in B} W_x W_z \exp(-d(x, z)^2 / s)}
+                {\sum_{x \in A} W_x \sum_{z \in B} W_z}.
 
     :math:`r(B)` is the mean of the instances ("mean"); that of instances divided by their lengths
     ("unit_mean"); minimum, mean, maximum and standard deviation of each feature, each divided by
     its standard deviation over the training bags ("statistics"); :math:`D(B, T)` for each training
     bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
     :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
-    the median of the squared distances of training instances ("miles_rows", [3]_). With
+    the median of the squared distances of training instances ("miles_rows", [3]_). "graph" (the
+    miGraph kernel of [4]_) links the instances of a bag that are no further apart than its
+    instances are in the mean; :math:`W_x` is one over the number of links of x, that with itself
+    included, and s is as above, times ``width``. With
     ``gamma="median"`` the width of "normalized_set" and "minmax" is learnt likewise.
 
     Parameters
@@ -90,7 +96,7 @@ def bag_kernel(
         The bags of the columns; those of ``X`` when None.
     bag_kernel : str, default="normalized_set"
         "normalized_set", "set", "mean_set" or "minmax", made of ``kernel``; or "mean",
-        "unit_mean", "statistics", "mind", "mind_rows", "miles_rows" or "emd".
+        "unit_mean", "statistics", "mind", "mind_rows", "miles_rows", "emd" or "graph".
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the
@@ -155,6 +161,8 @@ def bag_kernel(
        dissimilarities. Pattern Recognition 48(1), 2015.
     .. [3] Y. Chen, J. Bi, J. Z. Wang. MILES: Multiple-instance learning via embedded instance
        selection. IEEE TPAMI 28(12), 2006.
+    .. [4] Z.-H. Zhou, Y.-Y. Sun, Y.-F. Li. Multi-instance learning by treating instances as
+       non-i.i.d. samples. ICML 2009.
 
     Examples
     --------

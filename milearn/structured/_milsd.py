@@ -25,6 +25,7 @@ from .._solvers.structured.milsd import (
     linearised_bags,
     solve_structured,
 )
+from .._solvers.structured.milsd_primal import by_newton, solve_structured_primal
 from ..base import BagClassifier
 from ..utils._estimates import links_seconds, warn_if_long
 from ..utils._multi_start import MultiStart, relative_gap, values_of, warn_of_stops
@@ -40,6 +41,7 @@ from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
+from ._spatial import spatial_graph
 from ._unlinked import is_mi_svm, solve_unlinked
 
 __all__ = ["MILSD"]
@@ -65,8 +67,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     The concave-convex procedure replaces the maximum over a positive bag, and in each difference
     the maximum that is subtracted, by its highest instance; negative bags stay whole. What is left
-    is solved by cutting planes with one slack for each sum. The objective never rises;
-    the result is a local minimum.
+    is solved by Newton's method on a smoothed problem, whose cost is linear in the links, or by
+    cutting planes with one slack for each sum. The objective never rises; the result is a local
+    minimum.
 
     Parameters
     ----------
@@ -78,30 +81,44 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Cost of the mean difference along a link of the bag graph; 0 leaves the graph out. Without
         any graph, and with an intercept, the problem is that of :class:`milearn.svm.MISVC` with
         ``loss="max"``, the linear kernel and C / n, and goes to its solvers.
-    graph : {"auto", "bag", "instance", "both", "knn"} or callable, default="auto"
+    graph : {"auto", "bag", "instance", "both", "knn", "spatial"} or callable, default="auto"
         Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
-        named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. A callable
-        takes the :class:`~milearn.Bags` and returns a graph on the bags.
+        named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. "spatial":
+        :func:`spatial_graph` of the instances, whose positions are in
+        ``X.instance_data["coords"]``. A callable takes the :class:`~milearn.Bags` and returns a
+        graph on the bags.
     mu_instance : float, default=None
         Cost of the mean difference along a link of the instance graph; ``mu`` when None.
+    n_neighbors : int, default=5
+        Neighbours of a bag for ``graph="knn"``, and of an instance for "spatial"; those as near as
+        the last one count as well. On a grid 5 are the eight cells around one.
     fit_intercept : bool, default=True
         Whether to fit an intercept, which costs nothing. Without one b is 0.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        "dual": cutting planes. "primal": Newton's method. Both solve the same convex problems, but
+        "primal" leaves early those that are followed by another, so that the local minima may
+        differ. "auto": "primal" above 1,000 instances and links together, unless ``hinge_tol``,
+        ``graph_tol`` or ``qp_solver`` is given. Without a graph: as in
+        :class:`milearn.svm.MISVC`, where "auto" is "primal" above 5,000 instances in more than
+        500 bags and above 100,000 in any.
     tol : float, default=1e-3
-        Relative decrease of the objective at which to stop. The convex problems are solved to a
+        Relative decrease of the objective at which to stop. The last convex problem is solved to a
         relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless
-        ``hinge_tol`` or ``graph_tol`` is given. Without a graph more than 5,000 instances in more
-        than 500 bags, or 100,000 in any, go by passes, and their convex problems to 5e-4.
+        ``hinge_tol`` or ``graph_tol`` is given; by passes, without a graph, to 5e-4 where the
+        instances hold more than two million numbers.
     hinge_tol, graph_tol : float, default=None
         Precision of the mean hinge loss and of the mean weighted differences along links at which
         the cutting planes of a step stop, the two precisions of the paper. Their units are those
         of ``loss_terms_``: scores, in which the margin is 1, before ``C``, ``mu`` and
-        ``mu_instance`` are multiplied. Where only one is given the other is the same.
+        ``mu_instance`` are multiplied. Where only one is given the other is the same. Not for
+        ``solver="primal"``.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     max_cuts : int, default=5000
-        Maximum number of cutting planes of each of the three sums in one step.
+        Maximum number of cutting planes of each of the three sums in one step. Not used by
+        ``solver="primal"``.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
@@ -150,9 +167,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     Raises
     ------
     ValueError
-        For a graph that is missing, has another shape or a negative weight, for labelled bags
-        of one class only, for a ``class_weight`` that leaves no weight, and for a ``qp_solver``
-        that is not installed.
+        For a graph or positions that are missing, a graph of another shape or with a negative
+        weight, for labelled bags of one class only, for a ``class_weight`` that leaves no weight,
+        for a ``qp_solver`` that is not installed, and for ``hinge_tol`` or ``graph_tol`` with
+        ``solver="primal"``.
     milearn.exceptions.SolverError
         When a quadratic program is not solved.
 
@@ -160,12 +178,13 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     -----
     ConvergenceWarning
         When the procedure has not converged after ``max_iter`` steps or was stopped by a callback,
-        or the cutting planes miss their precision within ``max_cuts``.
+        or the last convex problem misses its precision.
 
     See Also
     --------
     milearn.svm.MISVC : The model without a graph, with kernels.
     link_graph : Graphs made of links.
+    spatial_graph : Graphs of instances that are near each other.
     homophily : Whether a graph joins bags of one class, without which it cannot help.
     milearn.model_selection.transductive_cross_val_score : Cross-validation that keeps all bags.
 
@@ -203,10 +222,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "mu": [Interval(Real, 0.0, None, closed="left")],
-        "graph": [StrOptions({"auto", "bag", "instance", "both", "knn"}), callable],
+        "graph": [StrOptions({"auto", "bag", "instance", "both", "knn", "spatial"}), callable],
         "mu_instance": [Interval(Real, 0.0, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "dual", "primal"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "hinge_tol": [Interval(Real, 0.0, None, closed="neither"), None],
         "graph_tol": [Interval(Real, 0.0, None, closed="neither"), None],
@@ -232,8 +253,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         *,
         graph: Any = "auto",
         mu_instance: float | None = None,
+        n_neighbors: int = 5,
         fit_intercept: bool = True,
         n_init: int = 1,
+        solver: str = "auto",
         tol: float = 1e-3,
         hinge_tol: float | None = None,
         graph_tol: float | None = None,
@@ -251,8 +274,10 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         self.mu = mu
         self.graph = graph
         self.mu_instance = mu_instance
+        self.n_neighbors = n_neighbors
         self.fit_intercept = fit_intercept
         self.n_init = n_init
+        self.solver = solver
         self.tol = tol
         self.hinge_tol = hinge_tol
         self.graph_tol = graph_tol
@@ -293,7 +318,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
         subset = _ActiveSubset(bags, labelled, *self._edges(bags))
-        subset.announce()
+        solver = self._chosen_solver(subset)
+        if solver == "dual":
+            subset.announce()
         problems = [
             self._problem(subset, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
             for task in ([positive] if positive >= 0 else range(len(classes)))
@@ -301,7 +328,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         rng = check_random_state(self.random_state)
         starts = [[(each, start) for start in self._starts(each, rng)] for each in problems]
         options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
-        solve = partial(_solve, options, self._precision())
+        solve = partial(_solve, options, self._precision(), (self.solver, solver))
         best, task = MultiStart(self, self.max_iter).best(solve, starts, X=bags, y=y)
         sign = -1 if positive == 0 else 1
         fitted = {
@@ -340,6 +367,19 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             fit_intercept=bool(self.fit_intercept),
         )
 
+    def _chosen_solver(self, subset: _ActiveSubset) -> str:
+        """The solver of a problem that is not one of :func:`is_mi_svm`."""
+        by_terms = self.hinge_tol is not None or self.graph_tol is not None
+        if by_terms and self.solver == "primal":
+            raise ValueError(
+                "hinge_tol and graph_tol are precisions of cutting planes: leave them out with "
+                "solver='primal', or take solver='dual'."
+            )
+        if self.solver == "auto" and (by_terms or self.qp_solver is not None):
+            return "dual"
+        n_instances, n_links = subset.instances.shape[0], subset.n_links
+        return "primal" if by_newton(self.solver, n_instances, n_links) else "dual"
+
     def _mu_instance(self) -> float:
         return self.mu if self.mu_instance is None else self.mu_instance
 
@@ -354,9 +394,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         """The edges that take part; none where their cost is zero."""
         of_bags: Any = bags.bag_graph
         of_instances: Any = bags.instance_graph
-        if callable(self.graph) or self.graph == "knn":
-            make = self.graph if callable(self.graph) else knn_bag_graph
-            of_bags, of_instances = make(bags), None
+        if self.graph == "spatial":
+            of_bags, of_instances = None, spatial_graph(bags, self.n_neighbors)
+        elif self.graph == "knn":
+            of_bags, of_instances = knn_bag_graph(bags, self.n_neighbors), None
+        elif callable(self.graph):
+            of_bags, of_instances = self.graph(bags), None
             if of_bags is None:
                 raise ValueError("graph is a callable that returned None: return a graph on bags.")
         for name, choices in (("bag", ("bag", "both")), ("instance", ("instance", "both"))):
@@ -407,9 +450,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         loose = [result for result in best if not result.step_converged]
         if loose:
             worst = max(relative_gap(result) for result in loose)
+            by_cuts = any(result.n_cutting for result in loose)
+            where = f"at max_cuts={self.max_cuts}" if by_cuts else "short of its precision"
+            remedy = "raise max_cuts or the tolerances" if by_cuts else "raise tol"
             warn_user(
-                f"A convex step of MILSD stopped at max_cuts={self.max_cuts} with a relative gap "
-                f"of {worst:.1e}: raise max_cuts or the tolerances, or lower C and mu.",
+                f"A convex step of MILSD stopped {where} with a relative gap of {worst:.1e}: "
+                f"{remedy}, or lower C and mu.",
                 ConvergenceWarning,
             )
 
@@ -421,13 +467,17 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 def _solve(
     options: SolverOptions,
     precision: StructuredPrecision,
+    solver: tuple[str, str],
     problem: StructuredProblem,
     start: np.ndarray | None,
     on_iteration: Callable[..., bool],
 ) -> StructuredSolution:
+    """``solver`` is the one that is asked for, and the one that is taken where there are links."""
     options = options.watched_by(on_iteration)
     if precision.tols is None and is_mi_svm(problem):
-        return solve_unlinked(problem, options, start)
+        return solve_unlinked(problem, options, start, solver[0])
+    if solver[1] == "primal":
+        return solve_structured_primal(problem, options, start)
     return solve_structured(problem, options, precision, start)
 
 
@@ -458,14 +508,17 @@ class _ActiveSubset:
             instances = instances[:, self.columns]
         self.instances = instances
 
+    @property
+    def n_links(self) -> int:
+        return len(self.bag_edges) + len(self.instance_edges)
+
     def announce(self) -> None:
-        """Warn before a fit that will take long."""
+        """Warn before a fit by cutting planes that will take long."""
         n_instances, width = self.instances.shape
         if sparse.issparse(self.instances):
             width = self.instances.nnz // max(1, n_instances)
-        n_links = len(self.bag_edges) + len(self.instance_edges)
-        seconds = links_seconds(n_instances, width, n_links)
-        remedy = "raise tol, take fewer features, links between bags alone or fewer bags"
+        seconds = links_seconds(n_instances, width, self.n_links)
+        remedy = "take solver='primal', raise tol, or take fewer features or bags"
         warn_if_long(seconds, len(self.bags), n_instances, remedy)
 
     def all_features(self, weights: np.ndarray) -> np.ndarray:

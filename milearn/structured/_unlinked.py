@@ -29,7 +29,10 @@ def is_mi_svm(problem: StructuredProblem) -> bool:
 
 
 def solve_unlinked(
-    problem: StructuredProblem, options: SolverOptions, start: np.ndarray | None = None
+    problem: StructuredProblem,
+    options: SolverOptions,
+    start: np.ndarray | None = None,
+    solver: str = "auto",
 ) -> StructuredSolution:
     """A local minimum of a problem for which :func:`is_mi_svm` holds.
 
@@ -41,11 +44,14 @@ def solve_unlinked(
         to what suits many instances, if that is larger.
     start : ndarray of int, default=None
         A row of each positive bag; the mean of each when None.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        "auto" goes by the size, and to the dual where a ``qp_solver`` is named.
     """
     offsets, costs = problem.offsets, problem.costs[0] * problem.weights
     n_bags, n_instances = len(problem.signs), int(offsets[-1])
     found: CCCPSolution
-    if options.qp_solver is None and by_passes("auto", n_bags, n_instances):
+    named = solver == "auto" and options.qp_solver is not None
+    if not named and by_passes(solver, n_bags, n_instances):
         source = ArraySource(problem.X, offsets)
         first: Any = "auto" if start is None else start
         gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))

@@ -6,5 +6,6 @@ from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR
 from ._sdpmil import SDPMIL
+from ._well_svc import WellSVC
 
-__all__ = ["MISVC", "MISVR", "SDPMIL", "BagSVC", "BagSVR", "InstanceMISVC"]
+__all__ = ["MISVC", "MISVR", "SDPMIL", "BagSVC", "BagSVR", "InstanceMISVC", "WellSVC"]

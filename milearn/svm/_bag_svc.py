@@ -49,9 +49,10 @@ class BagSVC(BagSVM, BagClassifier):
         Cost of a bag's slack against the norm of w. Must be positive. Texts want less, 0.1 to 1.
     bag_kernel : str, callable or list, default="average"
         The kernel between bags: "mean", "unit_mean", "minmax", "statistics", "set", "mind",
-        "mind_rows", "miles_rows" or "emd" (see :func:`milearn.metrics.bag_kernel`), a callable
-        that takes two :class:`~milearn.Bags` and returns the matrix of shape (n_left, n_right), or
-        a list of these, each with its weight where it is a pair (kernel, weight). "average" is
+        "mind_rows", "miles_rows", "emd" or "graph" (see
+        :func:`milearn.metrics.bag_kernel`), a callable that takes two :class:`~milearn.Bags` and
+        returns the matrix of shape (n_left, n_right), or a list of these, each with its weight
+        where it is a pair (kernel, weight). "average" is
         ["mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows"], for texts
         ["mean", "minmax"]. With "precomputed" ``X`` is the matrix of the kernel: with
         the training bags in ``fit``, (n_bags, n_training_bags) in prediction.

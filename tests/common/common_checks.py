@@ -135,12 +135,23 @@ OF_MANY_FITS: dict[str, dict] = {
     "MIClassifier": {"time_budget": 1e-9},
     "MIRegressor": {"time_budget": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
+    "WellSVC": {},
+}
+
+# Ensembles and searches of which a few members show all that a check can see: they run every check
+# with these settings, as scikit-learn makes its own smaller for its checks.
+SMALLER: dict[str, dict] = {
+    "ConceptEmbedding": {"n_starts": 2},
+    "DDSVM": {"n_starts": 2},
+    "MIForest": {"n_estimators": 5, "n_epochs": 1},
+    "MILBoost": {"n_learners": 10},
 }
 
 
 def all_with_small_fits():
     """Every public estimator, with the settings for a small fit if it has some."""
-    return [each(**OF_MANY_FITS.get(name, {})) for name, each in all_estimators()]
+    settings = OF_MANY_FITS | SMALLER
+    return [each(**settings.get(name, {})) for name, each in all_estimators()]
 
 
 def all_of_many_fits():

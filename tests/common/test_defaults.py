@@ -7,6 +7,7 @@ from tests.common.common_checks import (
     EXPECTED_FAILURES,
     OF_MANY_FITS,
     SCIKIT_LEARN_OF_SETTINGS,
+    SMALLER,
     all_of_many_fits,
     all_with_small_fits,
     with_bag_checks,
@@ -38,3 +39,4 @@ def test_exceptions_name_estimators_that_exist():
     names = {name for name, _ in all_estimators()}
     assert set(EXPECTED_FAILURES) <= names
     assert set(OF_MANY_FITS) <= names
+    assert set(SMALLER) <= names

@@ -19,6 +19,8 @@ from milearn._bags.segments import segment_max
 from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, cutting_plane
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
+from milearn._solvers.structured.link_newton import solve_linked_step
+from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms
 from milearn._solvers.structured.milsd import (
     LinearisedProblem,
     StructuredProblem,
@@ -191,6 +193,17 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
             )
             assert found.objective == pytest.approx(expected, rel=1e-6), storage
             assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
+            terms = LinkedTerms(stored)
+            primal = solve_linked_step(
+                LinkedStep(terms, terms.linear(given, linearised_bags(problem))),
+                (np.zeros(3), 0.0),
+                terms.first_proportions(),
+                smoothing=0.5,
+                ended=lambda solution: solution.gap <= 1e-9 * solution.objective,
+                max_steps=500,
+            )
+            assert primal.objective == pytest.approx(expected, rel=1e-6), storage
+            assert primal.lower_bound == pytest.approx(expected, rel=1e-6), storage
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

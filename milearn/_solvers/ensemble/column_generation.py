@@ -35,7 +35,8 @@ _LEARNERS_PER_ROUND = 20
 _LEARNERS_PER_STEP = 50
 # From this number of rows on, learners are first sought at interior prices.
 _INTERIOR_ROWS = 200
-_INTERIOR_TOL = 1e-7
+# Further down, rounding lets useless learners in and ends nothing; the simplex method is near.
+_INTERIOR_TOL = 1e-6
 # How far from the last solution, on the way to the centre, learners are priced.
 _CENTER_SHARE = 0.5
 _COPIES_PER_ROUND = 500

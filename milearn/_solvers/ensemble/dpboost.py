@@ -157,7 +157,10 @@ def _improve_by_witnesses(
             return
         seen.add(key)
         fixed = problem.restricted(witnesses)
-        solved = relax(fixed, pool, budget, options, start=solved.learners)
+        # Programs of fixed witnesses differ in a few rows: the last solution is near the next.
+        near = None if solved.relaxation.problem.members else solved.interior
+        start = solved.learners if near is None else near
+        solved = relax(fixed, pool, budget, options, start=start)
         if solved.stopped == "time_limit":
             return
         improved = best.offer(solved.relaxation)

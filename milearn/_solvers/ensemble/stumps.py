@@ -25,6 +25,10 @@ __all__ = ["BinnedFeatures", "best_cuts", "stump_scores"]
 # numbers in another order.
 _SAME_SCORE = 1e-9
 _MAX_INT32 = np.iinfo(np.int32).max
+# Up to so many entries the points of each bin are listed, in 12 bytes an entry.
+_LISTED_ENTRIES = 2**22
+# The outermost bins of bags are kept up to this size.
+_KEPT_BYTES = 2**25
 
 
 class BinnedFeatures:
@@ -48,6 +52,8 @@ class BinnedFeatures:
     def __init__(self, X: Matrix, merge: float = 0.0) -> None:
         self.n_points, self.n_features = X.shape
         self.sparse = sparse.issparse(X)
+        self._outermost: dict[tuple[int, bytes], np.ndarray] = {}
+        self._kept_bytes = 0
         build = self._from_csr if self.sparse else self._from_dense
         build(X, merge)
 
@@ -116,12 +122,30 @@ class BinnedFeatures:
         places[rows, place] = csr.data[entries] - 1
         return touched, places
 
+    def outermost(self, points: np.ndarray, sign: int) -> np.ndarray:
+        """Highest bin of some points in each feature, or with the sign -1 the lowest one.
+
+        A bag is asked for at every pricing, so the answer is kept. For dense features only.
+        """
+        key = (sign, points.tobytes())
+        found = self._outermost.get(key)
+        if found is None:
+            bins = self._bins[points]
+            found = bins.max(axis=0) if sign > 0 else bins.min(axis=0)
+            if self._kept_bytes + found.nbytes <= _KEPT_BYTES:
+                self._outermost[key] = found
+                self._kept_bytes += found.nbytes
+        return found
+
     def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
         """Sum of the weights of the points in each bin, shape (n_bins,)."""
         used = np.flatnonzero(weights)
         if not len(used):
             return np.zeros(self.n_bins)
         if not self.sparse:
+            if self._bins.size <= _LISTED_ENTRIES and 4 * len(used) > len(weights):
+                # Along the bins, points are added in the order in which they are counted below.
+                return np.asarray(self._points_by_bin @ weights)
             places = self._bins[used]
             spread = np.repeat(weights[used], self.n_features)
             return np.bincount(places.ravel(), weights=spread, minlength=self.n_bins)
@@ -163,6 +187,16 @@ class BinnedFeatures:
             column = self._by_column(feature)
             above[column[0]] = column[1] >= cut
         return np.where(above, sign, -sign).astype(np.int8)
+
+    @cached_property
+    def _points_by_bin(self) -> Matrix:
+        """Ones of shape (n_bins, n_points) where a point is in a bin."""
+        points = np.repeat(np.arange(self.n_points, dtype=np.int32), self.n_features)
+        places = (self._bins.ravel(), points)
+        shape = (self.n_bins, self.n_points)
+        listed = sparse.csr_array((np.ones(len(points)), places), shape=shape)
+        listed.sort_indices()
+        return listed
 
     @cached_property
     def _csc(self) -> Matrix:
@@ -221,18 +255,17 @@ def stump_scores(
     # The cut at a bin keeps the points in that bin above: jumps count from the next one on.
     sums = np.cumsum(jumps)
     before = np.r_[0.0, sums[bins.starts[1:-1] - 1]] if bins.n_features else np.zeros(0)
-    scores = base + sums - jumps - np.repeat(before, np.diff(bins.starts))
-    return scores, base
+    sums += base
+    sums -= jumps
+    sums -= np.repeat(before, np.diff(bins.starts))
+    return sums, base
 
 
 def _whole_jumps(
     bins: BinnedFeatures, bags: list[BagPrices], sign: int, jumps: np.ndarray
 ) -> float:
     """Add the jumps of bags that are one disjunct each; their score for the constant ``sign``."""
-    points = np.concatenate([bag.members[0] for bag in bags])
-    starts = np.cumsum([0] + [len(bag.members[0]) for bag in bags[:-1]])
-    outermost = np.maximum if sign > 0 else np.minimum
-    tops = outermost.reduceat(bins.bins_of(points)[1], starts, axis=0)
+    tops = np.stack([bins.outermost(bag.members[0], sign) for bag in bags])
     u = sign * np.array([bag.u[0] for bag in bags])
     spread = np.repeat(-2.0 * u, tops.shape[1])
     jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)

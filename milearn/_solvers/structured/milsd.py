@@ -38,6 +38,7 @@ from ..common.witnesses import Witnesses, mean_difference
 from .edges import Edges
 
 __all__ = [
+    "MEANS",
     "LinearisedProblem",
     "StructuredPrecision",
     "StructuredProblem",
@@ -48,7 +49,7 @@ __all__ = [
 
 _MIN_GAP_TOL = 1e-12
 # Stands for the linearisation at w = 0, where all instances of a bag share equally.
-_MEANS = np.zeros(0, dtype=np.intp)
+MEANS = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -139,9 +140,9 @@ class StructuredSolution(CCCPSolution):
     violations : ndarray of shape (3,)
         By how much each sum exceeded its slack when the cutting planes stopped.
     step_converged : bool
-        Whether the cutting planes of the last convex problem reached their precision.
+        Whether the last convex problem was solved to the precision asked for.
     n_cutting : int
-        Cutting-plane steps in all convex problems.
+        Cutting-plane steps in all convex problems; zero for another solver.
     """
 
     w: np.ndarray
@@ -221,7 +222,7 @@ def solve_structured(
             solution=solution,
         )
 
-    run = cccp(step, _MEANS if start is None else start, options, inner_tol=first_tol)
+    run = cccp(step, MEANS if start is None else start, options, inner_tol=first_tol)
     point = run.point
     return StructuredSolution(
         w=point.solution.w,

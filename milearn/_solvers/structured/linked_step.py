@@ -1,0 +1,504 @@
+"""A convex step of MILSD over scores: smoothed value, slopes, curvature and dual value.
+
+With f_p the highest score of bag p, l_p what stands for it where it is linearised (the score of a
+witness, or the mean), and a link e = (p, q) between bags of the scales a = s_p and c = s_q,
+
+    max(a f_p - c l_q, c f_q - a l_p) = 1/2 a (f_p - l_p) + 1/2 c (f_q - l_q) + |a g_p - c g_q|,
+
+g = (f + l) / 2. So the links between bags are a total variation of g and a cost of f - l for each
+bag, and the step is, with the scores x.w + b as its only argument,
+
+    1/2 |w|^2 + sum_i C_i [1 - l_i]_+ or [1 + f_i]_+ + sum_p k_p (f_p - l_p)
+              + sum_e C_e |a g_p - c g_q| + sum_e C_e |a f(x_p) - c f(x_q)|.
+
+Each hinge, absolute value and maximum is smoothed around given proportions, by h > 0 in units of
+the margin:
+
+    [u]_+    max_{0 <= t <= 1}       t u - h/2 (t - t0)^2
+    |u|      max_{-1 <= z <= 1}      z u - h/2 (z - z0)^2
+    f_p      max_{pi in simplex}     pi.s - h/2 |pi - pi0|^2
+
+All of them are convex and rise in f_p, so the smoothed step is convex. Any t, z and pi give
+coefficients alpha of the scores and, where these sum to zero (or there is no intercept), the lower
+bound sum_i C_i t_i - 1/2 |X'alpha|^2. Evaluations cost some operations for each link and instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.segments import pooling_matrix, segment_index, segment_max
+from .edges import Edges
+from .milsd import StructuredProblem
+
+__all__ = ["Bend", "LinkedStep", "LinkedTerms", "Proportions", "Scores", "Smoothed"]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+
+@dataclass(frozen=True)
+class Proportions:
+    """What attains the maxima by which a step is stated.
+
+    Attributes
+    ----------
+    hinges : ndarray of shape (n_hinges,), t above
+    bag_links, instance_links : ndarray of shape (n_edges,), z above
+    rows : ndarray of shape (n_instances,), pi above
+    """
+
+    hinges: np.ndarray
+    bag_links: np.ndarray
+    instance_links: np.ndarray
+    rows: np.ndarray
+
+
+@dataclass(frozen=True)
+class Links:
+    """Edges as a matrix of differences of node values.
+
+    Attributes
+    ----------
+    differences : CSR matrix of shape (n_edges, n_nodes)
+    adjoint : CSR matrix, its transpose
+    costs : ndarray of shape (n_edges,)
+    widths : ndarray of shape (n_edges,)
+        Difference that a unit of the score makes.
+    edges : Edges
+    """
+
+    differences: Any
+    adjoint: Any
+    costs: np.ndarray
+    widths: np.ndarray
+    edges: Edges
+
+    def __len__(self) -> int:
+        return len(self.costs)
+
+    @classmethod
+    def of(cls, edges: Edges, cost: float) -> Links:
+        """The edges whose sum has a cost."""
+        n, m = edges.n_nodes, len(edges)
+        ends = np.stack([edges.left, edges.right], axis=1).ravel()
+        scales = np.stack([edges.left_scale, -edges.right_scale], axis=1).ravel()
+        matrix = sparse.csr_array((scales, ends, np.arange(0, 2 * m + 1, 2)), shape=(m, n))
+        widths = 0.5 * (edges.left_scale + edges.right_scale)
+        return cls(matrix, matrix.T.tocsr(), cost * edges.weights, widths, edges)
+
+    def attaining(self, differences: np.ndarray, h: float, centre: np.ndarray) -> np.ndarray:
+        """The z of each edge."""
+        z: np.ndarray = differences * (1.0 / h)
+        z /= self.widths
+        z += centre
+        np.minimum(z, 1.0, out=z)
+        np.maximum(z, -1.0, out=z)
+        return z
+
+    def smoothed(
+        self, differences: np.ndarray, h: float, z: np.ndarray, centre: np.ndarray
+    ) -> tuple[float, float]:
+        """The smoothed sum of absolute differences, and what is taken off for the distance."""
+        away = z - centre
+        away *= away
+        lost = 0.5 * h * float((self.costs * self.widths) @ away)
+        return float(self.costs @ (z * differences)) - lost, lost
+
+    def value(self, values: np.ndarray) -> float:
+        """The sum of absolute differences."""
+        return float(self.costs @ np.abs(self.differences @ values)) if len(self) else 0.0
+
+    def pull(self, z: np.ndarray) -> np.ndarray:
+        """Slope in the value of each node."""
+        return np.asarray(self.adjoint @ (self.costs * z))
+
+    def laplacian(self, z: np.ndarray, h: float) -> tuple[np.ndarray, Any]:
+        """Nodes of links with curvature, and the second derivative in their values."""
+        active = np.flatnonzero(np.abs(z) < 1.0)
+        left, right = self.edges.left[active], self.edges.right[active]
+        used = np.zeros(self.edges.n_nodes, dtype=bool)
+        used[left] = used[right] = True
+        nodes = np.flatnonzero(used)
+        number = np.cumsum(used) - 1
+        left, right = number[left], number[right]
+        a, c = self.edges.left_scale[active], self.edges.right_scale[active]
+        weights = self.costs[active] / (h * self.widths[active])
+        n = len(nodes)
+        diagonal = np.bincount(left, weights * a * a, n) + np.bincount(right, weights * c * c, n)
+        # Edges are sorted by their left node: half of the matrix is in order as it is.
+        begins = np.r_[0, np.cumsum(np.bincount(left, minlength=n))]
+        half = sparse.csr_array((-weights * a * c, right, begins), shape=(n, n))
+        return nodes, half + half.T + sparse.diags_array(diagonal, format="csr", dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Scores, or a change of them, and what is linear in them.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_instances,)
+    linear : ndarray of shape (n_bags,), l
+    instance_differences : ndarray, of each link between instances
+    bag_differences : ndarray or None
+        Of each link between bags, where all bags have one instance.
+    """
+
+    values: np.ndarray
+    linear: np.ndarray
+    instance_differences: np.ndarray
+    bag_differences: np.ndarray | None
+
+    def moved(self, t: float, change: Scores) -> Scores:
+        """Scores that have changed by t times the given change."""
+        between = self.bag_differences
+        if between is not None and change.bag_differences is not None:
+            between = between + t * change.bag_differences
+        values = self.values + t * change.values
+        return Scores(
+            values,
+            # With bags of one instance both are one array.
+            values if self.linear is self.values else self.linear + t * change.linear,
+            self.instance_differences + t * change.instance_differences,
+            between,
+        )
+
+
+@dataclass(frozen=True)
+class Smoothed:
+    """A smoothed step at some scores.
+
+    Attributes
+    ----------
+    scores : Scores
+    h : float
+    centre, proportions : Proportions
+    best : ndarray of shape (n_bags,), the smoothed maxima
+    bag_differences : ndarray, of each link between bags
+    """
+
+    scores: Scores
+    h: float
+    centre: Proportions
+    proportions: Proportions
+    best: np.ndarray
+    bag_differences: np.ndarray
+
+
+class LinkedTerms:
+    """What all convex steps of a problem have in common.
+
+    Parameters
+    ----------
+    problem : StructuredProblem
+    """
+
+    def __init__(self, problem: StructuredProblem) -> None:
+        self.problem = problem
+        self.X, self.offsets = problem.X, problem.offsets
+        self.n_bags, self.n_instances = len(problem.signs), int(problem.offsets[-1])
+        self.singles = self.n_bags == self.n_instances
+        costs = problem.costs[0] * problem.weights
+        self.positive = np.flatnonzero((problem.signs > 0) & (costs > 0))
+        self.negative = np.flatnonzero((problem.signs < 0) & (costs > 0))
+        self.costs = costs[np.concatenate([self.positive, self.negative])]
+        self.bag_links = Links.of(problem.bag_edges, problem.costs[1])
+        self.instance_links = Links.of(problem.instance_edges, problem.costs[2])
+        self.spread_costs = 0.5 * np.asarray(abs(self.bag_links.adjoint) @ self.bag_links.costs)
+        self.owner = segment_index(problem.offsets)
+
+    def first_proportions(self) -> Proportions:
+        """Those around which nothing is known."""
+        return Proportions(
+            np.zeros(len(self.costs)),
+            np.zeros(len(self.bag_links)),
+            np.zeros(len(self.instance_links)),
+            1.0 / np.diff(self.offsets)[self.owner],
+        )
+
+    def linear(self, witnesses: np.ndarray, bags: np.ndarray) -> Any:
+        """The matrix of l: a row for each bag; the mean where no witnesses are given."""
+        if len(witnesses) == 0:
+            return pooling_matrix(self.offsets, 1.0 / np.diff(self.offsets)[self.owner])
+        rows = self.offsets[:-1].copy()
+        rows[bags] = witnesses
+        shape = (self.n_bags, self.n_instances)
+        return sparse.csr_array((np.ones(self.n_bags), rows, np.arange(self.n_bags + 1)), shape)
+
+
+class LinkedStep:
+    """The convex problem at given witnesses.
+
+    Parameters
+    ----------
+    terms : LinkedTerms
+    linear : CSR matrix of shape (n_bags, n_instances)
+        See :meth:`LinkedTerms.linear`.
+    """
+
+    def __init__(self, terms: LinkedTerms, linear: Any) -> None:
+        self.terms, self.linear = terms, linear
+
+    @cached_property
+    def _linear_adjoint(self) -> Any:
+        return self.linear.T.tocsr()
+
+    def scores(self, values: np.ndarray) -> Scores:
+        """What is linear in the given scores, or in a change of them."""
+        terms = self.terms
+        linear = values if terms.singles else np.asarray(self.linear @ values)
+        between = terms.bag_links.differences @ values if terms.singles else None
+        return Scores(values, linear, terms.instance_links.differences @ values, between)
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def value(self, scores: np.ndarray) -> float:
+        """The sums as they are, at the scores of all instances."""
+        terms = self.terms
+        best = scores if terms.singles else segment_max(scores, terms.offsets)
+        linear = self.linear @ scores
+        return (
+            float(terms.costs @ np.maximum(self._hinge_arguments(best, linear), 0.0))
+            + float(terms.spread_costs @ (best - linear))
+            + terms.bag_links.value(0.5 * (best + linear))
+            + terms.instance_links.value(scores)
+        )
+
+    def smoothed(self, scores: Scores, h: float, centre: Proportions) -> Smoothed:
+        """What attains the smoothed sums."""
+        terms = self.terms
+        rows, best = self._highest(scores.values, h, centre.rows)
+        u = self._hinge_arguments(best, scores.linear)
+        hinges = np.clip(centre.hinges + u / h, 0.0, 1.0)
+        between = scores.bag_differences
+        if between is None:
+            between = terms.bag_links.differences @ (0.5 * (best + scores.linear))
+        of_bags = terms.bag_links.attaining(between, h, centre.bag_links)
+        of_instances = terms.instance_links.attaining(
+            scores.instance_differences, h, centre.instance_links
+        )
+        found = Proportions(hinges, of_bags, of_instances, rows)
+        return Smoothed(scores, h, centre, found, best, between)
+
+    def smoothed_value(self, at: Smoothed) -> tuple[float, float]:
+        """The smoothed sums, and what is taken off in them for the distance from the centre.
+
+        That of the rows, which is part of the maxima, is left out of the second number.
+        """
+        terms, h, found, centre = self.terms, at.h, at.proportions, at.centre
+        u = self._hinge_arguments(at.best, at.scores.linear)
+        lost = 0.5 * h * float(terms.costs @ (found.hinges - centre.hinges) ** 2)
+        value = float(terms.costs @ (found.hinges * u)) - lost
+        value += float(terms.spread_costs @ (at.best - at.scores.linear))
+        for links, u, z, z0 in (
+            (terms.bag_links, at.bag_differences, found.bag_links, centre.bag_links),
+            (
+                terms.instance_links,
+                at.scores.instance_differences,
+                found.instance_links,
+                centre.instance_links,
+            ),
+        ):
+            of_links, lost_of_links = links.smoothed(u, h, z, z0)
+            value, lost = value + of_links, lost + lost_of_links
+        return value, lost
+
+    def _hinge_arguments(self, best: np.ndarray, linear: np.ndarray) -> np.ndarray:
+        terms = self.terms
+        return np.concatenate([1.0 - linear[terms.positive], 1.0 + best[terms.negative]])
+
+    def _highest(
+        self, scores: np.ndarray, h: float, centre: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """pi, and the smoothed maximum of each bag."""
+        terms = self.terms
+        if terms.singles:
+            return centre, scores
+        shifted = scores + h * centre
+        # Rows more than h below the highest get nothing, and that one makes the sum one.
+        shifted -= (segment_max(shifted, terms.offsets) - h)[terms.owner]
+        rows = _simplex_point(shifted, terms.owner, h)
+        lost = rows - centre
+        lost *= lost
+        lost *= -0.5 * h
+        lost += rows * scores
+        return rows, np.add.reduceat(lost, terms.offsets[:-1])
+
+    # -- slopes ----------------------------------------------------------------------------------
+
+    def _slopes(self, at: Proportions) -> tuple[np.ndarray, np.ndarray]:
+        """Slopes in the maximum of each bag and in what is linear."""
+        terms = self.terms
+        drawn = 0.5 * terms.bag_links.pull(at.bag_links)
+        hinges = terms.costs * at.hinges
+        best, linear = drawn + terms.spread_costs, drawn - terms.spread_costs
+        linear[terms.positive] -= hinges[: len(terms.positive)]
+        best[terms.negative] += hinges[len(terms.positive) :]
+        return best, linear
+
+    def coefficients(self, at: Proportions) -> np.ndarray:
+        """alpha: slopes in the score of each instance."""
+        terms = self.terms
+        best, linear = self._slopes(at)
+        if terms.singles:
+            alpha = best + linear
+        else:
+            alpha = at.rows * best[terms.owner] + self._linear_adjoint @ linear
+        if len(terms.instance_links):
+            alpha += terms.instance_links.pull(at.instance_links)
+        return np.asarray(alpha)
+
+    def slope_along(self, at: Smoothed, change: Scores) -> float:
+        """Slope of the smoothed sums along a change of the scores."""
+        terms, found = self.terms, at.proportions
+        best = change.values
+        if not terms.singles:
+            best = np.add.reduceat(found.rows * change.values, terms.offsets[:-1])
+        hinges = terms.costs * found.hinges
+        n_positive = len(terms.positive)
+        slope = float(hinges[n_positive:] @ best[terms.negative])
+        slope -= float(hinges[:n_positive] @ change.linear[terms.positive])
+        slope += float(terms.spread_costs @ (best - change.linear))
+        if len(terms.bag_links):
+            drawn = change.bag_differences
+            if drawn is None:
+                drawn = terms.bag_links.differences @ (0.5 * (best + change.linear))
+            slope += float((terms.bag_links.costs * found.bag_links) @ drawn)
+        if len(terms.instance_links):
+            drawn = change.instance_differences
+            slope += float((terms.instance_links.costs * found.instance_links) @ drawn)
+        return slope
+
+    # -- the dual --------------------------------------------------------------------------------
+
+    def balanced(self, at: Proportions) -> Proportions:
+        """Proportions whose coefficients sum to zero: the heavier side is scaled down."""
+        terms = self.terms
+        signs = np.repeat([-1.0, 1.0], [len(terms.positive), len(terms.negative)])
+        values = (at.hinges, at.bag_links, at.instance_links)
+        parts = [terms.costs * at.hinges * signs]
+        for links, z in zip((terms.bag_links, terms.instance_links), values[1:], strict=True):
+            parts.append(links.costs * z * links.edges.scale_difference)
+        up = sum(float(part[part > 0].sum()) for part in parts)
+        down = -sum(float(part[part < 0].sum()) for part in parts)
+        factor = min(up, down) / max(up, down, 1e-300)
+        scaled = [
+            np.where(part > 0 if up > down else part < 0, factor, 1.0) * value
+            for part, value in zip(parts, values, strict=True)
+        ]
+        return Proportions(scaled[0], scaled[1], scaled[2], at.rows)
+
+    def dual_value(self, at: Proportions) -> float:
+        """A lower bound of the step."""
+        terms = self.terms
+        if terms.problem.fit_intercept:
+            at = self.balanced(at)
+        normal = np.asarray(terms.X.T @ self.coefficients(at))
+        return float(terms.costs @ at.hinges) - 0.5 * float(normal @ normal)
+
+    # -- curvature -------------------------------------------------------------------------------
+
+    def curvature(self, at: Proportions, h: float) -> list[Bend]:
+        """The second derivative of the smoothed sums in the scores, as a sum."""
+        terms = self.terms
+        parts: list[Bend] = []
+        if len(terms.bag_links):
+            nodes, laplacian = terms.bag_links.laplacian(at.bag_links, h)
+            if len(nodes) and terms.singles:
+                parts.append(Bend(nodes, laplacian))
+            elif len(nodes):
+                middle = 0.5 * (self._highest_of(at, nodes) + self.linear[nodes])
+                parts.append(Bend(middle, laplacian))
+        if len(terms.instance_links):
+            nodes, laplacian = terms.instance_links.laplacian(at.instance_links, h)
+            if len(nodes):
+                parts.append(Bend(nodes, laplacian))
+        bent = (at.hinges > 0) & (at.hinges < 1)
+        n_positive = len(terms.positive)
+        short = np.flatnonzero(bent[:n_positive])
+        over = np.flatnonzero(bent[n_positive:])
+        if len(short):
+            bags = terms.positive[short]
+            parts.append(Bend(self.linear[bags], terms.costs[short] / h))
+        if len(over):
+            bags = terms.negative[over]
+            parts.append(Bend(self._highest_of(at, bags), terms.costs[n_positive + over] / h))
+        if not terms.singles:
+            parts += self._spread(at, h)
+        return parts
+
+    def _highest_of(self, at: Proportions, bags: np.ndarray) -> Any:
+        """The proportions of the rows of some bags as a matrix."""
+        terms = self.terms
+        wanted = np.zeros(terms.n_bags, dtype=bool)
+        wanted[bags] = True
+        rows = np.flatnonzero((at.rows > 0) & wanted[terms.owner])
+        counts = np.bincount(terms.owner[rows], minlength=terms.n_bags)[bags]
+        shape = (len(bags), terms.n_instances)
+        return sparse.csr_array((at.rows[rows], rows, np.r_[0, np.cumsum(counts)]), shape)
+
+    def _spread(self, at: Proportions, h: float) -> list[Bend]:
+        """Curvature of the maxima: rows with a share, less their mean."""
+        terms = self.terms
+        best, _ = self._slopes(at)
+        rows = np.flatnonzero(at.rows > 0)
+        counts = np.bincount(terms.owner[rows], minlength=terms.n_bags)
+        weights = np.where(counts > 1, best, 0.0) / h
+        # What rounding leaves of a sum of slopes does not count.
+        bags = np.flatnonzero(weights > 1e-13 * float(weights.max(initial=0.0)))
+        if len(bags) == 0:
+            return []
+        wanted = np.zeros(terms.n_bags, dtype=bool)
+        wanted[bags] = True
+        rows = rows[wanted[terms.owner[rows]]]
+        begins = np.r_[0, np.cumsum(counts[bags])]
+        sums = sparse.csr_array((np.ones(len(rows)), rows, begins), (len(bags), terms.n_instances))
+        return [
+            Bend(rows, weights[terms.owner[rows]]),
+            Bend(sums, -weights[bags] / counts[bags]),
+        ]
+
+
+def _simplex_point(u: np.ndarray, owner: np.ndarray, h: float) -> np.ndarray:
+    """max(0, u - m) / h with the m of each bag at which they sum to one; one u is h in each."""
+    point = np.zeros(len(u))
+    rows = np.flatnonzero(u > 0)
+    counts = np.bincount(owner[rows])
+    alone = counts[owner[rows]] == 1
+    point[rows[alone]] = 1.0
+    rows = rows[~alone]
+    if len(rows) == 0:
+        return point
+    rows = rows[np.lexsort((-u[rows], owner[rows]))]
+    bags, high = owner[rows], u[rows]
+    begins = np.flatnonzero(np.r_[True, bags[1:] != bags[:-1]])
+    lengths = np.diff(np.r_[begins, len(rows)])
+    total = np.cumsum(high)
+    total -= np.repeat(total[begins] - high[begins], lengths)
+    rank = np.arange(1, len(rows) + 1) - np.repeat(begins, lengths)
+    # Where the k highest rows share: the last k whose own row stays above the threshold.
+    thresholds = (total - h) / rank
+    kept = np.add.reduceat(high > thresholds, begins, dtype=np.intp)
+    chosen = np.repeat(thresholds[begins + kept - 1], lengths)
+    point[rows] = np.maximum(0.0, high - chosen) / h
+    return point
+
+
+@dataclass(frozen=True)
+class Bend:
+    """A part A'QA of a second derivative in the scores.
+
+    Attributes
+    ----------
+    A : CSR matrix of shape (m, n_instances), or ndarray of int of shape (m,)
+        Rows that are picked are given by their numbers.
+    Q : CSR matrix of shape (m, m), or ndarray of shape (m,), its diagonal
+    """
+
+    A: Any
+    Q: Any

@@ -1,0 +1,110 @@
+"""The distribution of labels against a grid, what is drawn of it, and a naive forest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.tree import DecisionTreeClassifier
+
+from milearn._solvers.baselines.annealed_forest import (
+    ForestProblem,
+    anneal_forest,
+    drawn_labels,
+    label_distribution,
+)
+
+
+def problem(seed=0, n_bags=12, d=3):
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 5, n_bags))]
+    X = rng.normal(size=(offsets[-1], d)).astype(np.float32)
+    return ForestProblem(X, offsets, np.arange(n_bags) % 2 == 0, rng.uniform(0.5, 2.0, n_bags))
+
+
+def blocks(given):
+    return zip(given.offsets[:-1], given.offsets[1:], given.positive, strict=True)
+
+
+@pytest.mark.parametrize("temperature", [0.2, 1.0, 3.0])
+def test_the_distribution_minimises_the_free_energy(temperature):
+    q = np.linspace(1e-5, 1 - 1e-5, 200_001)
+    entropy = -q * np.log(q) - (1 - q) * np.log(1 - q)
+    for p in (0.1, 0.45, 0.8):
+        energy = -q * np.log(p) - (1 - q) * np.log(1 - p) - temperature * entropy
+        found = label_distribution(np.array([p]), temperature)[0]
+        assert found == pytest.approx(q[np.argmin(energy)], abs=2e-5)
+
+
+def test_low_temperatures_decide_and_high_ones_do_not():
+    p = np.array([0.1, 0.4999, 0.5, 0.9])
+    np.testing.assert_allclose(label_distribution(p, 1e-6), [0, 0, 0.5, 1], atol=1e-12)
+    np.testing.assert_allclose(label_distribution(p, 1e6), 0.5, atol=1e-5)
+
+
+def test_labels_keep_the_assumption_and_have_the_distribution():
+    given, rng = problem(), np.random.RandomState(0)
+    q = np.random.default_rng(1).uniform(0.1, 0.9, given.offsets[-1])
+    labels = np.stack([drawn_labels(q, given, rng) for _ in range(2000)])
+    for first, last, positive in blocks(given):
+        proportions = labels[:, first:last].mean(axis=0)
+        if not positive:
+            assert not proportions.any()
+            continue
+        top = int(np.argmax(q[first:last]))
+        assert proportions[top] == 1.0
+        others = np.delete(np.arange(last - first), top)
+        # Four standard deviations of a proportion of 2000.
+        np.testing.assert_allclose(proportions[others], q[first:last][others], atol=0.045)
+
+
+def naive(given, seeds, temperatures):
+    """The same forest, one bag and one tree at a time."""
+    n_bags = len(given.positive)
+    streams, rows, weights = [np.random.RandomState(seed) for seed in seeds], [], []
+    for stream in streams:
+        counts = np.zeros(n_bags)
+        for side in (True, False):
+            mine = [i for i in range(n_bags) if given.positive[i] == side]
+            for k in stream.randint(0, len(mine), len(mine)):
+                counts[mine[k]] += 1
+        spread = [c * w for c, w in zip(counts, given.costs, strict=True)]
+        weight = np.concatenate(
+            [np.full(b - a, w) for (a, b, _), w in zip(blocks(given), spread, strict=True)]
+        )
+        rows.append(np.flatnonzero(weight > 0))
+        weights.append(weight)
+    q, votes = None, []
+    for temperature in [None, *temperatures]:
+        if temperature is not None:
+            p = (np.sum(votes, axis=0) + 0.5) / (len(seeds) + 1)
+            q = p ** (1 / temperature) / (p ** (1 / temperature) + (1 - p) ** (1 / temperature))
+        votes = []
+        for stream, used, weight in zip(streams, rows, weights, strict=True):
+            draws = stream.random_sample(given.offsets[-1]) if q is not None else None
+            labels = np.zeros(given.offsets[-1], dtype=int)
+            for a, b, positive in blocks(given):
+                if positive and q is None:
+                    labels[a:b] = 1
+                elif positive:
+                    labels[a:b] = draws[a:b] < q[a:b]
+                    labels[a + int(np.argmax(q[a:b]))] = 1
+            tree = DecisionTreeClassifier(
+                max_features="sqrt", random_state=stream.randint(2**31 - 1)
+            )
+            tree.fit(given.instances[used], labels[used], sample_weight=weight[used])
+            votes.append(tree.predict_proba(given.instances)[:, 1])
+    return (np.sum(votes, axis=0) + 0.5) / (len(seeds) + 1)
+
+
+@pytest.mark.parametrize("temperatures", [[], [1.0, 0.3]])
+def test_the_forest_is_that_of_the_loop(temperatures):
+    given, seeds = problem(2), [3, 1, 4, 1, 5]
+    found = anneal_forest(
+        given,
+        lambda seed: DecisionTreeClassifier(max_features="sqrt", random_state=seed),
+        seeds,
+        np.array(temperatures),
+        n_jobs=2,
+    )
+    expected = naive(given, seeds, temperatures)
+    np.testing.assert_allclose(found.probabilities, expected, rtol=1e-12)

@@ -1,0 +1,45 @@
+"""MIForest: what it finds, probabilities, and the temperatures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn.baselines import MIForest
+from tests.toys import two_level_bags
+
+
+def test_it_scores_new_bags_and_finds_what_was_moved():
+    bags, y = two_level_bags(n_bags=80, shift=4.0)
+    model = MIForest(30, random_state=0).fit(bags, y)
+    assert model.score(*two_level_bags(n_bags=80, shift=4.0, seed=1)) > 0.85
+    positive = np.flatnonzero(y == 1)
+    assert (model.witness(bags)[positive] == bags.offsets[positive]).mean() > 0.9
+    assert np.argmax(model.feature_importances_) == 0
+    p = model.predict_proba(bags)[:, 1]
+    np.testing.assert_allclose(model.decision_function(bags), p - 0.5, atol=1e-12)
+
+
+def test_annealing_labels_fewer_instances_than_the_bags_do():
+    bags, y = two_level_bags(n_bags=80, shift=4.0, size=4)
+    inside = np.repeat(y == 1, 4)
+    found = [
+        MIForest(30, n_epochs=n, random_state=0).fit(bags, y).predict_instances(bags)[inside].mean()
+        for n in (0, 5)
+    ]
+    assert found[1] < 0.7 * found[0]
+
+
+def test_temperatures_fall_by_a_constant_factor():
+    bags, y = two_level_bags()
+    model = MIForest(2, n_epochs=3, random_state=0).fit(bags, y)
+    np.testing.assert_allclose(model.temperatures_, [1.0, 10**-0.5, 0.1])
+    with pytest.raises(ValueError, match="min_temperature=2 is above max_temperature=1"):
+        MIForest(min_temperature=2).fit(bags, y)
+
+
+def test_three_classes_have_a_forest_each():
+    bags, y = two_level_bags(n_bags=60, n_classes=3)
+    model = MIForest(5, random_state=0).fit(bags, y)
+    assert [len(trees) for trees in model.estimators_] == [5, 5, 5]
+    np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1.0)
