@@ -19,7 +19,7 @@ RULES: tuple[tuple[str, str], ...] = (
         r'\1 aria-label="Search Ctrl+K"',
     ),
     # Tables whose first column has no heading: an empty cell is no heading.
-    (r'<th class="head">(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
+    (r'<th(?: class="head")?>(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
     # pandas: scoped styles were never part of HTML.
     (r"<style scoped>.*?</style>", ""),
 )

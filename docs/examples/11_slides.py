@@ -85,7 +85,7 @@ display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}")
 import matplotlib.pyplot as plt
 
 normal = 50 + int(np.flatnonzero(y[50:] == 0)[0])
-figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.0), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(9.0, 4.4), layout="compressed")
 displays = [
     InstanceScoresDisplay.from_estimator(
         model, X, bag=bag, coordinates="coords", patch_size=256, ax=ax

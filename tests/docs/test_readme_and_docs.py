@@ -17,7 +17,7 @@ import milearn.model_selection
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
-GUIDE = sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))
+GUIDE = [CHECKOUT / "docs" / "start.rst", *sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))]
 
 
 def code_blocks(language):
