@@ -115,7 +115,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     Large data: where comparisons between all pairs of instances would take minutes, kernels of
     means and extremes are left; above 3,000 bags 500 of them are landmarks (Nystroem's
-    approximation); above 7,000 instances MISVC is linear, and takes passes over the instances where
+    approximation); above 8,000 instances MISVC is linear, and takes passes over the instances where
     these are quicker; from 2,000 bags on one inner fold is scored. Each is listed in ``skipped_``.
 
     ``decision_function`` is the log odds of the calibrated probability less those of the threshold.

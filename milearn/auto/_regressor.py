@@ -80,7 +80,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     Notes
     -----
     Values are fitted in units of their standard deviation, with C = 10 (1 for texts) and nu = 1/2.
-    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 7,000
+    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 8,000
     instances, texts aside, the way "instance" is left out.
 
     Examples
