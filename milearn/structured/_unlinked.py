@@ -48,10 +48,10 @@ def solve_unlinked(
         "auto" goes by the size, and to the dual where a ``qp_solver`` is named.
     """
     offsets, costs = problem.offsets, problem.costs[0] * problem.weights
-    n_bags, n_instances = len(problem.signs), int(offsets[-1])
+    size = len(problem.signs), int(offsets[-1]), problem.X.shape[1]
     found: CCCPSolution
     named = solver == "auto" and options.qp_solver is not None
-    if not named and by_passes(solver, n_bags, n_instances):
+    if not named and by_passes(solver, *size):
         source = ArraySource(problem.X, offsets)
         first: Any = "auto" if start is None else start
         gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))

@@ -112,6 +112,11 @@ class TrainingBags:
         """Whether the instances are on the workers of a cluster."""
         return bool(self.bags.is_remote)
 
+    @property
+    def size(self) -> tuple[int, int, int]:
+        """Numbers of used bags, of their instances, and of features."""
+        return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
+
     def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
         """Their instances for passes, by threads."""
         return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
@@ -150,9 +155,8 @@ class TrainingBags:
 
 def announce(training: TrainingBags, kind: str) -> None:
     """Warn before a dual problem over kernel values that will take long."""
-    sizes = len(training.used), int(training.offsets[-1])
-    seconds = kernel_seconds(kind, *sizes, training.bags.shape[1])
-    warn_if_long(seconds, *sizes, _REMEDIES[kind])
+    seconds = kernel_seconds(kind, *training.size)
+    warn_if_long(seconds, *training.size[:2], _REMEDIES[kind])
 
 
 def announce_features(training: TrainingBags, n_components: int) -> None:

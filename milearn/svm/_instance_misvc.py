@@ -67,7 +67,9 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         the SVMs to a tenth of ``tol`` and suits thousands of instances; "primal" takes passes over
         the instances, some for each relabelling, and solves the SVMs to ``tol`` or 5e-4, whichever
         is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags and above
-        20,000 in any. Other kernels have the dual only. With the linear kernel the primal reads
+        20,000 in any, or, with more
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
+        Other kernels have the dual only. With the linear kernel the primal reads
         float16, float32 and memory-mapped instances in blocks, without a copy; features are made
         block by block in each pass.
     init : {"auto", "mean", "bag", "random"}, default="auto"

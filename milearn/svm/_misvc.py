@@ -106,7 +106,9 @@ class MISVC(PassesMixin, BaseMISVC):
         "primal" takes a handful of passes over the instances, whatever their number, and solves
         them to ``tol`` or 5e-4, whichever is larger; for ``loss="max"`` to ``tol`` or 1e-8 where
         all instances together are at most two million numbers. "auto" takes "primal" above 2,000
-        instances in more than 200 bags and above 20,000 in any. Other kernels, and
+        instances in more than 200 bags and above 20,000 in any, or, with more
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
+        Other kernels, and
         ``bag_kernel="minmax"`` where it is used, have the dual only. With the linear kernel the
         primal reads float16, float32 and memory-mapped instances in blocks, without a copy;
         features are made block by block in each pass.

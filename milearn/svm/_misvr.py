@@ -95,7 +95,9 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         For the linear kernel: "dual" solves the convex steps to ``tol`` and suits thousands of
         instances; "primal" takes a handful of passes over the instances, whatever their number,
         and solves them to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal" above 2,000
-        instances in more than 200 bags and above 20,000 in any. Other kernels, and
+        instances in more than 200 bags and above 20,000 in any, or, with more
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
+        Other kernels, and
         ``bag_kernel="minmax"`` where it is used, have the dual only. The primal reads float16,
         float32 and memory-mapped instances in blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"

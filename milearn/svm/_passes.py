@@ -62,8 +62,10 @@ class PassesMixin:
 
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the primal is taken."""
-        n_bags, n_instances = len(training.used), int(training.offsets[-1])
-        large = training.is_remote or by_passes(self.solver, n_bags, n_instances)
+        n_bags, n_instances, n_features = training.size
+        # Explicit features of other kernels are few.
+        width = n_features if self._linear() else 0
+        large = training.is_remote or by_passes(self.solver, n_bags, n_instances, width)
         return self._may_pass() and large
 
     def _takes_remote_bags(self) -> bool:

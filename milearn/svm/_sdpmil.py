@@ -94,7 +94,9 @@ class SDPMIL(BaseMISVC):
         How the SVM of the selection is solved, and ``polish`` goes on, with the linear kernel:
         "dual" to ``tol``; "primal" by a handful of passes over the instances, to ``tol`` or 5e-4,
         whichever is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags and
-        above 20,000 in any. Other kernels, and ``relaxation="tight"``, have the dual only.
+        above 20,000 in any, or, with more
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
+        Other kernels, and ``relaxation="tight"``, have the dual only.
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
@@ -327,11 +329,10 @@ class SDPMIL(BaseMISVC):
 
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the SVM of the selection goes by passes over the instances."""
-        n_bags, n_instances = len(training.used), int(training.offsets[-1])
         linear = isinstance(self.kernel, str) and self.kernel == "linear"
         free = self.solver == "primal" or self.qp_solver is None
         allowed = linear and free and self.relaxation == "guo"
-        return allowed and by_passes(self.solver, n_bags, n_instances)
+        return allowed and by_passes(self.solver, *training.size)
 
     def _selected(self, results: list[Any], training: TrainingBags) -> dict[str, Any]:
         bags, rows = training.bags, training.rows

@@ -16,6 +16,7 @@ from milearn._solvers.common.feature_source import FeatureSource
 from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.svm import mi_svm_primal, mi_svm_working_set
 from milearn._solvers.svm.mi_svm_working_set import pass_over
+from milearn._solvers.svm.sizes import by_passes
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
 from milearn.svm._formulations import kernel_features
@@ -331,3 +332,12 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
     )
     stopped(r"stopped after \d passes over the instances")
     assert model.n_iter_ < 100
+
+
+def test_wide_instances_go_to_the_dual_longer_than_narrow_ones():
+    narrow, wide = (210, 2_100, 50), (210, 2_100, 60_000)
+    assert by_passes("auto", *narrow)
+    assert not by_passes("auto", *wide)
+    assert by_passes("auto", 600, 6_000, 60_000)
+    assert by_passes("primal", *wide)
+    assert not by_passes("dual", *narrow)
