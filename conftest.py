@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from joblib import parallel_config
 
+from milearn.utils import estimator_checks  # noqa: F401 - registers the checks in their order
 from milearn.utils._checks.inputs import MAPPED_BYTES
 
 

@@ -129,6 +129,21 @@ else:
         "FisherVector, SVC": lambda: _embedded(FisherVector(2, random_state=0)),
     }
 
+try:
+    from milearn.baselines import DDSVM, MIForest, MILBoost
+    from milearn.embedding import ConceptEmbedding
+    from milearn.svm import WellSVC
+except ImportError:  # likewise
+    pass
+else:
+    SETTINGS |= {
+        "MILBoost": partial(MILBoost, n_learners=20),
+        "MIForest": partial(MIForest, n_estimators=10, random_state=0),
+        "DDSVM": partial(DDSVM, n_starts=2),
+        "ConceptEmbedding, SVC": lambda: _embedded(ConceptEmbedding(n_starts=2)),
+        "WellSVC": partial(WellSVC),
+    }
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

@@ -136,7 +136,7 @@ def below_each_other(
         matrix = stacked(given)
         return matrix if order is None else matrix[order]
     alone = len(parts) == 1 and signs[0] > 0 and order is None
-    if alone and (isinstance(parts[0], RowStack) or parts[0].dtype == np.float64):
+    if alone and (_is_stack(parts[0]) or parts[0].dtype == np.float64):
         return parts[0]
     n_rows, n_columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
     if 8 * n_rows * n_columns > _ONE_ARRAY_BYTES:
@@ -144,18 +144,25 @@ def below_each_other(
     array, start = np.empty((n_rows, n_columns)), 0
     for part, sign in zip(parts, signs, strict=True):
         rows = array[start : start + part.shape[0]]
-        rows[:] = part[np.arange(len(part))] if isinstance(part, RowStack) else part
+        rows[:] = part[np.arange(len(part))] if _is_stack(part) else part
         if sign < 0:
             np.negative(rows, out=rows)
         start += len(rows)
     return array if order is None else array[order]
 
 
+def _is_stack(matrix: Matrix) -> bool:
+    return hasattr(matrix, "parts")
+
+
 def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None) -> RowStack:
     """One stack of all matrices of the parts."""
-    matrices, factors, places, first, plain = [], [], [], 0, True
+    matrices: list[Matrix] = []
+    factors: list[float] = []
+    places: list[np.ndarray] = []
+    first, plain = 0, True
     for part, sign in zip(parts, signs, strict=True):
-        inner = part if isinstance(part, RowStack) else RowStack([part])
+        inner = part if _is_stack(part) else RowStack([part])
         matrices += inner.parts
         factors += [sign * factor for factor in inner.signs]
         own = np.arange(len(inner)) if inner.order is None else inner.order
