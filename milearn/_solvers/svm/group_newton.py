@@ -225,13 +225,24 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     return problem.maximiser(u, (h, np.zeros(len(u))))
 
 
+def _runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where runs of equal numbers start, and their lengths; of one number at least."""
+    first = np.empty(len(group), dtype=bool)
+    first[0] = True
+    np.not_equal(group[1:], group[:-1], out=first[1:])
+    starts = first.nonzero()[0]
+    lengths = np.empty_like(starts)
+    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
+    lengths[-1] = len(group) - starts[-1]
+    return starts, lengths
+
+
 def _projected(
     u: np.ndarray, group: np.ndarray, h: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same for values above zero with the group of each; where groups start, and fullness."""
     a = u / h
-    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
-    lengths = np.diff(np.r_[starts, len(u)])
+    starts, lengths = _runs(group)
     full = np.add.reduceat(a, starts) >= 1.0
     a[starts[full & (lengths == 1)]] = 1.0
     several = full & (lengths > 1)
@@ -536,7 +547,7 @@ def _curved_rows(
     if len(rows) == 0:
         return rows, nothing, nothing, np.zeros(0)
     group = problem.owner[rows]
-    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+    starts, _ = _runs(group)
     group = group[starts]
     squared = group >= problem.n_plain
     proportions = np.where(squared, 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h)), 1.0)
