@@ -54,7 +54,9 @@ def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit, monkeypatch):
 
 
 def test_sparse_rows_are_stacked():
-    parts = [sparse.random_array((4, 6), density=0.5, format="csr", random_state=i) for i in range(2)]
+    parts = [
+        sparse.random_array((4, 6), density=0.5, format="csr", random_state=i) for i in range(2)
+    ]
     found = below_each_other(parts, [-1.0, 1.0], np.array([7, 0, 3]))
     expected = np.concatenate([-parts[0].toarray(), parts[1].toarray()])[[7, 0, 3]]
     np.testing.assert_array_equal(found.toarray(), expected)
