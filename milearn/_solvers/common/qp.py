@@ -52,8 +52,11 @@ _PRECISION_OPTIONS = {
 }
 _EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": False}}
 
-# Units of the equilibrated variables: the larger, the looser the tolerance that a solution meets.
-_UNITS = (1.0, 1e2, 1e4)
+# Relative gap of a solution from them, in the units of the program, at the most.
+_LOOSEST_GAP = 0.01
+# Units of the equilibrated variables. The tolerance of the backend, which is absolute, falls with
+# them.
+_UNITS = (1.0, 10.0, 100.0, 1000.0)
 
 # A solution that the backend does not vouch for is used up to this residual; the duality gap of
 # the caller's own problem then tells what it is worth.
@@ -134,9 +137,11 @@ def _rescued(problem: QPProblem, tol: float, solver: str) -> QPResult | None:
     tries = product(_UNITS, dict.fromkeys((solver, DEFAULT_QP_SOLVER)))
     for unit, name in tries:
         scaled = equilibrated(problem, unit)
-        result, _ = _usable(scaled.problem, tol, name)
+        result, _ = _usable(scaled.problem, tol / unit, name)
         if result is not None and _meets_constraints(scaled.problem, result):
-            return scaled.restored(problem, polish(scaled.problem, result))
+            restored = scaled.restored(problem, polish(scaled.problem, result))
+            if restored.gap <= _LOOSEST_GAP * abs(restored.objective):
+                return restored
     return None
 
 

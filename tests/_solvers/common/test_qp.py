@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import qpsolvers
 
+from milearn._solvers.common import qp as _qp
 from milearn._solvers.common.active_set import active_set_iterations
 from milearn._solvers.common.qp import (
     ActiveSet,
@@ -186,3 +187,15 @@ def test_what_a_backend_gives_up_on_is_solved_in_other_units():
         problem.P.diagonal()
     )
     assert np.abs(gradient).max() <= 1e-6
+
+
+def test_a_feasible_point_far_from_the_optimum_is_no_rescue(monkeypatch):
+    problem = badly_scaled(0)
+
+    def halfway(scaled, tol, solver):
+        x = np.full(len(scaled.q), 1e-6)
+        return scaled.with_residuals(x, None, None, None, solver), "claimed"
+
+    monkeypatch.setattr(_qp, "_usable", halfway)
+    monkeypatch.setattr(_qp, "polish", lambda problem, result: result)
+    assert _rescued(problem, 1e-8, "piqp") is None
