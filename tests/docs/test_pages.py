@@ -124,6 +124,7 @@ def test_pages_of_the_api_show_the_examples_that_use_them(site):
     for page, example in (
         ("milearn.MIClassifier", "01_ten_lines"),
         ("milearn.svm.MISVC", "03_which_instance"),
+        ("milearn.inspection.WitnessDisplay", "03_which_instance"),
         ("milearn.inspection.WitnessDisplay", "08_clustering"),
         ("milearn.datasets.load_bag_folder", "11_slides"),
     ):
