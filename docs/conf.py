@@ -50,6 +50,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
     "write_computation_times": False,
+    "minigallery_sort_order": "FileNameSortKey",
 }
 
 # Links to the pages of other projects need their inventories from the network, which a build must
@@ -73,6 +74,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 nitpicky = False
 default_role = "code"
 add_module_names = False
+toc_object_entries_show_parents = "hide"  # "fit()", for which the side bar has room
 
 autosummary_generate = True
 autodoc_typehints = "none"  # the numpydoc sections say more than the annotations
@@ -120,6 +122,7 @@ html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"milearn {release}"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_static_path = ["_static"]
 html_css_files = ["milearn.css"]
 html_show_sourcelink = False

@@ -1,11 +1,13 @@
-"""The picture of README and landing page.
+"""The pictures of README, landing page and "Getting started".
 
-``python docs/picture.py`` writes docs/_static/witness.png.
+``python docs/picture.py`` writes witness.png and start-*.png in docs/_static.
 """
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -20,7 +22,8 @@ from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
 from milearn.preprocessing import InstanceTransformer
 
-TARGET = Path(__file__).parent / "_static" / "witness.png"
+DOCS = Path(__file__).parent
+TARGET = DOCS / "_static"
 
 
 def draw() -> None:
@@ -42,8 +45,20 @@ def draw() -> None:
     order = positive[np.argsort(-model.decision_function(X[positive]))][:24]
     WitnessDisplay.from_estimator(model, X, bags=order, instance_shape=(8, 8), ax=right)
     right.set_title("deciding instances of 24 new bags", fontsize=11)
-    figure.savefig(TARGET, dpi=110, metadata={"Software": None})
+    figure.savefig(TARGET / "witness.png", dpi=110, metadata={"Software": None})
+
+
+def draw_start() -> None:
+    """What the lines of "Getting started" draw, as they stand there."""
+    names: dict[str, Any] = {}
+    text = (DOCS / "start.rst").read_text(encoding="utf-8")
+    for example in doctest.DocTestParser().get_examples(text):
+        if not example.options.get(doctest.SKIP):
+            exec(example.source, names)
+    for name, display in (("scores", names["one"]), ("witnesses", names["many"])):
+        display.figure_.savefig(TARGET / f"start-{name}.png", dpi=100, metadata={"Software": None})
 
 
 if __name__ == "__main__":
     draw()
+    draw_start()

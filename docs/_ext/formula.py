@@ -23,6 +23,7 @@ _OPENING, _CLOSING, _BARS = set("([{⟨⌈⌊"), set(")]}⟩⌉⌋"), set("|‖"
 _OPERATORS = set("=≤≥<>∈⪰→+−")
 _STYLES = ("displaystyle", "scriptlevel")
 _WIDE_SPACE = 1.0  # in em; \quad
+_LONG_FIRST = 12  # characters in a column of a formula up to which a telephone has room beside it
 _LONG_INLINE = 12  # parts of a formula in running text up to which it stays in one piece
 
 
@@ -145,6 +146,9 @@ def displayed_formula(source: str, number: int | str | None = None) -> str:
     else:
         rows = [[elements]]
     columns = max(len(row) for row in rows)
+    # A narrow screen shows these columns one below the other: the last would not be seen.
+    long_first = any(_n_characters(cell) > _LONG_FIRST for row in rows for cell in row[:-1])
+    stacked = " formula-stacked" if long_first else ""
     cells = [
         f'<div class="formula-cell">{_written(_pieces(cell), display=True)}</div>'
         for row in rows
@@ -152,10 +156,14 @@ def displayed_formula(source: str, number: int | str | None = None) -> str:
     ]
     shown = f'<div class="formula-number">({number})</div>' if number is not None else ""
     return (
-        f'<div class="formula"><div class="formula-rows formula-columns-{columns}">'
+        f'<div class="formula"><div class="formula-rows formula-columns-{columns}{stacked}">'
         + "".join(cells)
         + f"</div>{shown}</div>\n"
     )
+
+
+def _n_characters(elements: list[Element]) -> int:
+    return sum(len("".join(element.itertext())) for element in elements)
 
 
 def _visit_inline(writer: Any, node: Any) -> None:

@@ -20,6 +20,8 @@ RULES: tuple[tuple[str, str], ...] = (
     ),
     # Tables whose first column has no heading: an empty cell is no heading.
     (r'<th(?: class="head")?>(?:<p>\s*</p>)?\s*</th>', "<td></td>"),
+    # Sphinx: a role that ARIA has deprecated, and that may not stand in a list.
+    (r' role="doc-biblioentry"', ' role="listitem"'),
     # pandas: scoped styles were never part of HTML.
     (r"<style scoped>.*?</style>", ""),
 )

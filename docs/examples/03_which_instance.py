@@ -60,7 +60,9 @@ print(f"a digit picked at random would be one in {np.mean(1 / sizes):.0%}")
 # On a picture
 # ------------
 # Instances are often patches of a picture. With their coordinates the scores become a heat map over it. Here 36 digits
-# make one picture, two of them are 9s, and each digit is an instance of one bag.
+# make one picture, two of them are 9s, and each digit is an instance of one bag. One 9 is red and ringed, the witness; the
+# other one, below it, is the palest of the rest: one 9 is enough to make the bag positive, and the model was never asked to
+# find all of them.
 rng = np.random.default_rng(3)
 pool, shown = X.instances[X.offsets[120] :], digits.instance_digits[X.offsets[120] :]
 chosen = np.concatenate([np.flatnonzero(shown != 9)[:34], np.flatnonzero(shown == 9)[:2]])

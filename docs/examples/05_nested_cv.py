@@ -43,7 +43,7 @@ sklearn.set_config(enable_metadata_routing=True)
 outer = StratifiedBagKFold(5, shuffle=True, random_state=0)
 search = GridSearchCV(
     make_pipeline(InstanceTransformer(StandardScaler()), MISVC()),
-    {"misvc__C": [0.1, 1.0, 10.0]},
+    {"misvc__C": [0.001, 0.01, 0.1, 1.0, 10.0]},
     cv=StratifiedBagKFold(3, shuffle=True, random_state=1),
     scoring="roc_auc",
 )

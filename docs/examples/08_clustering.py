@@ -73,7 +73,7 @@ axes[0].set_ylabel("digit of the bag")
 # %%
 # The witnesses of M3IC
 # ---------------------
-# For each of the first bags the digit that stands out for its cluster. The colour is that of the cluster.
+# For each of the first bags the digit that stands out for its cluster, whose number and colour it has.
 from milearn.inspection import WitnessDisplay
 
 _ = WitnessDisplay.from_estimator(

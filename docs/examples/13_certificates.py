@@ -40,6 +40,7 @@ for fit in fits:
         alpha=0.4,
         linewidth=1.0,
     )
+display.line_.set_label("default start")
 display.ax_.plot([], [], color="grey", label="random starts")
 display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 

@@ -239,7 +239,7 @@ class BagScoresDisplay:
                 # Hatches tell the classes apart where colours do not.
                 hatch=("", "///", "...", "xxx")[code % 4],
                 edgecolor=COLORS[code % len(COLORS)],
-                label=f"class {label} ({len(mine)} bags)",
+                label=f"class {label} ({len(mine):,} bags)",
             )
             key = label.item() if hasattr(label, "item") else label
             self.counts_[key], self.patches_[key] = counts, patches

@@ -11,7 +11,9 @@ from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["InstanceScoresDisplay"]
 
+_MAX_BARS = 300  # a bag of more instances has one bar for several of them
 _MAX_THUMBNAILS = 40
+_MAX_POINTS = 2000  # up to which the points of a map have their full size and an edge
 _MAX_EMPTY = 16  # cells of a grid for each instance up to which it is drawn as a grid
 
 
@@ -51,7 +53,8 @@ class InstanceScoresDisplay:
     figure_ : matplotlib Figure
         Figure of the display.
     bars_ : matplotlib BarContainer or None
-        One bar per instance.
+        One bar per instance. In a bag of more than 300 instances each bar stands for several
+        consecutive ones, and is as high as the highest of them.
     image_ : matplotlib AxesImage or None
         The heat map; cells without an instance are masked.
     points_ : matplotlib PathCollection or None
@@ -59,7 +62,7 @@ class InstanceScoresDisplay:
     line_ : matplotlib Line2D or None
         The threshold.
     thumbnails_ : list of matplotlib AxesImage
-        Pictures under the bars.
+        Pictures under the bars; none in a bag of more than 40 instances.
     colorbar_ : matplotlib Colorbar or None
         Scale of the map.
 
@@ -115,6 +118,7 @@ class InstanceScoresDisplay:
         instance_shape: tuple[int, ...] | None = None,
         kind: str = "auto",
         cmap: Any = None,
+        limit: float | None = None,
         ax: Any = None,
     ) -> InstanceScoresDisplay:
         """Draw the scores that a fitted model gives to the instances of one bag.
@@ -143,6 +147,8 @@ class InstanceScoresDisplay:
             What to draw; "auto" is a map where there are coordinates.
         cmap : str or matplotlib Colormap, default=None
             Colours of a map.
+        limit : float, default=None
+            Distance from the threshold at which the colours of a map end, see :meth:`plot`.
         ax : matplotlib Axes, default=None
             Axes to draw in; those of a new figure when None.
 
@@ -178,6 +184,7 @@ class InstanceScoresDisplay:
             score_name=found.name,
             kind=kind,
             cmap=cmap,
+            limit=limit,
             ax=ax,
         )
 
@@ -195,6 +202,7 @@ class InstanceScoresDisplay:
         score_name: str = "score",
         kind: str = "auto",
         cmap: Any = None,
+        limit: float | None = None,
         ax: Any = None,
     ) -> InstanceScoresDisplay:
         """Draw scores of the instances of one bag.
@@ -221,6 +229,8 @@ class InstanceScoresDisplay:
             What to draw; "auto" is a map where there are coordinates.
         cmap : str or matplotlib Colormap, default=None
             Colours of a map.
+        limit : float, default=None
+            Distance from the threshold at which the colours of a map end, see :meth:`plot`.
         ax : matplotlib Axes, default=None
             Axes to draw in; those of a new figure when None.
 
@@ -253,10 +263,15 @@ class InstanceScoresDisplay:
             pictures=None if pictures is None else np.asarray(pictures),
             threshold=threshold,
             score_name=score_name,
-        ).plot(ax, kind=kind, cmap=cmap)
+        ).plot(ax, kind=kind, cmap=cmap, limit=limit)
 
     def plot(
-        self, ax: Any = None, *, kind: str = "auto", cmap: Any = None
+        self,
+        ax: Any = None,
+        *,
+        kind: str = "auto",
+        cmap: Any = None,
+        limit: float | None = None,
     ) -> InstanceScoresDisplay:
         """Draw the scores.
 
@@ -268,6 +283,11 @@ class InstanceScoresDisplay:
             What to draw; "auto" is a map where there are coordinates.
         cmap : str or matplotlib Colormap, default=None
             Colours of a map. None means colours on both sides of the threshold where there is one.
+        limit : float, default=None
+            Distance from the threshold, in both directions, at which the colours of a map end:
+            scores beyond it look alike. Maps with one limit can be compared, and a few instances
+            a little above the threshold are seen beside many far below it. None takes in all
+            scores.
 
         Returns
         -------
@@ -279,36 +299,59 @@ class InstanceScoresDisplay:
         as_map = kind == "map" or (kind == "auto" and self.coordinates is not None)
         if as_map and self.coordinates is None:
             raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
+        if limit is not None and not (limit > 0 and self.threshold is not None):
+            raise ValueError(
+                f"limit={limit!r} must be above zero, and there has to be a threshold, which "
+                "regressions have not."
+            )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.thumbnails_: list[Any] = []
         width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
         self.ax_ = axes_of(ax, None if as_map else (width, 4.0))
         self.figure_ = self.ax_.figure
         if as_map:
-            self._plot_map(cmap)
+            self._plot_map(cmap, limit)
         else:
             self._plot_bars()
         return self
 
     def _plot_bars(self) -> None:
         ax, n = self.ax_, len(self.scores)
-        colors = [HIGHLIGHT if row == self.witness else NEUTRAL for row in range(n)]
-        self.bars_ = ax.bar(np.arange(n), self.scores, color=colors, width=0.8)
+        each = -(-n // _MAX_BARS)
+        firsts = np.arange(0, n, each)
+        heights = np.maximum.reduceat(self.scores, firsts)
+        colors = [NEUTRAL] * len(firsts)
+        if self.witness is not None:
+            heights[self.witness // each] = self.scores[self.witness]
+            colors[self.witness // each] = HIGHLIGHT
+        middles = (firsts + np.minimum(firsts + each, n) - 1) / 2
+        width = 0.8 if each == 1 else float(each)
+        self.bars_ = ax.bar(middles, heights, color=colors, width=width)
         patch = {"marker": "s", "markersize": 9, "linestyle": "none"}
-        ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
+        if self.witness is not None:
+            ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
+            if each > 1:  # its bar alone would be too thin to be seen
+                tip = (self.witness, self.scores[self.witness])
+                ax.plot(*tip, color=HIGHLIGHT, marker="v", markersize=9, zorder=3)
         if n > 1:
-            ax.plot([], [], color=NEUTRAL, label="other instances", **patch)
+            label = (
+                "other instances" if each == 1 else f"others: the highest\nof each {each} in a row"
+            )
+            ax.plot([], [], color=NEUTRAL, label=label, **patch)
         if self.threshold is not None:
             self.line_ = ax.axhline(
                 self.threshold, color=LINE, linewidth=1.0, linestyle="--", label="threshold"
             )
-        ax.set_xlim(-0.6, n - 0.4)
+        ax.set_xlim(-0.6 * each, n - 1 + 0.6 * each)
         ax.set_ylabel(self.score_name)
         ax.set_xlabel("instance of the bag")
         ax.xaxis.get_major_locator().set_params(integer=True)
         ax.spines[["top", "right"]].set_visible(False)
-        if self.pictures is not None and n <= _MAX_THUMBNAILS:
-            self._plot_thumbnails()
+        if self.pictures is not None:
+            if n <= _MAX_THUMBNAILS:
+                self._plot_thumbnails()
+            else:
+                ax.set_xlabel(f"instance of the bag (no pictures of more than {_MAX_THUMBNAILS})")
         legend_beside(ax)
 
     def _plot_thumbnails(self) -> None:
@@ -330,16 +373,19 @@ class InstanceScoresDisplay:
         ax.set_xticks([])
         ax.set_xlabel("instance of the bag", labelpad=72.0 * share * box.height * height + 6)
 
-    def _plot_map(self, cmap: Any) -> None:
+    def _plot_map(self, cmap: Any, limit: float | None) -> None:
         ax, places = self.ax_, self.coordinates
         assert places is not None
         half = 0.5 * self.patch_size if self.patch_size else 0.0
         centres = places + half
+        beyond = False
         if self.threshold is None:
             limits = {"vmin": float(self.scores.min()), "vmax": float(self.scores.max())}
             colors = cmap or "viridis"
         else:
-            reach = float(np.max(np.abs(self.scores - self.threshold))) or 1.0
+            furthest = float(np.max(np.abs(self.scores - self.threshold)))
+            reach = limit or furthest or 1.0
+            beyond = furthest > reach
             limits = {"vmin": self.threshold - reach, "vmax": self.threshold + reach}
             colors = cmap or "RdBu_r"
         alpha = None
@@ -353,8 +399,15 @@ class InstanceScoresDisplay:
                 values, extent=extent, cmap=colors, alpha=alpha, interpolation="nearest", **limits
             )
         else:
+            few = len(centres) <= _MAX_POINTS
             drawn = self.points_ = ax.scatter(
-                *centres.T, c=self.scores, cmap=colors, edgecolors=LINE, linewidths=0.4, **limits
+                *centres.T,
+                c=self.scores,
+                s=36.0 if few else max(1.0, 36.0 * _MAX_POINTS / len(centres)),
+                cmap=colors,
+                edgecolors=LINE if few else "none",
+                linewidths=0.4 if few else 0.0,
+                **limits,
             )
         if self.background is not None:
             rows, columns = self.background.shape[:2]
@@ -379,7 +432,13 @@ class InstanceScoresDisplay:
             legend_below(ax)
         ax.set_xlabel("column")
         ax.set_ylabel("row")
-        self.colorbar_ = self.figure_.colorbar(drawn, ax=ax, label=self.score_name, shrink=0.85)
+        self.colorbar_ = self.figure_.colorbar(
+            drawn,
+            ax=ax,
+            label=self.score_name,
+            shrink=0.85,
+            extend="both" if beyond else "neither",
+        )
 
 
 def _as_grid(

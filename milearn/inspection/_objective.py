@@ -11,6 +11,7 @@ from ._scores import class_column
 
 __all__ = ["ObjectiveDisplay"]
 
+_MAX_MARKERS = 60  # steps up to which each has a marker
 _ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
 
 
@@ -206,7 +207,12 @@ class ObjectiveDisplay:
         self.figure_ = ax.figure
         steps = np.arange(1, len(self.history) + 1)
         (self.line_,) = ax.plot(
-            steps, self.history, color=COLORS[0], marker="o", markersize=4, label="objective"
+            steps,
+            self.history,
+            color=COLORS[0],
+            marker="o" if len(steps) <= _MAX_MARKERS else None,
+            markersize=4,
+            label="objective",
         )
         self.bound_ = self.gap_band_ = None
         if self.lower_bound is not None:

@@ -11,6 +11,8 @@ from ._plotting import COLORS, LINE, NEUTRAL, axes_of, legend_beside
 
 __all__ = ["RegularizationPathDisplay"]
 
+_MAX_LINES = 200
+
 
 class RegularizationPathDisplay:
     """Coefficients of a linear model, or scores of a search, against a parameter such as C.
@@ -42,7 +44,10 @@ class RegularizationPathDisplay:
     figure_ : matplotlib Figure
         Figure of the display.
     lines_ : list of matplotlib Line2D
-        One line per feature, or one of the mean scores.
+        One line per entry of ``features_``, or one of the mean scores.
+    features_ : ndarray of int or None
+        The features drawn: all, or of more than 200 those with the largest coefficients anywhere
+        on the path.
     band_ : matplotlib PolyCollection or None
         One standard deviation of the scores over the splits, to both sides of the mean.
     best_line_ : matplotlib Line2D or None
@@ -269,7 +274,7 @@ class RegularizationPathDisplay:
         """
         self.ax_ = ax = axes_of(ax, (7.4, 3.8))
         self.figure_ = ax.figure
-        self.band_ = self.best_line_ = None
+        self.band_ = self.best_line_ = self.features_ = None
         ax.set_xscale("log")
         if self.coefs is not None:
             self._plot_coefs(n_labels)
@@ -285,16 +290,31 @@ class RegularizationPathDisplay:
         return self
 
     def _plot_coefs(self, n_labels: int) -> None:
-        named = np.argsort(-np.abs(self.coefs[-1]), kind="stable")[:n_labels]
+        size = np.abs(self.coefs)
+        named = np.argsort(-size[-1], kind="stable")[:n_labels]
+        n_features = self.coefs.shape[1]
+        if n_features <= _MAX_LINES:
+            self.features_ = np.arange(n_features)
+        else:
+            rank = size.max(axis=0)
+            rank[named] = np.inf
+            self.features_ = np.sort(np.argsort(-rank, kind="stable")[:_MAX_LINES])
         self.lines_ = []
-        for path in self.coefs.T:
+        for path in self.coefs.T[self.features_]:
             (line,) = self.ax_.plot(self.param_range, path, color=NEUTRAL, alpha=0.5, linewidth=0.9)
             self.lines_.append(line)
         for rank, feature in enumerate(named):
             names = self.feature_names
-            line = self.lines_[feature]
+            line = self.lines_[np.searchsorted(self.features_, feature)]
             line.set(color=COLORS[rank % len(COLORS)], alpha=1.0, linewidth=1.8, zorder=3)
             line.set_label(f"feature {feature}" if names is None else str(names[feature]))
+        if n_features > _MAX_LINES:
+            self.ax_.plot(
+                [],
+                [],
+                color=NEUTRAL,
+                label=f"the largest {_MAX_LINES}\nof {n_features:,} features",
+            )
         self.ax_.axhline(0.0, color=LINE, linewidth=0.8)
         self.ax_.set_ylabel("coefficient")
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["COLORS", "HIGHLIGHT", "LINE", "NEUTRAL", "axes_of", "legend_below", "legend_beside"]
+import numpy as np
+
+__all__ = [
+    "COLORS",
+    "HIGHLIGHT",
+    "LINE",
+    "NEUTRAL",
+    "axes_of",
+    "evenly_spaced",
+    "legend_below",
+    "legend_beside",
+]
 
 # Okabe and Ito's palette, which readers with any colour vision can tell apart; dark enough to be
 # seen on white.
@@ -25,6 +36,11 @@ def axes_of(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
     if ax is None:
         _, ax = plt.subplots(figsize=figsize, layout="constrained")
     return ax
+
+
+def evenly_spaced(n: int, limit: int) -> np.ndarray:
+    """At most ``limit`` of ``n`` positions, from the first to the last."""
+    return np.unique(np.linspace(0, n - 1, min(n, limit)).round().astype(np.intp))
 
 
 def legend_beside(ax: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import is_regressor
+from sklearn.base import is_clusterer, is_regressor
 
 from .._bags import Bags
 from .._bags.segments import segment_argmax
@@ -21,6 +21,7 @@ class InstanceScores(NamedTuple):
     witnesses: np.ndarray
     name: str
     threshold: float | None
+    label_name: str = "class"
 
 
 def local_bags(X: Any) -> Bags:
@@ -65,17 +66,19 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         )
     if regression:
         return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
+    label_name = "cluster" if is_clusterer(model) else "class"
     if scores.ndim == 1:
         sign = 1.0
         if class_label is not None and class_column(model, class_label) == 0:
             sign = -1.0
-        return InstanceScores(sign * scores, np.asarray(model.witness(inner)), "score", 0.0)
+        witnesses = np.asarray(model.witness(inner))
+        return InstanceScores(sign * scores, witnesses, "score", 0.0, label_name)
     if class_label is None:
         columns = np.argmax(np.asarray(model.decision_function(inner)), axis=1)
     else:
         columns = np.full(len(bags), class_column(model, class_label))
     chosen = scores[np.arange(len(scores)), columns[bags.bag_index]]
-    return InstanceScores(chosen, segment_argmax(chosen, bags.offsets), "score", 0.0)
+    return InstanceScores(chosen, segment_argmax(chosen, bags.offsets), "score", 0.0, label_name)
 
 
 def class_column(model: Any, class_label: Any) -> int:

@@ -8,12 +8,14 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
-from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
+from ._plotting import COLORS, NEUTRAL, axes_of, evenly_spaced, legend_beside
 from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["WitnessDisplay"]
 
 _ROWS_AT_ONCE = 100_000
+_MAX_THUMBNAILS = 120  # of more, as many are drawn, evenly spaced
+_MAX_LINES = 200
 
 
 class WitnessDisplay:
@@ -42,6 +44,8 @@ class WitnessDisplay:
         Positions of the bags.
     classes : ndarray of shape (n_classes,), default=None
         All classes, of which ``labels`` may hold some: a class has its colour in every picture.
+    label_name : str, default="class"
+        What the labels are, for titles and legend.
 
     Attributes
     ----------
@@ -49,10 +53,13 @@ class WitnessDisplay:
         Axes of the display; those around the thumbnails.
     figure_ : matplotlib Figure
         Figure of the display.
+    shown_ : ndarray of int
+        Which of the instances are drawn: all, or of more than 120 thumbnails or 200 lines as many,
+        evenly spaced from the first to the last.
     images_ : list of matplotlib AxesImage
-        Thumbnails, in the order of ``bags``.
+        Thumbnails, in the order of ``shown_``.
     lines_ : list of matplotlib Line2D
-        One line per bag over its features.
+        Lines over the features, in the order of ``shown_``.
     features_ : ndarray of int or None
         The features that the lines run over.
 
@@ -84,6 +91,7 @@ class WitnessDisplay:
         feature_names: Any = None,
         bags: Any = None,
         classes: Any = None,
+        label_name: str = "class",
     ) -> None:
         self.instances = instances
         self.scores = scores
@@ -94,6 +102,7 @@ class WitnessDisplay:
         self.feature_names = feature_names
         self.bags = bags
         self.classes = classes
+        self.label_name = label_name
 
     @classmethod
     def from_estimator(
@@ -147,17 +156,18 @@ class WitnessDisplay:
                 raise ValueError(
                     f"y must hold one label per bag, shape ({len(container)},), got {labels.shape}."
                 )
-        found = instance_scores(estimator, container, class_label)
-        values = found.scores[found.witnesses]
+        chosen = np.arange(len(container)) if bags is None else _positions(bags, len(container))
+        drawn = container if bags is None else container[chosen]
+        found = instance_scores(estimator, drawn, class_label)
+        values, rows = found.scores[found.witnesses], found.witnesses
         if bags is None:
             chosen = np.argsort(-values, kind="stable")[:max_bags]
-        else:
-            chosen = np.arange(len(container))[np.asarray(bags)]
+            values, rows = values[chosen], rows[chosen]
         mean, std = (None, None) if instance_shape is not None else _moments(container)
-        rows = found.witnesses[chosen] - container.offsets[chosen]
+        picked = drawn.instances[rows]
         return cls.from_instances(
-            _selected(container, chosen, rows),
-            values[chosen],
+            picked.toarray() if hasattr(picked, "toarray") else picked,
+            values,
             labels=None if labels is None else labels[chosen],
             instance_shape=instance_shape,
             mean=mean,
@@ -165,6 +175,7 @@ class WitnessDisplay:
             feature_names=container.feature_names,
             bags=chosen,
             classes=None if labels is None else np.unique(labels),
+            label_name=found.label_name,
             max_features=max_features,
             ax=ax,
         )
@@ -182,6 +193,7 @@ class WitnessDisplay:
         feature_names: Any = None,
         bags: Any = None,
         classes: Any = None,
+        label_name: str = "class",
         max_features: int = 20,
         ax: Any = None,
     ) -> WitnessDisplay:
@@ -205,6 +217,8 @@ class WitnessDisplay:
             Positions of the bags; 0, 1, ... when None.
         classes : array-like of shape (n_classes,), default=None
             All classes, in the order of the colours; those of ``labels`` when None.
+        label_name : str, default="class"
+            What the labels are, for titles and legend.
         max_features : int, default=20
             Maximum number of features that the lines run over, see :meth:`plot`.
         ax : matplotlib Axes, default=None
@@ -232,6 +246,7 @@ class WitnessDisplay:
             feature_names=feature_names,
             bags=np.arange(len(rows)) if bags is None else np.asarray(bags),
             classes=_classes(labels, classes),
+            label_name=label_name,
         ).plot(ax, max_features=max_features)
 
     def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:
@@ -261,6 +276,9 @@ class WitnessDisplay:
 
     def _plot_thumbnails(self, ax: Any) -> None:
         pictures = pixel_pictures(self.instances, self.instance_shape or ())
+        total = len(pictures)
+        self.shown_ = evenly_spaced(total, _MAX_THUMBNAILS)
+        pictures = pictures[self.shown_]
         n = len(pictures)
         n_columns = min(n, 8)
         n_rows = -(-n // n_columns)
@@ -268,8 +286,10 @@ class WitnessDisplay:
         self.figure_ = self.ax_.figure
         self.ax_.set_axis_off()
         low, high = float(pictures.min()), float(pictures.max())
-        for place, picture in enumerate(pictures):
-            row, column = divmod(place, n_columns)
+        if n < total:
+            self.ax_.set_title(f"{n} of {total:,} bags, evenly spaced", loc="left", fontsize=9)
+        for number, (place, picture) in enumerate(zip(self.shown_, pictures, strict=True)):
+            row, column = divmod(number, n_columns)
             inset = self.ax_.inset_axes(
                 (
                     (column + 0.06) / n_columns,
@@ -284,7 +304,7 @@ class WitnessDisplay:
             title, color = f"{self.scores[place]:+.2f}", "black"
             if self.labels is not None:
                 color = self._color(place)
-                title = f"class {self.labels[place]}\n{title}"
+                title = f"{self.label_name} {self.labels[place]}\n{title}"
             inset.set_title(title, fontsize=8, color=color, pad=3)
             for spine in inset.spines.values():
                 spine.set_edgecolor(color)
@@ -301,18 +321,30 @@ class WitnessDisplay:
         values = (self.instances - self.mean) / spread
         kept = np.argsort(-np.abs(values.mean(axis=0)), kind="stable")[:max_features]
         self.features_ = features = np.sort(kept)
-        values = values[:, features]
+        self.shown_ = evenly_spaced(len(values), _MAX_LINES)
+        few = len(self.shown_) == len(values)
+        part = "" if few else f"\n({len(self.shown_)} of {len(values):,} drawn)"
+        values = values[np.ix_(self.shown_, features)]
         self.ax_ = ax = axes_of(ax, (9.4, 4.2))
         self.figure_ = ax.figure
         ax.axhspan(-1.0, 1.0, color=NEUTRAL, alpha=0.25, linewidth=0, label="all instances,\n±1 sd")
-        for place, line in enumerate(values):
-            (drawn,) = ax.plot(line, color=self._color(place), alpha=0.6, linewidth=1.2)
+        for place, line in zip(self.shown_, values, strict=True):
+            (drawn,) = ax.plot(
+                line,
+                color=self._color(place),
+                alpha=0.6 if few else 0.3,
+                linewidth=1.2 if few else 0.8,
+            )
             self.lines_.append(drawn)
         if self.labels is None:
-            ax.plot([], [], color=COLORS[0], label="witnesses")
+            ax.plot([], [], color=COLORS[0], label=f"witnesses{part}")
         else:
-            for label, place in zip(*np.unique(self.labels, return_index=True), strict=True):
-                ax.plot([], [], color=self._color(place), label=f"witnesses,\nclass {label}")
+            labels, first = np.unique(self.labels[self.shown_], return_index=True)
+            for label, place in zip(labels, self.shown_[first], strict=True):
+                name = f"witnesses,\n{self.label_name} {label}"
+                ax.plot([], [], color=self._color(place), label=name)
+            if part:
+                ax.plot([], [], linestyle="none", label=part.strip())
         names = self.feature_names
         shown = [str(f) if names is None else str(names[f]) for f in features]
         crowded = max(map(len, shown)) * len(shown) > 60
@@ -324,13 +356,9 @@ class WitnessDisplay:
         legend_beside(ax)
 
 
-def _selected(bags: Bags, chosen: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Row ``rows[i]`` of bag ``chosen[i]``, dense."""
-    found = []
-    for bag, row in zip(chosen, rows, strict=True):
-        block = bags[int(bag)][int(row) : int(row) + 1]
-        found.append(block.toarray()[0] if hasattr(block, "toarray") else np.asarray(block)[0])
-    return np.asarray(found, dtype=np.float64)
+def _positions(bags: Any, n_bags: int) -> np.ndarray:
+    """Positions of bags, however they are named: numbers, negative ones too, or a mask."""
+    return np.arange(n_bags)[np.asarray(bags)]
 
 
 def _classes(labels: Any, classes: Any) -> np.ndarray | None:

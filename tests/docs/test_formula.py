@@ -47,6 +47,13 @@ def test_rows_of_an_aligned_formula_are_a_grid_of_as_many_columns():
     assert pieces(html) == ["min", "a", "+b", "s.t.", "c"]
 
 
+def test_columns_beside_a_long_one_are_stacked_on_a_telephone():
+    assert "formula-stacked" in displayed_formula(r"\text{a kernel of two bags} & : a \\ b & : c")
+    assert "formula-stacked" not in displayed_formula(
+        r"\min \quad & a + b + c + d + e + f + g \\ b & c"
+    )
+
+
 def test_the_rows_of_a_matrix_are_not_those_of_the_formula():
     html = displayed_formula(r"\begin{pmatrix} a & b \\ c & d \end{pmatrix} \succeq 0")
     assert "formula-columns-1" in html

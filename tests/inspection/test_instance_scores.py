@@ -180,6 +180,7 @@ def test_it_draws_in_the_axes_that_are_given(data, model):
         ({"coordinates": [[0, 0]]}, r"coordinates must have shape \(4, 2\)"),
         ({"kind": "map"}, "A map needs coordinates"),
         ({"kind": "pie"}, "kind='pie' is unknown"),
+        ({"limit": 0.0}, "limit=0.0 must be above zero"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_sentence(data, model, options, message):
@@ -208,3 +209,47 @@ def test_without_matplotlib_one_sentence_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(ImportError, match=r'pip install "milearn\[plot\]"'):
         InstanceScoresDisplay.from_scores([1.0, 2.0])
+
+
+def test_a_large_bag_has_a_bar_for_several_instances_and_a_mark_at_the_witness():
+    scores = np.random.default_rng(0).normal(size=1003) - 5.0
+    scores[502] = 1.0
+    display = InstanceScoresDisplay.from_scores(scores)
+    groups = np.split(scores, np.arange(4, 1003, 4))
+    assert [bar.get_height() for bar in display.bars_] == [group.max() for group in groups]
+    middles = [bar.get_x() + bar.get_width() / 2 for bar in display.bars_]
+    np.testing.assert_allclose(middles[:-1], np.arange(250) * 4 + 1.5)
+    assert middles[-1] == 1001.0
+    colors = [bar.get_facecolor() for bar in display.bars_]
+    assert colors.count(colors[502 // 4]) == 1
+    (mark,) = (line for line in display.ax_.lines if line.get_marker() == "v")
+    assert (*mark.get_xdata(), *mark.get_ydata()) == (502, 1.0)
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert "others: the highest\nof each 4 in a row" in texts
+
+
+def test_the_bar_of_a_witness_that_is_not_the_highest_has_its_score(monkeypatch):
+    monkeypatch.setattr("milearn.inspection._instance_scores._MAX_BARS", 10)
+    display = InstanceScoresDisplay.from_scores(np.arange(20.0), witness=6)
+    assert [bar.get_height() for bar in display.bars_][2:5] == [5.0, 6.0, 9.0]
+
+
+def test_pictures_of_a_large_bag_are_left_out_and_the_label_says_so():
+    display = InstanceScoresDisplay.from_scores(np.arange(41.0), pictures=np.zeros((41, 2, 2)))
+    assert display.thumbnails_ == []
+    assert display.ax_.get_xlabel() == "instance of the bag (no pictures of more than 40)"
+
+
+def test_colours_end_at_the_limit():
+    places = [[0, 0], [1, 0], [2, 0]]
+    display = InstanceScoresDisplay.from_scores([-9.0, 0.5, 1.0], coordinates=places, limit=2.0)
+    assert display.image_.get_clim() == (-2.0, 2.0)
+    assert display.colorbar_.extend == "both"
+    assert display.plot(limit=9.0).colorbar_.extend == "neither"
+
+
+def test_many_points_are_small_and_without_edges():
+    places = np.random.default_rng(0).random((4000, 2))
+    display = InstanceScoresDisplay.from_scores(np.arange(4000.0), coordinates=places)
+    assert list(display.points_.get_sizes()) == [18.0]
+    assert len(display.points_.get_edgecolors()) == 0

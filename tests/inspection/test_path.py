@@ -39,6 +39,25 @@ def test_each_line_is_a_coefficient_over_the_values(data):
     assert not hasattr(pipeline[-1], "coef_")
 
 
+def test_of_many_features_those_with_the_largest_coefficients_are_drawn():
+    coefs = np.random.default_rng(0).normal(size=(3, 1000))
+    coefs[0, 17] = 99.0  # large at the beginning of the path alone
+    coefs[:, 18] = 0.0
+    display = RegularizationPathDisplay(param_name="C", param_range=RANGE, coefs=coefs).plot()
+    largest = np.sort(np.argsort(-np.abs(coefs).max(axis=0))[:200])
+    assert len(display.lines_) == len(display.features_) == 200
+    assert 17 in display.features_
+    assert 18 not in display.features_
+    named = np.argsort(-np.abs(coefs[-1]))[:5]
+    assert set(named) <= set(display.features_)
+    assert len(np.setdiff1d(largest, display.features_)) <= 5  # made room for the named
+    for line, feature in zip(display.lines_, display.features_, strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), coefs[:, feature])
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts[-1] == "the largest 200\nof 1,000 features"
+    assert sorted(texts[:-1]) == sorted(f"feature {feature}" for feature in named)
+
+
 def test_scores_of_a_search_at_the_best_of_the_other_parameters(data):
     X, y = data
     grid = {"C": [1.0, 0.01], "slack": ["bag", "instance"]}

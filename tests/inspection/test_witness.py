@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn import Bags
+from milearn import M3IC, Bags
 from milearn.inspection import WitnessDisplay
 from tests.toys import LeastSquaresBags, two_level_bags
 
@@ -97,6 +97,60 @@ def test_sparse_bags_and_constant_features_are_drawn_as_dense_ones(data):
     for ours, theirs in zip(drawn[0].lines_, drawn[1].lines_, strict=True):
         np.testing.assert_allclose(ours.get_ydata(), theirs.get_ydata(), atol=1e-12)
         assert ours.get_ydata()[-1] == 0.0
+
+
+@pytest.mark.parametrize("bags", [[-1, 0, 7], np.arange(30) % 10 == 3])
+def test_bags_are_named_by_numbers_or_a_mask_and_only_they_are_scored(data, bags):
+    X, y, model = data
+    positions = np.arange(30)[np.asarray(bags)]
+    seen = []
+
+    class Counting(LeastSquaresBags):
+        def instance_decision_function(self, X):
+            seen.append(len(X))
+            return super().instance_decision_function(X)
+
+    display = WitnessDisplay.from_estimator(Counting().fit(X, y), X, y, bags=bags)
+    assert list(display.bags) == list(positions)
+    assert set(seen) == {len(positions)}
+    np.testing.assert_array_equal(display.instances, X.instances[model.witness(X)[positions]])
+    np.testing.assert_array_equal(display.labels, y[positions])
+
+
+def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
+    instances = np.random.default_rng(0).normal(size=(1000, 4))
+    labels = np.repeat([0, 1], 500)
+    display = WitnessDisplay.from_instances(instances, np.ones(1000), labels=labels)
+    assert len(display.shown_) == len(display.lines_) == 200
+    assert (display.shown_[0], display.shown_[-1]) == (0, 999)
+    assert set(np.diff(display.shown_)) == {5, 6}
+    expected = (instances - instances.mean(axis=0)) / instances.std(axis=0)
+    for line, place in zip(display.lines_, display.shown_, strict=True):
+        np.testing.assert_allclose(line.get_ydata(), expected[place])
+    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert texts[1:] == [
+        "witnesses,\nclass 0",
+        "witnesses,\nclass 1",
+        "(200 of 1,000 drawn)",
+    ]
+
+
+def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so(monkeypatch):
+    monkeypatch.setattr("milearn.inspection._witness._MAX_THUMBNAILS", 4)
+    instances = np.arange(40.0).reshape(10, 4)
+    display = WitnessDisplay.from_instances(instances, np.arange(10.0), instance_shape=(2, 2))
+    assert list(display.shown_) == [0, 3, 6, 9]
+    for drawn, place in zip(display.images_, display.shown_, strict=True):
+        np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
+        assert drawn.axes.get_title() == f"+{place}.00"
+    assert display.ax_.get_title(loc="left") == "4 of 10 bags, evenly spaced"
+
+
+def test_what_a_clusterer_finds_is_called_a_cluster():
+    X, *_ = two_level_bags(n_bags=12, seed=0)
+    model = M3IC(2, C=10.0, random_state=0).fit(X)
+    display = WitnessDisplay.from_estimator(model, X, model.labels_, instance_shape=(1, 3))
+    assert display.images_[0].axes.get_title().startswith(f"cluster {display.labels[0]}\n")
 
 
 def test_labels_of_another_length_are_refused(data):
