@@ -37,6 +37,7 @@ _SHORTEST = 1e-4
 _COUNTABLE = 5_000
 _SVC_TOL = 1e-6
 _SVC_STEPS = 200
+_MOST_STEPS = 2**31 - 1  # libsvm counts in 32 bits
 _ROUNDING = 1e-9
 _VANISHED = 1e-10
 
@@ -205,7 +206,10 @@ def _master(
         )
         kernel[n:, :n] = kernel[:n, n:].T
         svm = LimitedSVC(
-            kernel="precomputed", C=1.0, tol=_SVC_TOL, max_iter=_SVC_STEPS * len(signs) ** 2
+            kernel="precomputed",
+            C=1.0,
+            tol=_SVC_TOL,
+            max_iter=min(_SVC_STEPS * len(signs) ** 2, _MOST_STEPS),
         ).fit(kernel, signs, sample_weight=costs)
         dual = np.zeros(len(signs))
         dual[svm.support_] = np.abs(svm.dual_coef_[0])
