@@ -161,7 +161,7 @@ CLASSIFIERS: tuple[Classifier, ...] = (
     ),
     Classifier("all-instancemisvc", "InstanceMISVC", InstanceMISVC, "mi-SVM"),
     Classifier("all-sdpmil", "SDPMIL", SDPMIL),
-    Classifier("all-wellsvc", "WellSVC", lambda: WellSVC(tol=1e-2)),
+    Classifier("all-wellsvc", "WellSVC", WellSVC),
     Classifier("all-dpboost", "DPBoost, stumps", lambda: DPBoost(C=0.3, time_limit=30)),
     Classifier("all-lpboost", "LPBoost, stumps", lambda: LPBoost(C=0.3, time_limit=30)),
     Classifier("all-milsd", "MILSD, neighbour graph", lambda: MILSD(mu=0.1, graph="knn")),
