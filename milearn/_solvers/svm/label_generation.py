@@ -343,9 +343,9 @@ def _model_minimum(
     mixture = np.maximum(best.mixture + length * found.x[:m], 0.0)
     mixture[mixture < _VANISHED * mixture.max()] = 0.0
     mixture /= mixture.sum()
-    shares = np.maximum(found.z, 0.0)
-    shares /= shares.sum()
-    below = float(shares @ totals - (shares @ slopes).max())
+    duals = np.maximum(found.z, 0.0)
+    duals /= duals.sum()
+    below = float(duals @ totals - (duals @ slopes).max())
     predicted = -float((heights - slopes @ (mixture - best.mixture)).max())
     return mixture, predicted, below
 

@@ -136,7 +136,7 @@ def test_a_function_of_zero_has_a_constant_only():
     assert value == pytest.approx(2 * total)
 
 
-def test_many_selections_take_few_support_vector_machines(monkeypatch):
+def test_a_mixture_takes_few_svms(monkeypatch):
     fits = []
     original = label_generation._svm_of
     monkeypatch.setattr(
