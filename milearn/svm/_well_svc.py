@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -9,10 +10,15 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.segments import gather_rows, segment_max
+from .._bags.segments import gather_rows
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
-from .._solvers.svm.label_generation import GenerationProblem, GenerationResult, generate_labels
+from .._solvers.svm.label_generation import (
+    GenerationProblem,
+    GenerationResult,
+    first_problem_along,
+    generate_labels,
+)
 from ..base import BagClassifier, class_scores
 from ..embedding._merged import MergedBags
 from ..utils._multi_start import values_of
@@ -21,6 +27,16 @@ from ..utils._training_labels import TrainingLabels
 from ..utils._warn import warn_user
 
 __all__ = ["WellSVC"]
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The result of a class, its function by coefficients of the points, and the upper bound."""
+
+    result: GenerationResult
+    coef: np.ndarray
+    intercept: float
+    upper: float
 
 
 class WellSVC(BagClassifier):
@@ -46,8 +62,9 @@ class WellSVC(BagClassifier):
 
     over :math:`0 \le g_i \le C c_i`, :math:`0 \le a_{ij} \le C c_i` and equal sums of both.
     Selections are generated one by one, the most violated of a cutting plane method, and
-    :math:`f(x) = \langle \sum_h \mu_h W_h, \phi(x) \rangle + b`. A bag scores as its highest
-    instance does.
+    :math:`f(x) = s \langle \sum_h \mu_h W_h, \phi(x) \rangle + b` with the factor s and the
+    constant b that are best for the first problem, which is convex in both. A bag scores as its
+    highest instance does.
 
     Parameters
     ----------
@@ -62,10 +79,9 @@ class WellSVC(BagClassifier):
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
-    tol : float, default=1e-2
+    tol : float, default=1e-3
         Share of the objective up to which the gap of the mixture, and what another selection
-        promises, count as nothing. The mixture is found by multiplicative steps, which are slow
-        below a thousandth.
+        promises, count as nothing.
     max_iter : int, default=50
         Maximum number of selections.
     class_weight : dict, "balanced" or None, default=None
@@ -123,8 +139,14 @@ class WellSVC(BagClassifier):
 
     Notes
     -----
-    [1]_ and [2]_ have a version with a slack for each bag as well. The most violated selection is
-    sought by changing one bag at a time, and exactly where there are at most 5000 selections.
+    [1]_ and [2]_ have a version with a slack for each bag as well, and take s = 1 and the constant
+    of the relaxation. There a bag is scored by another instance in each part of the mixture, and
+    its scores are too low for one instance in all: with standardised instances and C = 10 the
+    accuracy was 70 % on Musk1 and 50 % on Elephant (10 and 4 folds), and 82 and 79 % with s and b.
+    The order of the bags is the same.
+
+    The most violated selection is sought by changing one bag at a time, and exactly where there are
+    at most 5000 selections.
 
     References
     ----------
@@ -140,7 +162,7 @@ class WellSVC(BagClassifier):
     >>> bags, y = make_bags(n_bags=40, random_state=0)
     >>> model = WellSVC().fit(bags, y)
     >>> model.score(bags, y)
-    0.975
+    1.0
     >>> bool(model.lower_bound_ <= model.upper_bound_)
     True
     """
@@ -169,7 +191,7 @@ class WellSVC(BagClassifier):
         degree: float = 3,
         gamma: Any = "scale",
         coef0: float = 0.0,
-        tol: float = 1e-2,
+        tol: float = 1e-3,
         max_iter: int = 50,
         class_weight: Any = None,
         pos_label: Any = None,
@@ -221,13 +243,9 @@ class WellSVC(BagClassifier):
         gamma = resolve_gamma(self.gamma, points[merged.point_of], merged.instance_weights)
         kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
         gram = np.asarray(kernel(points, points), dtype=np.float64)
-        results, uppers, columns = [], [], []
-        for task in found.tasks:
-            result, beta, upper = self._solved(gram, merged, merged.codes == task)
-            results.append(result)
-            columns.append(beta)
-            uppers.append(upper)
-        coef = np.stack(columns)
+        solved = [self._solved(gram, merged, merged.codes == task) for task in found.tasks]
+        results = [each.result for each in solved]
+        coef = np.stack([each.coef for each in solved])
         support = np.flatnonzero(coef.any(axis=0))
         mixtures = [each.mixture for each in results]
         self._replace_fitted(
@@ -236,14 +254,14 @@ class WellSVC(BagClassifier):
                 "classes_": found.classes,
                 "support_vectors_": points[support],
                 "dual_coef_": found.sign * coef[:, support],
-                "intercept_": found.sign * np.array([each.intercept for each in results]),
+                "intercept_": found.sign * np.array([each.intercept for each in solved]),
                 "gamma_": gamma,
                 "mixture_": mixtures if len(results) > 1 else mixtures[0],
                 **{
                     f"{name}_": values_of(results, name)
                     for name in ("objective", "dual_gap", "lower_bound", "n_iter", "converged")
                 },
-                "upper_bound_": np.array(uppers) if len(results) > 1 else uppers[0],
+                "upper_bound_": values_of(solved, "upper"),
                 "_kernel": kernel,
                 "_positive_sign": found.sign,
             }
@@ -251,10 +269,7 @@ class WellSVC(BagClassifier):
         self._warn(results)
         return self
 
-    def _solved(
-        self, gram: np.ndarray, merged: MergedBags, positive: np.ndarray
-    ) -> tuple[GenerationResult, np.ndarray, float]:
-        """The result of a class, coefficients of the points, and the upper bound."""
+    def _solved(self, gram: np.ndarray, merged: MergedBags, positive: np.ndarray) -> _Solved:
         offsets, costs = merged.offsets, self.C * merged.weights
         bags, others = np.flatnonzero(positive), np.flatnonzero(~positive)
         rows, inner = gather_rows(offsets, bags)
@@ -271,15 +286,9 @@ class WellSVC(BagClassifier):
         likeness = problem.gram[:p, p:] @ problem.costs
         order = np.lexsort((likeness, np.repeat(np.arange(len(bags)), np.diff(inner))))
         result = generate_labels(problem, order[inner[:-1]], tol=self.tol, max_iter=self.max_iter)
-        scores = problem.gram @ result.beta
-        square = float(result.beta @ scores)
-        scores = scores + result.intercept
-        upper = (
-            0.5 * square
-            + problem.bag_costs @ np.maximum(0.0, 1.0 - segment_max(scores[:p], inner))
-            + problem.costs @ np.maximum(0.0, 1.0 + scores[p:])
-        )
-        return result, np.bincount(place, result.beta, minlength=len(gram)), float(upper)
+        factor, intercept, upper = first_problem_along(problem, result.beta)
+        coef = np.bincount(place, factor * result.beta, minlength=len(gram))
+        return _Solved(result, coef, intercept, upper)
 
     def _warn(self, results: list[GenerationResult]) -> None:
         limited = sum(not each.converged for each in results)

@@ -13,30 +13,49 @@ above those of the pool. Finding it exactly is hard in general: bags are changed
 the selections of the pool, or all selections are looked at where they are few.
 
 The master minimises a convex function of the mixture m, J(m) = max_{g,a} sum g + sum a
-- 1/2 sum_k m_k |W(h_k)|^2, by the fixed point m_k ~ m_k |W(h_k)|^2 of its optimality conditions,
-or with a lower power where the value would rise. At any feasible (g, a) its minimum is bounded from
-below by sum g + sum a - 1/2 max_k |W(h_k)|^2.
+- 1/2 sum_k m_k |W(h_k)|^2, by a bundle method: every (g, a) gives a linear function below J, and
+the next mixture minimises the highest of them and the second-order term of J at the best mixture so
+far, that of the support vector machine with the multipliers at their bounds fixed. A mixture that
+does not lower J adds its linear function, and doubles that term where it is far above. Averages of
+(g, a) bound J from below by sum g + sum a - 1/2 max_k |W(h_k)|^2.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import linalg, optimize
 
 from ..._bags.segments import segment_index, segment_max
 from ...utils._sklearn import LimitedSVC
+from ..common.qp import solve_qp
+from ..common.qp_problem import QPProblem
 from .one_norm import central_intercept
 
-__all__ = ["GenerationProblem", "GenerationResult", "generate_labels", "largest_norm_of_gram"]
+__all__ = [
+    "GenerationProblem",
+    "GenerationResult",
+    "first_problem_along",
+    "generate_labels",
+    "largest_norm_of_gram",
+]
 
-_MIXTURES = 500
-# A step by this power of the norms lowers nothing but rounding.
-_SHORTEST = 1e-4
+_MIXTURES = 200
+_MOST_CUTS = 60
+_STALLS = 5
+# Share of the predicted decrease that a step has to reach.
+_DESCENT = 1e-2
+_AT_BOUND = 1e-6
+_RIDGE = 1e-9
+_MODEL_TOL = 1e-7
 _COUNTABLE = 5_000
-_SVC_TOL = 1e-6
+_SVC_SHARE = 1e-3
+_SVC_TOL = 1e-8
 _SVC_STEPS = 200
+_MOST_STEPS = 2**31 - 1  # libsvm counts in 32 bits
 _ROUNDING = 1e-9
 _VANISHED = 1e-10
 
@@ -80,8 +99,7 @@ class GenerationResult:
     Attributes
     ----------
     beta : ndarray of shape (n_instances,)
-        f(x) is sum_i beta_i k(x_i, x) + intercept.
-    intercept : float
+        The mixture of the functions W(h).
     selections : ndarray of shape (n_selections, n_positive_bags)
     mixture : ndarray of shape (n_selections,)
     objective : float
@@ -97,7 +115,6 @@ class GenerationResult:
     """
 
     beta: np.ndarray
-    intercept: float
     selections: np.ndarray
     mixture: np.ndarray
     objective: float
@@ -139,19 +156,20 @@ def generate_labels(
         master = _master(problem, pool, mixture, tol)
         mixture, g, a = master.mixture, master.g, master.a
         if np.log(np.diff(problem.offsets)).sum() <= np.log(max(countable, 0.5)):
-            found = _largest_of_all(problem, g, a)
-            largest = _norm(problem, found, g, a)
+            found, largest = _largest_of_all(problem, g, a)
+            reached = largest
         else:
             order = np.argsort(-master.norms, kind="stable")[:2]
             searched = [_searched(problem, pool[k], g, a) for k in order]
-            found = max(searched, key=lambda each: _norm(problem, each, g, a))
+            norms = _norms(problem, searched, g, a)
+            found, reached = searched[int(norms.argmax())], float(norms.max())
             eta = np.bincount(pool.ravel(), np.repeat(mixture, pool.shape[1]), problem.n_positive)
             largest = largest_norm_of_gram(problem, g, a, eta)
         # Scaled, the multipliers stay feasible, and the bound is above zero.
         total = float(g.sum() + a.sum())
         share = min(1.0, total / largest) if largest > 0 else 1.0
         lower = max(lower, share * total - 0.5 * share**2 * largest)
-        gained = 0.5 * (_norm(problem, found, g, a) - float(master.norms.max()))
+        gained = 0.5 * (reached - float(master.norms.max()))
         if gained <= tol * master.value or (pool == found).all(axis=1).any():
             converged = True
             break
@@ -164,7 +182,6 @@ def generate_labels(
         beta += share * problem.coefficients(selection, g, a)
     return GenerationResult(
         beta=beta,
-        intercept=master.intercept,
         selections=pool,
         mixture=mixture,
         objective=master.value,
@@ -180,67 +197,167 @@ class _Master:
     mixture: np.ndarray
     g: np.ndarray
     a: np.ndarray
-    intercept: float
     norms: np.ndarray
     value: float
     gap: float
+    svm_gap: float
+    free: np.ndarray
+    free_kernel: np.ndarray
 
 
 def _master(
     problem: GenerationProblem, pool: np.ndarray, mixture: np.ndarray, tol: float
 ) -> _Master:
     """The best mixture of a pool, from a first one."""
-    p, n = problem.n_positive, len(problem.bag_costs)
-    signs = np.repeat([1.0, -1.0], [n, len(problem.costs)])
-    costs = np.concatenate([problem.bag_costs, problem.costs])
-    kernel = np.empty((len(signs), len(signs)))
-    kernel[n:, n:] = problem.gram[p:, p:]
-    power, best = 1.0, None
+    best = _svm_of(problem, pool, mixture, tol)
+    cuts, metric, stalls = [best], _hessian(problem, pool, best), 0
     for _ in range(_MIXTURES):
-        kernel[:n, :n] = sum(
-            share * problem.gram[np.ix_(h, h)] for share, h in zip(mixture, pool, strict=True)
-        )
-        kernel[:n, n:] = sum(
-            share * problem.gram[h, p:] for share, h in zip(mixture, pool, strict=True)
-        )
-        kernel[n:, :n] = kernel[:n, n:].T
-        svm = LimitedSVC(
-            kernel="precomputed", C=1.0, tol=_SVC_TOL, max_iter=_SVC_STEPS * len(signs) ** 2
-        ).fit(kernel, signs, sample_weight=costs)
-        dual = np.zeros(len(signs))
-        dual[svm.support_] = np.abs(svm.dual_coef_[0])
-        g, a = np.minimum(dual, costs)[:n], np.minimum(dual, costs)[n:]
-        # Feasible to the last digit: the larger side is scaled down to the other.
-        total = min(g.sum(), a.sum())
-        g, a = g * (total / g.sum()), a * (total / a.sum())
-        norms = np.array([_norm(problem, h, g, a) for h in pool])
-        # Of the function of these multipliers, with the intercept that is best for it: libsvm's is
-        # not where all multipliers are at their bounds.
-        beta = np.concatenate([g, -a])
-        scores = kernel @ beta
-        square = float(beta @ scores)
-        intercept = central_intercept(scores, signs, costs)
-        value = 0.5 * square + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + intercept)))
-        gap = value - (2.0 * total - 0.5 * float(norms.max()))
-        found = _Master(mixture, g, a, intercept, norms, value, gap)
-        if best is None or value <= best.value:
-            best = found
-        else:
-            # A step that was too long: a shorter one from the best mixture.
-            power *= 0.5
-        if best.gap <= tol * best.value or power < _SHORTEST:
+        if best.gap <= tol * best.value:
             break
-        weights = best.mixture * np.maximum(best.norms, 0.0) ** power
-        weights[weights < _VANISHED * weights.max()] = 0.0
-        mixture = weights / weights.sum()
-    assert best is not None
+        mixture, predicted, below = _model_minimum(cuts, best, metric)
+        best.gap = min(best.gap, best.value - below)
+        if predicted <= 2.0 * best.svm_gap:
+            # Either what is left is the precision of the support vector machine, or the
+            # second-order term keeps the step too short.
+            stalls += 1
+            if stalls > _STALLS:
+                break
+            metric = 0.1 * metric
+            continue
+        stalls = 0
+        found = _svm_of(problem, pool, mixture, tol)
+        cuts = [*cuts[-_MOST_CUTS:], found]
+        if found.value <= best.value - _DESCENT * predicted:
+            found.gap = min(found.gap, best.gap - (best.value - found.value))
+            best, metric = found, _hessian(problem, pool, found)
+        elif found.value > best.value + predicted:
+            metric = 2.0 * metric
     return best
 
 
-def _norm(problem: GenerationProblem, selection: np.ndarray, g: np.ndarray, a: np.ndarray) -> float:
-    beta = problem.coefficients(selection, g, a)
-    used = np.flatnonzero(beta)
-    return float(beta[used] @ problem.gram[np.ix_(used, used)] @ beta[used])
+def _svm_of(
+    problem: GenerationProblem, pool: np.ndarray, mixture: np.ndarray, tol: float
+) -> _Master:
+    """The support vector machine with the kernel of a mixture."""
+    p, n = problem.n_positive, len(problem.bag_costs)
+    signs = np.repeat([1.0, -1.0], [n, len(problem.costs)])
+    costs = np.concatenate([problem.bag_costs, problem.costs])
+    kernel = np.zeros((len(signs), len(signs)))
+    for k in np.flatnonzero(mixture):
+        h = pool[k]
+        kernel[:n, :n] += mixture[k] * problem.gram[np.ix_(h, h)]
+        kernel[:n, n:] += mixture[k] * problem.gram[h, p:]
+    kernel[n:, :n] = kernel[:n, n:].T
+    kernel[n:, n:] = problem.gram[p:, p:]
+    svm = LimitedSVC(
+        kernel="precomputed",
+        C=1.0,
+        tol=max(_SVC_SHARE * tol, _SVC_TOL),
+        max_iter=min(_SVC_STEPS * len(signs) ** 2, _MOST_STEPS),
+    ).fit(kernel, signs, sample_weight=costs)
+    dual = np.zeros(len(signs))
+    dual[svm.support_] = np.abs(svm.dual_coef_[0])
+    g, a = np.minimum(dual, costs)[:n], np.minimum(dual, costs)[n:]
+    # Feasible to the last digit: the larger side is scaled down to the other.
+    total = min(g.sum(), a.sum())
+    g, a = g * (total / g.sum()), a * (total / a.sum())
+    norms = _norms(problem, pool, g, a)
+    # Of the function of these multipliers, with the intercept that is best for it: libsvm's is
+    # not where all multipliers are at their bounds.
+    beta = np.concatenate([g, -a])
+    scores = kernel @ beta
+    square = float(beta @ scores)
+    intercept = central_intercept(scores, signs, costs)
+    value = 0.5 * square + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + intercept)))
+    free = np.flatnonzero((dual > _AT_BOUND * costs) & (dual < (1.0 - _AT_BOUND) * costs))
+    return _Master(
+        mixture=mixture,
+        g=g,
+        a=a,
+        norms=norms,
+        value=value,
+        gap=value - (2.0 * total - 0.5 * float(norms.max())),
+        svm_gap=value - (2.0 * total - 0.5 * square),
+        free=free,
+        free_kernel=kernel[np.ix_(free, free)],
+    )
+
+
+def _hessian(problem: GenerationProblem, pool: np.ndarray, at: _Master) -> np.ndarray:
+    """Second derivatives of J in the mixture.
+
+    While the multipliers at their bounds stay there, the others move by -P (K_k beta) for a
+    change of m_k, where P is the inverse of the free block of the kernel on the changes that keep
+    the sums of both sides equal, so that J has the Hessian (K_k beta)' P (K_l beta).
+    """
+    p, m = problem.n_positive, len(pool)
+    if not len(at.free):
+        return np.zeros((m, m))
+    images = np.empty((len(at.free), m))
+    rest = -(problem.gram[p:, p:] @ at.a)
+    for k, h in enumerate(pool):
+        of_bags = problem.gram[np.ix_(h, h)] @ at.g - problem.gram[h, p:] @ at.a
+        images[:, k] = np.concatenate([of_bags, problem.gram[p:, h] @ at.g + rest])[at.free]
+    # What all selections have in common moves nothing between them.
+    both = np.column_stack([images - (images @ at.mixture)[:, None], np.ones(len(at.free))])
+    ridge = _RIDGE * max(float(np.trace(at.free_kernel)) / len(at.free), 1e-300)
+    inner = both.T @ linalg.solve(
+        at.free_kernel + ridge * np.eye(len(at.free)), both, assume_a="pos"
+    )
+    hessian = inner[:m, :m] - np.outer(inner[:m, m], inner[:m, m]) / inner[m, m]
+    return np.asarray(0.5 * (hessian + hessian.T))
+
+
+def _model_minimum(
+    cuts: list[_Master], best: _Master, metric: np.ndarray
+) -> tuple[np.ndarray, float, float]:
+    """The minimum over mixtures of the cuts below J and the second-order term at the best.
+
+    Every (g, a) of a cut bounds J(m) from below by sum g + sum a - 1/2 sum_k m_k |W(h_k)|^2, and so
+    does every average of cuts.
+
+    Returns
+    -------
+    (mixture, predicted, below)
+        The decrease that the model predicts, and a lower bound of J.
+    """
+    # From the best mixture, in units of its gap and of the steps that change J by so much.
+    unit, m = max(best.gap, _ROUNDING * best.value), len(best.mixture)
+    length = min(1.0, float(np.sqrt(unit / max(float(np.diagonal(metric).max()), 1e-300))))
+    slopes = 0.5 * np.array([cut.norms for cut in cuts])
+    totals = np.array([float(cut.g.sum() + cut.a.sum()) for cut in cuts])
+    heights = totals - best.value - slopes @ best.mixture
+    along = slopes - (slopes @ best.mixture)[:, None]  # steps sum to zero
+    quadratic = np.zeros((m + 1, m + 1))
+    quadratic[:m, :m] = metric * (length**2 / unit) + _RIDGE * np.eye(m)
+    model = QPProblem(
+        quadratic,
+        np.append(np.zeros(m), 1.0),
+        G=np.column_stack([-along * (length / unit), -np.ones(len(cuts))]),
+        h=-heights / unit,
+        A=np.append(np.ones(m), 0.0)[None],
+        b=np.zeros(1),
+        lb=np.append(-best.mixture / length, -np.inf),
+    )
+    found = solve_qp(model, tol=_MODEL_TOL)
+    mixture = np.maximum(best.mixture + length * found.x[:m], 0.0)
+    mixture[mixture < _VANISHED * mixture.max()] = 0.0
+    mixture /= mixture.sum()
+    duals = np.maximum(found.z, 0.0)
+    duals /= duals.sum()
+    below = float(duals @ totals - (duals @ slopes).max())
+    predicted = -float((heights - slopes @ (mixture - best.mixture)).max())
+    return mixture, predicted, below
+
+
+def _norms(problem: GenerationProblem, pool: Any, g: np.ndarray, a: np.ndarray) -> np.ndarray:
+    """|W(h)|^2 of some selections."""
+    p, used = problem.n_positive, np.flatnonzero(a)
+    columns = problem.gram[:, p + used] @ a[used]
+    base = float(a[used] @ columns[p + used])
+    return np.array(
+        [g @ problem.gram[np.ix_(h, h)] @ g - 2.0 * (g @ columns[h]) + base for h in pool]
+    )
 
 
 def _searched(
@@ -267,9 +384,53 @@ def _searched(
     return found
 
 
-def _largest_of_all(problem: GenerationProblem, g: np.ndarray, a: np.ndarray) -> np.ndarray:
+def _largest_of_all(
+    problem: GenerationProblem, g: np.ndarray, a: np.ndarray
+) -> tuple[np.ndarray, float]:
     choices = itertools.product(*(range(*pair) for pair in itertools.pairwise(problem.offsets)))
-    return max((np.array(each) for each in choices), key=lambda h: _norm(problem, h, g, a))
+    everything = [np.array(each) for each in choices]
+    norms = _norms(problem, everything, g, a)
+    return everything[int(norms.argmax())], float(norms.max())
+
+
+def first_problem_along(problem: GenerationProblem, beta: np.ndarray) -> tuple[float, float, float]:
+    """Factor s and constant b with which s f + b is best for the problem of one selection.
+
+    The squared norm of the mixture counts what each selection has by itself, of which f keeps a
+    share only: its scores are too small for the margins. In s and b the problem
+
+        s^2 |f|^2 / 2 + sum_i c_i [1 - s max_j f(x_ij) - b]_+ + sum_j c_j [1 + s f(x_j) + b]_+
+
+    is convex for s >= 0, for the maximum of s f is s times that of f.
+
+    Returns
+    -------
+    (factor, intercept, value)
+    """
+    scores = problem.gram @ beta
+    square = float(beta @ scores)
+    highest = segment_max(scores[: problem.n_positive], problem.offsets)
+    values = np.concatenate([highest, scores[problem.n_positive :]])
+    signs = np.repeat([1.0, -1.0], [len(highest), len(problem.costs)])
+    costs = np.concatenate([problem.bag_costs, problem.costs])
+
+    def best(factor: float) -> tuple[float, float]:
+        b = central_intercept(factor * values, signs, costs)
+        loss = costs @ np.maximum(0.0, 1.0 - signs * (factor * values + b))
+        return 0.5 * factor**2 * square + float(loss), b
+
+    if square <= 0.0:
+        return 1.0, best(1.0)[1], best(1.0)[0]
+    # With a larger factor the norm alone is more than the value at none.
+    largest = float(np.sqrt(2.0 * best(0.0)[0] / square))
+    factor = optimize.minimize_scalar(
+        lambda s: best(s)[0],
+        bounds=(0.0, largest),
+        method="bounded",
+        options={"xatol": 1e-9 * largest},
+    ).x
+    value, intercept = best(factor)
+    return float(factor), intercept, value
 
 
 def largest_norm_of_gram(

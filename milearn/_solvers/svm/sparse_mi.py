@@ -23,6 +23,10 @@ from .one_norm import central_intercept
 
 __all__ = ["Items", "MarginSolution", "solve_margins", "solve_transductive", "sparse_items"]
 
+# Above so many items the program is solved over those that count, found by their slacks.
+_FEW = 1000
+_FIRST = 300
+
 
 @dataclass(frozen=True)
 class Items:
@@ -114,29 +118,55 @@ def solve_margins(
     milearn.exceptions.SolverError
         When the quadratic program is not solved.
     """
-    signs, costs = items.signs, items.costs
+    signs, costs, margins = items.signs, items.costs, items.margins
     images = items.pooling @ gram  # of the items with all instances
-    products = np.asarray(items.pooling @ images.T)
-    problem = QPProblem(
-        signs[:, None] * products * signs,
-        -items.margins,
-        A=signs[None],
-        b=np.zeros(1),
-        lb=np.zeros(len(signs)),
-        ub=costs,
-    )
-    a = np.clip(solve_qp(problem, tol=tol, solver=solver).x, 0.0, costs)
-    scores = products @ (signs * a)
-    norm = float((signs * a) @ scores)
-    intercept = central_intercept(scores - signs * (items.margins - 1.0), signs, costs)
-    loss = costs @ np.maximum(0.0, items.margins - signs * (scores + intercept))
-    objective = 0.5 * norm + float(loss)
+    active = _first_active(items, images)
+    while True:
+        products = np.asarray(items.pooling @ images[active].T)  # of all items with the active ones
+        own = signs[active]
+        problem = QPProblem(
+            own[:, None] * products[active] * own,
+            -margins[active],
+            A=own[None],
+            b=np.zeros(1),
+            lb=np.zeros(len(active)),
+            ub=costs[active],
+        )
+        a = np.clip(solve_qp(problem, tol=tol, solver=solver).x, 0.0, costs[active])
+        scores = products @ (own * a)
+        norm = float((own * a) @ scores[active])
+        intercept = central_intercept(scores - signs * (margins - 1.0), signs, costs)
+        slacks = margins - signs * (scores + intercept)
+        objective = 0.5 * norm + float(costs @ np.maximum(0.0, slacks))
+        gap = objective - float(margins[active] @ a - 0.5 * norm)
+        missing = np.setdiff1d(np.flatnonzero(slacks > 0.0), active)
+        if not len(missing) or gap <= tol * objective:
+            break
+        worst = missing[np.argsort(-slacks[missing], kind="stable")[: max(_FIRST, len(active))]]
+        active = np.sort(np.concatenate([active, worst]))
     return MarginSolution(
-        beta=items.pooling.T @ (signs * a),
+        beta=items.pooling[active].T @ (own * a),
         intercept=intercept,
         objective=objective,
-        dual_gap=objective - float(items.margins @ a - 0.5 * norm),
+        dual_gap=gap,
     )
+
+
+def _first_active(items: Items, images: np.ndarray) -> np.ndarray:
+    """The items of the first program: all of few ones, else all positive and some negative ones.
+
+    Most instances of negative bags are far below their margin, and their multipliers are zero. The
+    negative items taken are those most like the positive ones, less what they are like each other.
+    """
+    n = len(items.signs)
+    if n <= _FEW:
+        return np.arange(n)
+    positive = items.signs > 0
+    weights = np.where(positive, items.costs / items.costs[positive].sum(), 0.0)
+    weights -= np.where(positive, 0.0, items.costs / items.costs[~positive].sum())
+    likeness = np.asarray(items.pooling @ (weights @ images))
+    order = np.argsort(np.where(positive, -np.inf, -likeness), kind="stable")
+    return np.sort(order[: int(positive.sum()) + _FIRST])
 
 
 def solve_transductive(

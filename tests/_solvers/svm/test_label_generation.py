@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from milearn._solvers.svm import label_generation
 from milearn._solvers.svm.label_generation import (
     GenerationProblem,
+    first_problem_along,
     generate_labels,
     largest_norm_of_gram,
 )
@@ -103,3 +105,49 @@ def test_bags_of_one_are_one_support_vector_svm():
     assert found.n_iter == 1
     assert found.objective == pytest.approx(best_selection(given), rel=1e-6)
     assert found.lower_bound == pytest.approx(found.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_factor_and_constant_are_the_best_for_the_first_problem(seed):
+    given, Z = problem(seed)
+    beta = np.random.default_rng(seed).normal(size=len(Z))
+    factor, intercept, value = first_problem_along(given, beta)
+    scores, p = given.gram @ beta, given.n_positive
+    s, b = cp.Variable(nonneg=True), cp.Variable()
+    highest = np.maximum.reduceat(scores[:p], given.offsets[:-1])
+    loss = given.bag_costs @ cp.pos(1 - s * highest - b) + given.costs @ cp.pos(
+        1 + s * scores[p:] + b
+    )
+    square = beta @ scores
+    best = cp.Problem(cp.Minimize(0.5 * square * s**2 + loss)).solve(solver=cp.CLARABEL)
+    assert value == pytest.approx(best, rel=1e-6)
+    own = 0.5 * square * factor**2 + given.bag_costs @ np.maximum(
+        0, 1 - factor * highest - intercept
+    )
+    own += given.costs @ np.maximum(0, 1 + factor * scores[p:] + intercept)
+    assert value == pytest.approx(own, rel=1e-9)
+
+
+def test_a_function_of_zero_has_a_constant_only():
+    given, _ = problem(0)
+    factor, intercept, value = first_problem_along(given, np.zeros(len(given.gram)))
+    total = min(given.bag_costs.sum(), given.costs.sum())
+    assert (factor, abs(intercept)) == (1.0, 1.0)
+    assert value == pytest.approx(2 * total)
+
+
+def test_a_mixture_takes_few_svms(monkeypatch):
+    fits = []
+    original = label_generation._svm_of
+    monkeypatch.setattr(
+        label_generation, "_svm_of", lambda *args: fits.append(1) or original(*args)
+    )
+    rng = np.random.default_rng(0)
+    Z = rng.normal(size=(90, 6))
+    K = np.exp(-0.5 * ((Z[:, None] - Z) ** 2).sum(axis=2))
+    given = GenerationProblem(K, np.arange(0, 51, 5), np.full(10, 5.0), np.full(40, 5.0))
+    found = generate_labels(given, given.offsets[:-1], tol=1e-5, max_iter=60)
+    assert found.converged
+    assert found.dual_gap <= 1e-5 * found.objective
+    # Multiplicative steps take 80 for each selection.
+    assert len(fits) <= 8 * found.n_iter

@@ -6,6 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from milearn._solvers.svm import sparse_mi
 from milearn._solvers.svm.sparse_mi import solve_margins, solve_transductive, sparse_items
 from tests.toys import two_level_bags
 
@@ -33,6 +34,28 @@ def loss(bags, positive, weights, C, scores):
         else:
             parts.append(total / negative * weight * np.maximum(0, 1 + part).sum())
     return sum(parts)
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0])
+def test_a_part_of_the_items_gives_the_solution_of_all(problem, C, monkeypatch):
+    bags, positive, weights = problem
+    K, items = bags.instances @ bags.instances.T, sparse_items(bags.offsets, positive, weights, C)
+    whole = solve_margins(K, items, **OPTIONS)
+    sizes, original = [], sparse_mi.solve_qp
+
+    def counted(program, **options):
+        sizes.append(len(program.q))
+        return original(program, **options)
+
+    monkeypatch.setattr(sparse_mi, "solve_qp", counted)
+    monkeypatch.setattr(sparse_mi, "_FEW", 10)
+    monkeypatch.setattr(sparse_mi, "_FIRST", 2)
+    found = solve_margins(K, items, **OPTIONS)
+    assert sizes[0] == positive.sum() + 2
+    assert sizes == sorted(sizes)
+    assert found.objective == pytest.approx(whole.objective, rel=1e-8)
+    assert abs(found.dual_gap) <= 1e-7 * found.objective
+    np.testing.assert_allclose(K @ found.beta, K @ whole.beta, atol=1e-5)
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0])
