@@ -30,6 +30,7 @@ __all__ = [
     "instance_scales",
     "minmax_bytes",
     "minmax_vectors",
+    "normalising_scales",
     "pair_sums",
     "row_sums",
     "self_sums",
@@ -165,7 +166,17 @@ def bag_scales(
         return np.ones(n_bags)
     if name == "mean_set":
         return 1.0 / np.diff(offsets)
-    own = self_sums(instances, offsets, kernel)
+    return normalising_scales(self_sums(instances, offsets, kernel), what)
+
+
+def normalising_scales(own: np.ndarray, what: str = "Bag") -> np.ndarray:
+    """1 / sqrt(s(B, B)) of each bag, shape (n_bags,); zero where that similarity is zero.
+
+    Raises
+    ------
+    ValueError
+        Where a bag has a negative similarity with itself.
+    """
     if (own < 0).any():
         bag = int(np.argmax(own < 0))
         raise ValueError(
@@ -173,7 +184,7 @@ def bag_scales(
             "set kernel would divide: choose another bag_kernel, or a kernel that is positive "
             "semidefinite."
         )
-    scale = np.zeros(n_bags)
+    scale = np.zeros(len(own))
     np.divide(1.0, np.sqrt(own), out=scale, where=own > 0)
     return scale
 
