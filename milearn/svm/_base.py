@@ -152,6 +152,9 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         )
         sign = -1 if positive == 0 else 1
         function, attributes = formulation.function(results, sign)
+        witnesses = attributes.get("witnesses_")
+        if witnesses is None:
+            witnesses = _witnesses(function, bags, sign)
         self._replace_fitted(
             {
                 **noted,
@@ -160,7 +163,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
                 **self._selected(results, training),
                 "classes_": classes,
                 **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
-                "witnesses_": _witnesses(function, bags, sign),
+                "witnesses_": witnesses,
                 "_function": function,
                 "_positive_sign": sign,
                 "_bag_score_is_max": formulation.bag_score_is_max,

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._bags.segments import segment_sum
+from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
 from .._kernels.bag import (
     bag_scales,
     instance_scales,
     minmax_bytes,
     normalising_scales,
     pair_sums,
+    symmetric_row_sums,
 )
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
@@ -148,8 +149,8 @@ def couple(
             "kernel matrix."
         )
     if alone:
-        products, scale, rows = _products_of_bags(training, kernel, settings)
-        return AloneDual(training, kernel, settings, options, BagsAlone(products), scale, rows)
+        points = _points_of_bags(training, kernel, settings, room - needed)
+        return AloneDual(training, kernel, settings, options, BagsAlone(points.products), points)
     gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
     return CoupledDual(training, kernel, settings, options, gram)
 
@@ -171,20 +172,28 @@ def _bag_gram(
     return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
 
 
-def _products_of_bags(
-    training: TrainingBags, kernel: Kernel, settings: CoupledSettings
-) -> tuple[np.ndarray, np.ndarray, Any]:
-    """Inner products of the bags, their scales, and the rows that the kernel is between."""
+def _points_of_bags(
+    training: TrainingBags, kernel: Kernel, settings: CoupledSettings, room: float
+) -> _BagPoints:
+    """The bags under their kernel, with instances beside them where these are for nothing."""
     instances, offsets = training.instances, training.offsets
-    n_bags = len(offsets) - 1
+    n_bags, n_instances = len(offsets) - 1, int(offsets[-1])
+    cross = None
     if settings.minmax:
         rows = object_rows(instances, offsets, takes_sparse(kernel.name))
-        return np.asarray(kernel.values(rows, rows), dtype=np.float64), np.ones(n_bags), rows
+        products = np.array(kernel.values(rows, rows), dtype=np.float64)
+        return _BagPoints(products, np.ones(n_bags), rows, None)
     if kernel.linear:
-        # The image of a bag is a vector, and its similarity with itself no sum of many signs.
+        # The image of a bag is a vector: no kernel value between instances is needed.
         sums = _sums_of_bags(instances, offsets)
         product = sums @ sums.T
         products = np.asarray(product.toarray() if sparse.issparse(product) else product)
+    elif 8 * n_bags * n_instances <= room:
+        cross, own = symmetric_row_sums(instances, offsets, kernel.values)
+        products = segment_sum(cross.T, offsets)
+        products = 0.5 * (products + products.T)
+        if settings.bag_kernel == "normalized_set":
+            cross *= normalising_scales(own, "Instance")
     else:
         products = pair_sums(instances, offsets, kernel=kernel.values)
     if settings.bag_kernel == "normalized_set":
@@ -193,7 +202,7 @@ def _products_of_bags(
         scale = bag_scales(settings.bag_kernel, instances, offsets, kernel.values)
     products *= scale[:, None]
     products *= scale
-    return products, scale, instances
+    return _BagPoints(products, scale, instances, cross)
 
 
 def _sums_of_bags(instances: Any, offsets: np.ndarray) -> Any:
@@ -202,6 +211,29 @@ def _sums_of_bags(instances: Any, offsets: np.ndarray) -> Any:
         return segment_sum(instances, offsets)
     every = np.arange(instances.shape[0])
     return sparse.csr_array((np.ones(len(every)), every, offsets)) @ instances
+
+
+@dataclass(frozen=True)
+class _BagPoints:
+    """Bags as points of the bag kernel's space.
+
+    Attributes
+    ----------
+    products : ndarray of shape (n_bags, n_bags)
+        Their inner products.
+    scale : ndarray of shape (n_bags,)
+        Of the sum of a bag's images.
+    rows : ndarray or CSR
+        What the kernel is between: instances, or bags as rows of minima and maxima.
+    cross : ndarray of shape (n_bags, n_instances) or None
+        Inner products of sums of images with scaled instances; None where they would have to be
+        made for the purpose.
+    """
+
+    products: np.ndarray
+    scale: np.ndarray
+    rows: Any
+    cross: np.ndarray | None
 
 
 def _all_object_rows(training: TrainingBags, kernel: Kernel) -> Any:
@@ -354,19 +386,10 @@ class CoupledDual(_Coupled):
 
 @dataclass(frozen=True)
 class AloneDual(_Coupled):
-    """Without coupling: one SVM on the kernel between bags, convex, in the dual.
-
-    Attributes
-    ----------
-    gram : BagsAlone
-    bag_scale : ndarray of shape (n_bags,)
-    rows : ndarray or CSR
-        Instances, or bags as rows of minima and maxima.
-    """
+    """Without coupling: one SVM on the kernel between bags, convex, in the dual."""
 
     gram: BagsAlone
-    bag_scale: np.ndarray
-    rows: Any
+    points: _BagPoints
 
     @property
     def gap_tol(self) -> float:
@@ -391,11 +414,36 @@ class AloneDual(_Coupled):
         return training.rows
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        coef = np.stack([sign * result.of_bags * self.bag_scale for result in results])
+        coef = np.stack([sign * result.of_bags * self.points.scale for result in results])
+        of_rows = coef
         if not self.settings.minmax:
-            coef = np.repeat(coef, np.diff(self.training.offsets), axis=1)
-        stored = stored_support(coef, self.rows, self.numbers(), self.kernel)
-        return self.with_scales(stored, results, sign)
+            of_rows = np.repeat(coef, np.diff(self.training.offsets), axis=1)
+        stored = stored_support(of_rows, self.points.rows, self.numbers(), self.kernel)
+        function, attributes = self.with_scales(stored, results, sign)
+        if self.points.cross is not None and len(self.training.used) == len(self.training.bags):
+            scores = (coef @ self.points.cross).T
+            attributes["witnesses_"] = self._witnesses(scores, function, sign)
+        return function, attributes
+
+    def _witnesses(self, scores: np.ndarray, function: BagFunction, sign: int) -> np.ndarray:
+        """Rows of the highest instances by given scores, shape (n_bags,) or (n_bags, k).
+
+        A near-tie is left to the function, which decides it as in predictions.
+        """
+        training = self.training
+        offsets, highest = training.offsets, segment_max(sign * scores, training.offsets)
+        near = sign * scores >= np.repeat(highest - _tie(scores), np.diff(offsets), axis=0)
+        tied = np.flatnonzero((segment_sum(near.astype(np.intp), offsets) > 1).any(axis=1))
+        if len(tied):
+            rows, _ = gather_rows(offsets, tied)
+            scores[rows] = function.instance_scores(training.bags[tied])
+        witnesses = segment_argmax(sign * scores, offsets)
+        return witnesses[:, 0] if scores.shape[1] == 1 else witnesses
+
+
+def _tie(scores: np.ndarray) -> float:
+    """Difference of scores that rounding may cause."""
+    return 1e-9 * max(1.0, float(np.abs(scores).max()))
 
 
 @dataclass(frozen=True)
