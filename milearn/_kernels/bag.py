@@ -30,13 +30,17 @@ __all__ = [
     "instance_scales",
     "minmax_bytes",
     "minmax_vectors",
+    "normalising_scales",
     "pair_sums",
     "row_sums",
     "self_sums",
+    "symmetric_row_sums",
 ]
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
+# Rows and columns of a block where each is made once: few enough that it stays near the processor.
+_SYMMETRIC_ROWS = 512
 # Rows of a block from which the self-similarities of bags are cut.
 _SELF_ROWS = 256
 
@@ -73,6 +77,49 @@ def row_sums(
         part = right[column : column + width]
         _add_row_sums(sums[:, column : column + width], left, offsets, part, kernel, block_bytes)
     return sums
+
+
+def symmetric_row_sums(
+    instances: Any, offsets: np.ndarray, kernel: Kernel
+) -> tuple[np.ndarray, np.ndarray]:
+    """sum_{x in bag} k(x, z) for every bag and instance z, each value of the kernel made once.
+
+    Parameters
+    ----------
+    instances : ndarray or CSR of shape (n_instances, n_features)
+    offsets : ndarray of shape (n_bags + 1,)
+    kernel : callable, symmetric
+
+    Returns
+    -------
+    sums : ndarray of shape (n_bags, n_instances)
+    own : ndarray of shape (n_instances,), k(z, z)
+    """
+    n = instances.shape[0]
+    sums, own = np.zeros((len(offsets) - 1, n)), np.empty(n)
+    parts = [
+        (slice(start, min(start + _SYMMETRIC_ROWS, n)), instances[start : start + _SYMMETRIC_ROWS])
+        for start in range(0, n, _SYMMETRIC_ROWS)
+    ]
+    for number, (rows, left) in enumerate(parts):
+        mine, starts = _bags_of_rows(offsets, rows)
+        for columns, right in parts[: number + 1]:
+            values = kernel(left, right)
+            sums[mine, columns] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
+            if columns == rows:
+                own[rows] = np.diagonal(values)
+                continue
+            other, starts_of_other = _bags_of_rows(offsets, columns)
+            by_row = np.add.reduceat(values, starts_of_other, axis=1, dtype=np.float64)
+            sums[other, rows] += by_row.T
+    return sums, own
+
+
+def _bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
+    """The bags that have some of the rows, and where each of them begins among these."""
+    first = int(np.searchsorted(offsets, rows.start, side="right")) - 1
+    last = int(np.searchsorted(offsets, rows.stop, side="left"))
+    return slice(first, last), np.maximum(offsets[first:last], rows.start) - rows.start
 
 
 def pair_sums(
@@ -165,7 +212,17 @@ def bag_scales(
         return np.ones(n_bags)
     if name == "mean_set":
         return 1.0 / np.diff(offsets)
-    own = self_sums(instances, offsets, kernel)
+    return normalising_scales(self_sums(instances, offsets, kernel), what)
+
+
+def normalising_scales(own: np.ndarray, what: str = "Bag") -> np.ndarray:
+    """1 / sqrt(s(B, B)) of each bag, shape (n_bags,); zero where that similarity is zero.
+
+    Raises
+    ------
+    ValueError
+        Where a bag has a negative similarity with itself.
+    """
     if (own < 0).any():
         bag = int(np.argmax(own < 0))
         raise ValueError(
@@ -173,7 +230,7 @@ def bag_scales(
             "set kernel would divide: choose another bag_kernel, or a kernel that is positive "
             "semidefinite."
         )
-    scale = np.zeros(n_bags)
+    scale = np.zeros(len(own))
     np.divide(1.0, np.sqrt(own), out=scale, where=own > 0)
     return scale
 
@@ -220,7 +277,9 @@ def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
     cells = cells[order]
     starts = np.flatnonzero(np.r_[len(cells) > 0, cells[1:] != cells[:-1]])
     values = instances.data[order].astype(np.float64, copy=False)
-    bags, features = np.divmod(cells[starts], width)
+    # Some of scikit-learn's kernels take 32-bit indices alone.
+    index = np.int32 if max(n_bags, width) < np.iinfo(np.int32).max else np.int64
+    bags, features = (part.astype(index) for part in np.divmod(cells[starts], width))
     # Where an instance of the bag has no entry, it has a zero.
     full = np.diff(np.r_[starts, len(cells)]) == np.diff(offsets)[bags]
     parts = []
@@ -245,11 +304,9 @@ def _add_row_sums(
     height = max(1, block_bytes // (8 * max(right.shape[0], 1)))
     for start in range(0, left.shape[0], height):
         stop = min(start + height, left.shape[0])
-        first = int(np.searchsorted(offsets, start, side="right")) - 1
-        last = int(np.searchsorted(offsets, stop, side="left"))
-        inner = np.maximum(offsets[first:last], start) - start
+        bags, starts = _bags_of_rows(offsets, slice(start, stop))
         values = kernel(left[start:stop], right)
-        sums[first:last] += np.add.reduceat(values, inner, axis=0, dtype=np.float64)
+        sums[bags] += np.add.reduceat(values, starts, axis=0, dtype=np.float64)
 
 
 def _width(n_columns: int, block_bytes: int) -> int:

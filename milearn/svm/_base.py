@@ -139,6 +139,9 @@ class BaseMISVC(CallbackSupport, BagClassifier):
             formulation.solve, problems, X=bags, y=found.all_labels, sample_weight=sample_weight
         )
         function, attributes = formulation.function(results, found.sign)
+        witnesses = attributes.get("witnesses_")
+        if witnesses is None:
+            witnesses = _witnesses(function, bags, found.sign)
         self._replace_fitted(
             {
                 **noted,
@@ -147,7 +150,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
                 **self._selected(results, training),
                 "classes_": found.classes,
                 **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
-                "witnesses_": _witnesses(function, bags, found.sign),
+                "witnesses_": witnesses,
                 "_function": function,
                 "_positive_sign": found.sign,
                 "_bag_score_is_max": formulation.bag_score_is_max,

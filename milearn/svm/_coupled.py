@@ -9,12 +9,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .._kernels.bag import bag_scales, instance_scales, minmax_bytes
+from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
+from .._kernels.bag import (
+    bag_scales,
+    instance_scales,
+    minmax_bytes,
+    normalising_scales,
+    pair_sums,
+    symmetric_row_sums,
+)
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.bag_features import BagFeatures, feature_bytes
-from .._solvers.svm.bag_gram import BagGram, PrecomputedGram, SetKernelGram, exact_bytes
+from .._solvers.svm.bag_gram import (
+    BagGram,
+    BagsAlone,
+    PrecomputedGram,
+    SetKernelGram,
+    alone_bytes,
+    exact_bytes,
+)
 from .._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled_primal import solve_coupled_primal
 from .._solvers.svm.losses import Coupling, Hinge, Tube
@@ -87,6 +102,11 @@ class CoupledSettings:
         return self.loss == "max"
 
     @property
+    def alone(self) -> bool:
+        """Whether bags have nothing to do with their instances: one SVM on the bag kernel."""
+        return self.coupling == 0 and not self.hard
+
+    @property
     def minmax(self) -> bool:
         """Whether bags and instances are rows of minima and maxima."""
         return self.bag_kernel == "minmax" and not self.hard
@@ -108,14 +128,19 @@ def couple(
         Where kernel values or explicit features do not fit into ``cache_size``.
     """
     n_bags, n_instances = len(training.used), int(training.offsets[-1])
-    needed, room = exact_bytes(n_bags, n_instances), settings.cache_bytes
+    # An indefinite kernel loses the negative part that it has between the instances.
+    alone = settings.alone and kernel.semidefinite
+    needed = alone_bytes(n_bags) if alone else exact_bytes(n_bags, n_instances)
+    room = settings.cache_bytes
     if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
         # A kernel that takes no CSR matrix is given dense rows.
-        needed += minmax_bytes(n_bags + n_instances, training.instances.shape[1])
+        n_rows = n_bags if alone else n_bags + n_instances
+        needed += minmax_bytes(n_rows, training.instances.shape[1])
     if settings.n_components is not None or (kernel.linear and needed > room):
         features = _bag_features(training, kernel, settings, rng)
         return CoupledPrimal(training, kernel, settings, options, features)
-    announce(training, "coupled")
+    if not alone:
+        announce(training, "coupled")
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -123,6 +148,9 @@ def couple(
             "cache_size, or give n_components= (300, say) for an approximation that needs no "
             "kernel matrix."
         )
+    if alone:
+        points = _points_of_bags(training, kernel, settings, room - needed)
+        return AloneDual(training, kernel, settings, options, BagsAlone(points.products), points)
     gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
     return CoupledDual(training, kernel, settings, options, gram)
 
@@ -142,6 +170,70 @@ def _bag_gram(
         return PrecomputedGram(gram.share_of(n_workers), offsets)
     gram = training_gram(instances, kernel, cache_bytes).share_of(n_workers)
     return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
+
+
+def _points_of_bags(
+    training: TrainingBags, kernel: Kernel, settings: CoupledSettings, room: float
+) -> _BagPoints:
+    """The bags under their kernel, with instances beside them where these are for nothing."""
+    instances, offsets = training.instances, training.offsets
+    n_bags, n_instances = len(offsets) - 1, int(offsets[-1])
+    cross = None
+    if settings.minmax:
+        rows = object_rows(instances, offsets, takes_sparse(kernel.name))
+        products = np.array(kernel.values(rows, rows), dtype=np.float64)
+        return _BagPoints(products, np.ones(n_bags), rows, None)
+    if kernel.linear:
+        # The image of a bag is a vector: no kernel value between instances is needed.
+        sums = _sums_of_bags(instances, offsets)
+        product = sums @ sums.T
+        products = np.asarray(product.toarray() if sparse.issparse(product) else product)
+    elif 8 * n_bags * n_instances <= room:
+        cross, own = symmetric_row_sums(instances, offsets, kernel.values)
+        products = segment_sum(cross.T, offsets)
+        products = 0.5 * (products + products.T)
+        if settings.bag_kernel == "normalized_set":
+            cross *= normalising_scales(own, "Instance")
+    else:
+        products = pair_sums(instances, offsets, kernel=kernel.values)
+    if settings.bag_kernel == "normalized_set":
+        scale = normalising_scales(np.diagonal(products))
+    else:
+        scale = bag_scales(settings.bag_kernel, instances, offsets, kernel.values)
+    products *= scale[:, None]
+    products *= scale
+    return _BagPoints(products, scale, instances, cross)
+
+
+def _sums_of_bags(instances: Any, offsets: np.ndarray) -> Any:
+    """The sum of the instances of each bag, an ndarray or CSR like these."""
+    if not sparse.issparse(instances):
+        return segment_sum(instances, offsets)
+    every = np.arange(instances.shape[0])
+    return sparse.csr_array((np.ones(len(every)), every, offsets)) @ instances
+
+
+@dataclass(frozen=True)
+class _BagPoints:
+    """Bags as points of the bag kernel's space.
+
+    Attributes
+    ----------
+    products : ndarray of shape (n_bags, n_bags)
+        Their inner products.
+    scale : ndarray of shape (n_bags,)
+        Of the sum of a bag's images.
+    rows : ndarray or CSR
+        What the kernel is between: instances, or bags as rows of minima and maxima.
+    cross : ndarray of shape (n_bags, n_instances) or None
+        Inner products of sums of images with scaled instances; None where they would have to be
+        made for the purpose.
+    """
+
+    products: np.ndarray
+    scale: np.ndarray
+    rows: Any
+    cross: np.ndarray | None
 
 
 def _all_object_rows(training: TrainingBags, kernel: Kernel) -> Any:
@@ -290,6 +382,68 @@ class CoupledDual(_Coupled):
             vectors = _all_object_rows(training, self.kernel)
         stored = stored_support(coef, vectors, self.numbers(), self.kernel)
         return self.with_scales(stored, results, sign)
+
+
+@dataclass(frozen=True)
+class AloneDual(_Coupled):
+    """Without coupling: one SVM on the kernel between bags, convex, in the dual."""
+
+    gram: BagsAlone
+    points: _BagPoints
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that the solution may end with."""
+        return self.options.tol
+
+    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[np.ndarray | None]:
+        """One: what a start linearises is not there. ``init`` is checked all the same."""
+        super().starts(loss, rng)
+        return [np.ones(self.gram.n_bags)]
+
+    def solve(
+        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
+    ) -> CCCPSolution:
+        options = self.options.watched_by(on_iteration)
+        return solve_coupled(self.gram, loss, Coupling.none(self.gram.n_bags), start, options)
+
+    def numbers(self) -> np.ndarray:
+        training = self.training
+        if self.settings.minmax:
+            return training.bags.n_instances + training.used
+        return training.rows
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        coef = np.stack([sign * result.of_bags * self.points.scale for result in results])
+        of_rows = coef
+        if not self.settings.minmax:
+            of_rows = np.repeat(coef, np.diff(self.training.offsets), axis=1)
+        stored = stored_support(of_rows, self.points.rows, self.numbers(), self.kernel)
+        function, attributes = self.with_scales(stored, results, sign)
+        if self.points.cross is not None and len(self.training.used) == len(self.training.bags):
+            scores = (coef @ self.points.cross).T
+            attributes["witnesses_"] = self._witnesses(scores, function, sign)
+        return function, attributes
+
+    def _witnesses(self, scores: np.ndarray, function: BagFunction, sign: int) -> np.ndarray:
+        """Rows of the highest instances by given scores, shape (n_bags,) or (n_bags, k).
+
+        A near-tie is left to the function, which decides it as in predictions.
+        """
+        training = self.training
+        offsets, highest = training.offsets, segment_max(sign * scores, training.offsets)
+        near = sign * scores >= np.repeat(highest - _tie(scores), np.diff(offsets), axis=0)
+        tied = np.flatnonzero((segment_sum(near.astype(np.intp), offsets) > 1).any(axis=1))
+        if len(tied):
+            rows, _ = gather_rows(offsets, tied)
+            scores[rows] = function.instance_scores(training.bags[tied])
+        witnesses = segment_argmax(sign * scores, offsets)
+        return witnesses[:, 0] if scores.shape[1] == 1 else witnesses
+
+
+def _tie(scores: np.ndarray) -> float:
+    """Difference of scores that rounding may cause."""
+    return 1e-9 * max(1.0, float(np.abs(scores).max()))
 
 
 @dataclass(frozen=True)

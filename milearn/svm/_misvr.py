@@ -307,7 +307,9 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
             formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
         )
         function, attributes = formulation.function(results, 1)
-        highest = by_blocks(bags, _highest, function, gives_rows=True)
+        highest = attributes.get("witnesses_")
+        if highest is None:
+            highest = by_blocks(bags, _highest, function, gives_rows=True)
         self._replace_fitted(
             {
                 **noted,

@@ -15,13 +15,18 @@ from scipy import sparse
 from ..._bags.segments import segment_index, segment_sum
 from ..common.gram import BLOCK_BYTES, Gram
 
-__all__ = ["BagGram", "PrecomputedGram", "SetKernelGram", "exact_bytes"]
+__all__ = ["BagGram", "BagsAlone", "PrecomputedGram", "SetKernelGram", "alone_bytes", "exact_bytes"]
+
+
+def alone_bytes(n_bags: int) -> int:
+    """Memory that the inner products of bags and their dual problem take."""
+    return 8 * 8 * n_bags**2
 
 
 def exact_bytes(n_bags: int, n_instances: int) -> int:
     """Memory that the inner products of all bags and their witnesses with all objects take."""
     # Bags and mixtures with instances, active instances with instances, dual problems.
-    return 8 * (3 * n_bags * n_instances + 8 * n_bags**2)
+    return 8 * 3 * n_bags * n_instances + alone_bytes(n_bags)
 
 
 class BagGram:
@@ -192,3 +197,27 @@ class PrecomputedGram(BagGram):
     def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
         rows, coef = self.gram.expansion(np.arange(self.gram.n), np.r_[of_instances, of_bags])
         return np.bincount(rows, weights=coef, minlength=self.gram.n)
+
+
+class BagsAlone(BagGram):
+    """Bags that are not tied to their instances: each is the one instance of itself.
+
+    Parameters
+    ----------
+    products : ndarray of shape (n_bags, n_bags)
+        Inner products of the bags.
+    """
+
+    def __init__(self, products: np.ndarray) -> None:
+        self.offsets = np.arange(len(products) + 1)
+        self.bags = self.cross = products
+        self.rank = len(products)
+
+    def instances(self, rows: np.ndarray) -> np.ndarray:
+        return self.bags[rows]
+
+    def means(self) -> np.ndarray:
+        return self.bags
+
+    def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
+        return of_bags + of_instances

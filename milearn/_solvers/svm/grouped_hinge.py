@@ -40,8 +40,11 @@ from .working_set import INITIAL_TOL, WorkingSet
 
 __all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
 
-_MIN_TOL = 1e-11
+# Above 1e-11 by rounding: INITIAL_TOL is divided by a hundred twice.
+_MIN_TOL = 1.001e-11
 _EXACT_RESIDUAL = 1e-10
+# By which a hundredth of the precision has to lower the residual at the least.
+_PROGRESS = 0.5
 _MAX_ROUNDS = 500
 _N_SEEDS = 100
 _DROP_MARGIN = 1.2
@@ -179,12 +182,18 @@ def solve_grouped_svm(
     scale = rounding_scale(patterns.weights)
     n_solves, n_backend = 0, 0
     precision = max(working.precision, INITIAL_TOL * 1e-2)
+    # The solution before the precision was tightened, and its residual.
+    coarse: tuple[SVMSolution, float] | None = None
     while True:
         dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
         values, result = dual.solve(working, precision, qp_solver)
         n_solves += 1
         n_backend += result.solver != "active-set"
         solution = _certify(gram, patterns, dual, values, working)
+        if coarse is not None and result.residual > _PROGRESS * coarse[1]:
+            # The conditioning allows no more digits: a tighter try would take as long for nothing.
+            solution = min((solution, result.residual), coarse, key=lambda pair: pair[1])[0]
+            precision = _MIN_TOL
         solution.n_solves, solution.n_backend = n_solves, n_backend
         # Under the multiplier, which is the intercept of the working set: the one that is best for
         # all patterns would hide a violator by moving the margin onto it.
@@ -206,7 +215,9 @@ def solve_grouped_svm(
             return solution
         working.status[added] = 1
         working.changed = len(added)
+        coarse = None
         if len(added) == 0:
+            coarse = solution, result.residual
             precision = max(precision * 1e-2, _MIN_TOL)
             working.warm = False
 
