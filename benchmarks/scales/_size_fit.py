@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from milearn import Bags
+from milearn import Bags, MIClassifier
+from milearn.baselines import EMDD, MILES, CitationKNN, MIForest, MILBoost
 from milearn.cluster import BAMIC, M3IC
 from milearn.datasets import make_bags
-from milearn.ensemble import DPBoost
+from milearn.ensemble import DPBoost, LPBoost
 from milearn.structured import MILSD, LinkContentMF
-from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, BagSVC, InstanceMISVC, WellSVC
 
 from ..common.memory import measured
 
@@ -45,6 +46,15 @@ ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
     "sdpmil": ("SDPMIL, linear", lambda k: SDPMIL(kernel="linear", C=0.1)),
     "milsd": ("MILSD, no graph", lambda k: MILSD(graph="auto")),
     "dpboost": ("DPBoost", lambda k: DPBoost()),
+    "lpboost": ("LPBoost", lambda k: LPBoost()),
+    "wellsvc": ("WellSVC, rbf", lambda k: WellSVC()),
+    "bagsvc": ("BagSVC", lambda k: BagSVC()),
+    "miclassifier": ("MIClassifier", lambda k: MIClassifier(random_state=0)),
+    "miles": ("MILES", lambda k: MILES()),
+    "citationknn": ("CitationKNN", lambda k: CitationKNN()),
+    "emdd": ("EMDD, 3 starts", lambda k: EMDD(3)),
+    "milboost": ("MILBoost, stumps", lambda k: MILBoost()),
+    "miforest": ("MIForest, 50 trees", lambda k: MIForest(50, random_state=0)),
     "m3ic": (
         "M3IC, one random start",
         lambda k: M3IC(k, init="random", n_init=1, random_state=0),

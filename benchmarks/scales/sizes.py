@@ -34,7 +34,8 @@ _TIMEOUT = 60.0
 _FAST = ("misvc", "sdpmil", "m3ic", "milsd-bag")
 _CLASSIFIERS = (
     *("misvc", "misvc-bag", "misvc-instance", "misvc-rbf", "instancemisvc"),
-    *("sdpmil", "milsd", "dpboost"),
+    *("sdpmil", "wellsvc", "milsd", "dpboost", "lpboost", "bagsvc", "miclassifier"),
+    *("miles", "citationknn", "emdd", "milboost", "miforest"),
 )
 
 
