@@ -50,7 +50,6 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
     "write_computation_times": False,
-    "minigallery_sort_order": "FileNameSortKey",
 }
 
 # Links to the pages of other projects need their inventories from the network, which a build must

@@ -274,7 +274,8 @@ class RegularizationPathDisplay:
         """
         self.ax_ = ax = axes_of(ax, (7.4, 3.8))
         self.figure_ = ax.figure
-        self.band_ = self.best_line_ = self.features_ = None
+        self.band_ = self.best_line_ = None
+        self.features_: np.ndarray | None = None
         ax.set_xscale("log")
         if self.coefs is not None:
             self._plot_coefs(n_labels)
@@ -293,19 +294,19 @@ class RegularizationPathDisplay:
         size = np.abs(self.coefs)
         named = np.argsort(-size[-1], kind="stable")[:n_labels]
         n_features = self.coefs.shape[1]
-        if n_features <= _MAX_LINES:
-            self.features_ = np.arange(n_features)
-        else:
-            rank = size.max(axis=0)
-            rank[named] = np.inf
-            self.features_ = np.sort(np.argsort(-rank, kind="stable")[:_MAX_LINES])
+        features = np.arange(n_features)
+        if n_features > _MAX_LINES:
+            largest = size.max(axis=0)
+            largest[named] = np.inf
+            features = np.sort(np.argsort(-largest, kind="stable")[:_MAX_LINES])
+        self.features_ = features
         self.lines_ = []
-        for path in self.coefs.T[self.features_]:
+        for path in self.coefs.T[features]:
             (line,) = self.ax_.plot(self.param_range, path, color=NEUTRAL, alpha=0.5, linewidth=0.9)
             self.lines_.append(line)
         for rank, feature in enumerate(named):
             names = self.feature_names
-            line = self.lines_[np.searchsorted(self.features_, feature)]
+            line = self.lines_[np.searchsorted(features, feature)]
             line.set(color=COLORS[rank % len(COLORS)], alpha=1.0, linewidth=1.8, zorder=3)
             line.set_label(f"feature {feature}" if names is None else str(names[feature]))
         if n_features > _MAX_LINES:
