@@ -24,6 +24,7 @@ from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
+from .._solvers.svm.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.mi_svm import solve_mi_svm
 from .._solvers.svm.mi_svm_labels import solve_instance_labels
@@ -49,6 +50,7 @@ from ._functions import (
 from ._kernel import Kernel, warn_of_indefinite
 
 __all__ = [
+    "ANNEALED",
     "Formulation",
     "HardMaximum",
     "HardMaximumOfFeatures",
@@ -70,6 +72,9 @@ __all__ = [
 ]
 
 Report = Callable[[int, float], bool]
+
+# The start that is found by annealing; the default one stands beside it.
+ANNEALED = "annealed"
 
 # What to do about a fit that takes long.
 _REMEDIES = {
@@ -239,21 +244,27 @@ class HardMaximum:
     def problem(self, loss: Hinge) -> BinaryProblem:
         return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
 
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
+        """First witnesses, one array per start, None for the means, or "annealed"."""
         positive = loss.signs > 0
 
         def drawn() -> np.ndarray:
             return drawn_witnesses(self.training, loss, rng)
 
+        starts: list[Any]
         if not isinstance(self.init, str):
-            starts: list[np.ndarray | None] = [self.training.given_witnesses(self.init)[positive]]
+            starts = [self.training.given_witnesses(self.init)[positive]]
+        elif self.init == ANNEALED:
+            starts = [ANNEALED, None]
         else:
             starts = [drawn() if self.init == "random" else None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
-    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
-        options = self.options.watched_by(on_iteration)
-        return solve_mi_svm(self.problem(loss), self.slack, start, options)
+    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
+        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
+        if isinstance(start, str):
+            start = annealed_witnesses(problem, self.slack, options)
+        return solve_mi_svm(problem, self.slack, start, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
@@ -385,22 +396,28 @@ def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState
 class InstanceLabels(HardMaximum):
     """mi-SVM: latent labels of the instances of positive bags."""
 
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
+        """First labels, one array per start, None for those of the means, or "annealed"."""
+
         def drawn() -> np.ndarray:
             return drawn_labels(self.training, loss, rng)
 
+        starts: list[Any]
         if self.init == "random":
-            starts: list[np.ndarray | None] = [drawn()]
+            starts = [drawn()]
+        elif self.init == ANNEALED:
+            starts = [ANNEALED, None]
         elif self.init == "bag":
             starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
         else:
             starts = [None]
         return starts + [drawn() for _ in range(self.n_init - 1)]
 
-    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
-        return solve_instance_labels(
-            self.problem(loss), start, self.options.watched_by(on_iteration)
-        )
+    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
+        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
+        if isinstance(start, str):
+            start = annealed_labels(problem, options)
+        return solve_instance_labels(problem, start, options)
 
 
 @dataclass(frozen=True)

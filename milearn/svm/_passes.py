@@ -25,6 +25,7 @@ from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from .._solvers.svm.sizes import by_passes
 from ..utils.validation import STORED_FLOATS
 from ._formulations import (
+    ANNEALED,
     Report,
     TrainingBags,
     drawn_labels,
@@ -53,8 +54,18 @@ class PassesMixin:
 
     def _may_pass(self) -> bool:
         """Whether the parameters allow the primal; more of them than these may count."""
-        free = self.solver == "primal" or (self.solver == "auto" and self.qp_solver is None)
+        chosen = self.qp_solver is None and not self._anneals()
+        free = self.solver == "primal" or (self.solver == "auto" and chosen)
         return free and (self._linear() or self._has_features())
+
+    def _anneals(self) -> bool:
+        """Whether the start is annealed, over kernel values."""
+        init = getattr(self, "init", None)
+        if not isinstance(init, str) or init != ANNEALED:
+            return False
+        if self.solver == "primal":
+            raise ValueError("init='annealed' has no primal: take solver='auto' or another init.")
+        return True
 
     def _has_features(self) -> bool:
         """Whether a kernel beside the linear one is approximated by features that can be passed."""

@@ -24,7 +24,7 @@ from .one_norm import central_intercept
 __all__ = ["Items", "MarginSolution", "solve_margins", "solve_transductive", "sparse_items"]
 
 # Above so many items the program is solved over those that count, found by their slacks.
-_FEW = 1000
+_MAX_WHOLE = 1000
 _FIRST = 300
 
 
@@ -159,7 +159,7 @@ def _first_active(items: Items, images: np.ndarray) -> np.ndarray:
     negative items taken are those most like the positive ones, less what they are like each other.
     """
     n = len(items.signs)
-    if n <= _FEW:
+    if n <= _MAX_WHOLE:
         return np.arange(n)
     positive = items.signs > 0
     weights = np.where(positive, items.costs / items.costs[positive].sum(), 0.0)

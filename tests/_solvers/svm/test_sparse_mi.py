@@ -48,7 +48,7 @@ def test_a_part_of_the_items_gives_the_solution_of_all(problem, C, monkeypatch):
         return original(program, **options)
 
     monkeypatch.setattr(sparse_mi, "solve_qp", counted)
-    monkeypatch.setattr(sparse_mi, "_FEW", 10)
+    monkeypatch.setattr(sparse_mi, "_MAX_WHOLE", 10)
     monkeypatch.setattr(sparse_mi, "_FIRST", 2)
     found = solve_margins(K, items, **OPTIONS)
     assert sizes[0] == positive.sum() + 2
