@@ -131,8 +131,8 @@ class MISVC(PassesMixin, BaseMISVC):
         Maximum number of steps of the concave-convex procedure.
     cache_size : float, default=1000
         Memory for kernel values in MiB, shared by the workers of ``n_jobs``. A coupling loss needs
-        about 3 * n_bags * n_instances values; rows beyond that are computed again where they do
-        not fit.
+        about 3 * n_bags * n_instances values, ``coupling=0`` some n_bags**2; rows beyond that are
+        computed again where they do not fit.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None

@@ -114,8 +114,8 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         Maximum number of steps of the concave-convex procedure.
     cache_size : float, default=1000
         Memory for kernel values in MiB, shared by the workers of ``n_jobs``. The problem needs
-        about 3 * n_bags * n_instances values; rows beyond that are computed again where they do
-        not fit.
+        about 3 * n_bags * n_instances values, with ``coupling=0`` some n_bags**2; rows beyond that
+        are computed again where they do not fit.
     qp_solver : str, default=None
         Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None

@@ -45,6 +45,15 @@ class WarmStart:
     tight: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     tube_tight: bool = False
 
+    @classmethod
+    def of_data(cls, values: np.ndarray, upper: np.ndarray) -> WarmStart:
+        """The status of variables of the loss alone, by their values; the others are free."""
+        status = np.where(
+            values <= 0, _LOWER, np.where(values >= upper * (1 - 1e-9), _UPPER, _FREE)
+        )
+        free = np.full(len(values), _FREE)
+        return cls(status, free, free, free, tight=np.zeros(len(values), dtype=bool))
+
 
 @dataclass(frozen=True)
 class _Block:

@@ -34,7 +34,7 @@ from ...utils._sklearn import LimitedSVC
 from ..common.active_set import active_set_iterations, polish
 from ..common.gram import Gram
 from ..common.piecewise import lowest_point
-from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp
+from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp, solve_qp_near
 from ..common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
@@ -313,6 +313,11 @@ class _GroupedDual:
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
             result = self._solve_alone(start if near else None, precision)
             working.libsvm_failed = result is None
+        if result is None and start is not None and not working.inexact:
+            result = solve_qp_near(self.qp, start, tol=precision, solver=qp_solver)
+            if result.residual > _EXACT_RESIDUAL:
+                # Digits are scarce here, and those of the whole problem are the better ones.
+                working.inexact, result, start = True, None, None
         if result is None:
             result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=start)
         working.status[self.chosen] = np.where(

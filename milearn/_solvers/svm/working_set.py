@@ -28,6 +28,8 @@ class WorkingSet:
         Whether all of it comes from a solution.
     libsvm_failed : bool
         Whether libsvm has run into its limit of steps.
+    inexact : bool
+        Whether a solution near that of the problem before had a residual that was too large.
     changed : int
         Patterns added or turned since that solution.
     precision : float
@@ -40,6 +42,7 @@ class WorkingSet:
     margins: np.ndarray
     warm: bool = False
     libsvm_failed: bool = False
+    inexact: bool = False
     changed: int = 0
     precision: float = INITIAL_TOL
 
@@ -67,4 +70,5 @@ class WorkingSet:
             sign=sign,
             margins=margins,
             changed=changed,
+            inexact=False,
         )
