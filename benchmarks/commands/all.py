@@ -13,20 +13,24 @@ HELP = "every command, then the report; --fast for a look at everything"
 # What runs, with the options of a pass of a few minutes behind it.
 STEPS: tuple[tuple[str, str], ...] = (
     ("quick", "--fast"),
+    ("automatic", "--repeats 1 --folds 2 --further-folds 2 --sets mutagenesis1"),
     (
         "classical",
         "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant",
     ),
+    ("assumption", "--repeats 1 --methods all-misvc all-set"),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),
     ("speed", "--rounds 1 --datasets elephant --timeout 15"),
     ("backends", "--rounds 1"),
     ("paper all", "--fast"),
     ("scale all", "--fast"),
+    ("ratios", "--only MISVC"),
     ("report", ""),
 )
 # Commands that do not take every common option.
-_NO_JOBS = {"speed", "backends", "report"}
+_NO_JOBS = {"speed", "backends", "ratios", "report"}
+_NO_FRESH = {"ratios", "report"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +48,7 @@ def command_lines(args: argparse.Namespace) -> list[list[str]]:
         line = [*command.split(), "--out", str(args.out)]
         if args.fast:
             line += fast.split()
-        if args.fresh and command != "report":
+        if args.fresh and command not in _NO_FRESH:
             line.append("--fresh")
         if command not in _NO_JOBS:
             line += ["--jobs", str(args.jobs)]

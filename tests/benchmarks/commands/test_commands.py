@@ -200,8 +200,9 @@ def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
         typed.clear()
         args = build_parser().parse_args(["all", "--out", str(tmp_path), *extra])
         assert everything.main(args) == 2
-        assert typed[:4] == ["quick", "classical", "selection", "defaults"]
-        assert typed[4:] == ["speed", "backends", "paper", "scale", "report"]
+        assert typed[:5] == ["quick", "automatic", "classical", "assumption", "selection"]
+        assert typed[5:9] == ["defaults", "speed", "backends", "paper"]
+        assert typed[9:] == ["scale", "ratios", "report"]
     assert "no data" in capsys.readouterr().out
 
     monkeypatch.setattr(cli, "main", lambda line: 130)
