@@ -42,8 +42,8 @@ _NUDGE = 1e-11
 # ten times the largest weight, and their score this far below 1.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _LITTLE_USE = 1e-2
-# A learner goes on to the simplex method when its weight is above this share of its slack, and a row
-# when its multiplier is above this share of its own.
+# A learner goes on to the simplex method when its weight is above this share of its slack, and a
+# row when its multiplier is above this share of its own.
 _NEARLY = 1e-3
 # The gap, as a share of the value, at which a rough solution is kept.
 _ROUGH_GAP = 0.1

@@ -258,8 +258,8 @@ class Relaxation:
         scores = alpha @ self.H
         problem = self.problem
         lacking = np.maximum(0.0, 1.0 - problem.signs * scores[problem.points])
-        there = self.slack_columns >= 0
-        x[self.slack_columns[there]] = lacking[there]
+        with_slack = self.slack_columns >= 0
+        x[self.slack_columns[with_slack]] = lacking[with_slack]
         for bag in self.bags:
             x[bag.slack] = max(0.0, 1.0 - float(alpha @ self.H[:, bag.members].max(axis=1)))
         slacks = problem.costs @ lacking
