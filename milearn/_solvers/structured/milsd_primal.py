@@ -9,10 +9,8 @@ that could be the last one is always solved to the end.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..common.cccp import cccp
 from ..common.options import SolverOptions
@@ -29,9 +27,6 @@ _MIN_GAP_TOL = 1e-10
 # A step may end before its gap is small where its gain is so many times what ends the procedure.
 _ENOUGH = 2.0
 _MAX_STEPS = 1000
-# Share of the columns up to which those that are not zero are copied: their weights are zero, but
-# systems over the columns would be larger.
-_FEWER_COLUMNS = 0.9
 
 
 def by_newton(solver: str, n_instances: int, n_links: int) -> bool:
@@ -76,18 +71,12 @@ def solve_structured_primal(
         First linearisation: a row of each bag of :func:`.milsd.linearised_bags`. None starts from
         w = 0, where all instances of a bag share equally.
     """
-    n_columns = problem.X.shape[1]
-    used = _used_columns(problem.X)
-    if len(used) < n_columns:
-        problem = replace(problem, X=_columns(problem.X, used))
     procedure = _Procedure(problem, options)
     gap_tol = max(options.tol**2, _MIN_GAP_TOL)
     run = cccp(procedure.step, MEANS if start is None else start, options, inner_tol=gap_tol)
     point = run.point
-    w = np.zeros(n_columns)
-    w[used] = point.w
     return StructuredSolution(
-        w=w,
+        w=point.w,
         intercept=point.intercept,
         risks=point.risks,
         # The sums are summed as they are, not modelled by cuts.
@@ -97,23 +86,6 @@ def solve_structured_primal(
         objective_scale=procedure.scale,
         **run.outcome(),
     )
-
-
-def _used_columns(X: Any) -> np.ndarray:
-    """Columns with an entry other than zero; all of them where leaving others out saves little."""
-    n_columns = X.shape[1]
-    filled = np.zeros(n_columns, dtype=bool)
-    if sparse.issparse(X):
-        filled[X.indices[X.data != 0]] = True
-    else:
-        filled[:] = X.any(axis=0)
-    used = np.flatnonzero(filled)
-    return used if len(used) <= _FEWER_COLUMNS * n_columns else np.arange(n_columns)
-
-
-def _columns(X: Any, chosen: np.ndarray) -> Any:
-    # Rows have to stay contiguous: they are what is gathered.
-    return X[:, chosen] if sparse.issparse(X) else np.take(X, chosen, axis=1)
 
 
 class _Procedure:

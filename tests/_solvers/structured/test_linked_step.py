@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -252,19 +250,6 @@ def test_a_step_that_is_followed_by_another_may_end_early(monkeypatch):
     monkeypatch.setattr(milsd_primal, "_ENOUGH", np.inf)
     exact = solve_structured_primal(problem, SolverOptions(1e-4, 1))
     assert exact.dual_gap <= 1e-8 * exact.objective
-
-
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-def test_columns_of_zeros_are_left_out(make):
-    problem = problem_of(1, n_bags=30)
-    wide = np.zeros((len(problem.X), 9))
-    places = [1, 2, 5, 8]
-    wide[:, places] = problem.X
-    found = solve_structured_primal(replace(problem, X=make(wide)), OPTIONS)
-    alone = solve_structured_primal(replace(problem, X=make(problem.X)), OPTIONS)
-    np.testing.assert_array_equal(found.w[places], alone.w)
-    assert np.count_nonzero(found.w) == len(places)
-    assert found.objective == alone.objective
 
 
 def test_a_long_round_is_interrupted_for_a_question(monkeypatch):
