@@ -24,8 +24,7 @@ from .zhang2011 import WebTask, known_labels, labelled
 __all__ = ["REPORTS", "LinkTask", "holm", "run_link"]
 
 UNITS = {"pages": "whole pages, bags of one", "passages": "passages"}
-# A fit to passages takes ten times as long.
-DRAWS = {"pages": 20, "passages": 5}
+DRAWS = 20
 GRAPHS = ("none", "cocitation", "direct", "permuted")
 RATIOS = (0.05, 0.2)
 # The same for every row: nothing is chosen, so that a difference is one of the links.
@@ -103,12 +102,12 @@ def _bags(pages: Pages, unit: str, graph: Any) -> Any:
 
 def link_tasks(repeats: int | None, fast: bool) -> list[LinkTask]:
     """All rows of a draw before the next draw: a run that is stopped early has every row."""
-    draws = {unit: 1 if fast else min(repeats or most, most) for unit, most in DRAWS.items()}
+    draws = 1 if fast else min(repeats or DRAWS, DRAWS)
     categories = CATEGORIES[:1] if fast else CATEGORIES
     return [
         LinkTask(category, unit, graph, ratio, repeat)
         for unit in UNITS
-        for repeat in range(draws[unit])
+        for repeat in range(draws)
         for category in categories
         for ratio in RATIOS
         for graph in GRAPHS

@@ -47,6 +47,13 @@ from ._unlinked import is_mi_svm, solve_unlinked
 __all__ = ["MILSD"]
 
 
+# Share of dense columns up to which those that are not zero are copied: the others have the weight
+# zero, but systems over the columns would be larger.
+_FEWER_COLUMNS = 0.9
+# Features whose mean is so many times their largest standard deviation are centred.
+_FAR = 100.0
+
+
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     r"""Maximum margin over bags whose scores, or whose instances' scores, vary slowly along links.
 
@@ -319,6 +326,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
         subset = _ActiveSubset(bags, labelled, *self._edges(bags))
+        if self.fit_intercept:
+            subset.center()
         solver = self._chosen_solver(subset)
         if solver == "dual":
             subset.announce()
@@ -338,7 +347,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             "_positive_sign": sign,
             "_unlabeled": self.unlabeled,
             "coef_": sign * subset.all_features(np.stack([result.w for result in best])),
-            "intercept_": sign * np.array([result.intercept for result in best]),
+            "intercept_": sign
+            * np.array([result.intercept - result.w @ subset.shift for result in best]),
             "objective_": values_of(best, "objective"),
             "objective_history_": values_of(best, "history"),
             "loss_terms_": values_of(best, "risks"),
@@ -507,7 +517,23 @@ class _ActiveSubset:
             # Features that occur nowhere have weight zero: cuts get by without them.
             self.columns = np.unique(instances.indices)
             instances = instances[:, self.columns]
+        else:
+            used = np.flatnonzero(instances.any(axis=0))
+            if len(used) <= _FEWER_COLUMNS * self.n_features:
+                # Rows stay contiguous, for they are what solvers gather.
+                self.columns, instances = used, np.take(instances, used, axis=1)
         self.instances = instances
+        self.shift = np.zeros(instances.shape[1])
+
+    def center(self) -> None:
+        """Take the means off features that are far from zero, which an intercept makes up for."""
+        X = self.instances
+        if sparse.issparse(X) or not X.size:
+            return
+        mean = X.mean(axis=0, dtype=np.float64)
+        spread = float(X.std(axis=0, dtype=np.float64).max())
+        if np.abs(mean).max() > _FAR * spread:
+            self.shift, self.instances = mean, (X - mean).astype(X.dtype)
 
     @property
     def n_links(self) -> int:

@@ -144,3 +144,31 @@ def test_positions_that_are_missing_are_asked_for(linked):
     X, y = linked
     with pytest.raises(ValueError, match=r"instance_data\['coords'\]: give the positions"):
         MILSD(graph="spatial").fit(Bags(X.instances, X.offsets), y)
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_columns_of_zeros_take_no_part(linked, solver):
+    X, y = linked
+    places = [1, 2, 4, 7, 9]
+    wide = np.zeros((X.n_instances, 12))
+    wide[:, places] = X.instances
+    found = MILSD(C=30.0, mu=3.0, solver=solver).fit(X.with_instances(wide), y)
+    alone = MILSD(C=30.0, mu=3.0, solver=solver).fit(X, y)
+    np.testing.assert_array_equal(found.coef_[0, places], alone.coef_[0])
+    assert np.count_nonzero(found.coef_) == len(places)
+    assert found.objective_ == alone.objective_
+
+
+@pytest.mark.parametrize("solver", ["primal", "dual"])
+def test_features_far_from_zero_are_those_near_it(linked, solver):
+    X, y = linked
+    near = MILSD(C=30.0, mu=3.0, solver=solver).fit(X, y)
+    # Steps of 1/128 survive the shift as they are.
+    steps = X.with_instances(np.round(X.instances * 128) / 128)
+    exact = MILSD(C=30.0, mu=3.0, solver=solver).fit(steps, y)
+    far = MILSD(C=30.0, mu=3.0, solver=solver).fit(
+        X.with_instances(steps.instances + [1e6, 0.0, 1e6, -1e6, 1e6]), y
+    )
+    assert exact.objective_ == pytest.approx(near.objective_, rel=0.05)
+    assert far.objective_ == pytest.approx(exact.objective_, rel=1e-4)
+    np.testing.assert_allclose(far.coef_, exact.coef_, atol=0.01)

@@ -37,6 +37,9 @@ _LEARNERS_PER_STEP = 50
 _INTERIOR_ROWS = 200
 # Further down, rounding lets useless learners in and ends nothing; the simplex method is near.
 _INTERIOR_TOL = 1e-6
+# Constraints that are not nearly tight are left to sifting where the others are at most this share:
+# one that is missed costs another solution, which is most of the work for many learners.
+_FEW_NEAR = 1 / 3
 # How far from the last solution, on the way to the centre, learners are priced.
 _CENTER_SHARE = 0.5
 _COPIES_PER_ROUND = 500
@@ -247,14 +250,17 @@ def _started(
     start: LearnerSet | InteriorStart | None,
 ) -> tuple[Relaxation, InteriorStart | None]:
     """The program with learners to begin with, and where they are from when it is large."""
-    relaxation = Relaxation(problem)
     if not pool.exact or len(problem.points) + len(problem.members) < _INTERIOR_ROWS:
+        relaxation = Relaxation(problem)
         if isinstance(start, tuple) and len(start[0]):
             add_learners(relaxation, list(start[0]), start[1])
         return relaxation, None
     warm = interior_start(
         problem, pool, start, interior_settings(options, _INTERIOR_TOL), budget.exhausted
     )
+    near = np.flatnonzero(warm.near_rows[: len(problem.points)])
+    few = len(near) <= _FEW_NEAR * len(problem.points)
+    relaxation = Relaxation(problem, near if few else None)
     add_learners(relaxation, warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.free_rows, warm.slack_rows)
     return relaxation, warm

@@ -19,7 +19,7 @@ from .column_generation import (
     interior_settings,
     relax,
 )
-from .interior import interior_start
+from .interior import interior_start, soft_prices
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem
@@ -32,6 +32,8 @@ __all__ = ["DPResult", "solve_disjunctive"]
 _ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
 _SAME_VALUE = 1e-4
+# The alternation also ends where the next program cannot be lower by more than this share.
+_SAME_BOUND = 1e-6
 
 
 @dataclass
@@ -157,6 +159,8 @@ def _improve_by_witnesses(
             return
         seen.add(key)
         fixed = problem.restricted(witnesses)
+        if pool.exact and _promised(solved, fixed, pool) >= best.objective * (1.0 - _SAME_BOUND):
+            return
         # Programs of fixed witnesses differ in a few rows: the last solution is near the next.
         near = None if solved.relaxation.problem.members else solved.interior
         start = solved.learners if near is None else near
@@ -166,6 +170,19 @@ def _improve_by_witnesses(
         improved = best.offer(solved.relaxation)
         if not improved and len(seen) > 1:
             return
+
+
+def _promised(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
+    """A lower bound of a program of fixed witnesses by the multipliers of the one before.
+
+    Where the witnesses that changed are of bags without a multiplier, it is the value before.
+    """
+    relaxation = solved.relaxation
+    if len(relaxation.problem.points) != len(fixed.points):
+        return 0.0
+    y = np.maximum(0.0, relaxation.margin_multipliers(relaxation.result.y))
+    best, _, _ = pool.price(soft_prices(fixed, y), np.inf, 1)
+    return float(y.sum()) / max(1.0, best)
 
 
 def _from_rough_solution(

@@ -44,9 +44,38 @@ class DualProgram:
         self._costs = np.zeros(0)
         self._n_rows = 0
 
-    def add_soft_rows(self, lower: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Add rows xi >= lower with a slack xi of a cost each; the numbers of rows and slacks."""
-        rows = self.dual.add_columns(-np.asarray(lower, dtype=np.float64), 0.0, costs)
+    def add_soft_rows(
+        self,
+        lower: np.ndarray,
+        costs: np.ndarray,
+        columns: Any = (),
+        entries: np.ndarray | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Add rows ``Ax + xi >= lower`` with a slack xi of a cost each.
+
+        Parameters
+        ----------
+        lower, costs : ndarray of shape (n_added,)
+        columns : array-like of int, default=()
+            Columns that are there, no slacks, in which every row has an entry.
+        entries : ndarray of shape (n_added, len(columns)), default=None
+            These entries, none of them zero.
+
+        Returns
+        -------
+        rows, slacks : ndarray of shape (n_added,)
+            Their numbers.
+        """
+        costs = np.asarray(costs, dtype=np.float64)
+        columns = np.asarray(columns, dtype=np.int64)
+        rows = self.dual.add_columns(
+            -np.asarray(lower, dtype=np.float64),
+            0.0,
+            costs,
+            starts=np.arange(len(costs)) * len(columns),
+            rows=np.tile(self._row[columns], len(costs)),
+            values=() if entries is None else np.ravel(entries),
+        )
         self._n_rows += len(rows)
         return rows, self._extend(np.full(len(rows), -1), rows, costs)
 

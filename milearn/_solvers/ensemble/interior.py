@@ -42,7 +42,8 @@ _NUDGE = 1e-11
 # ten times the largest weight, and their score this far below 1.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _LITTLE_USE = 1e-2
-# A learner goes on to the simplex method when its weight is above this share of its slack.
+# A learner goes on to the simplex method when its weight is above this share of its slack, and a
+# row when its multiplier is above this share of its own.
 _NEARLY = 1e-3
 # The gap, as a share of the value, at which a rough solution is kept.
 _ROUGH_GAP = 0.1
@@ -95,6 +96,8 @@ class InteriorStart:
         The value of the dual there.
     free_rows, slack_rows : ndarray of bool, shape (n_rows,)
         Rows whose multiplier is likely to be strictly between its bounds, or the upper one.
+    near_rows : ndarray of bool, shape (n_rows,)
+        These and others that may have a multiplier.
     n_steps : int
         Newton steps.
     rough : InteriorStart or None
@@ -110,6 +113,7 @@ class InteriorStart:
     bound: float
     free_rows: np.ndarray
     slack_rows: np.ndarray
+    near_rows: np.ndarray
     n_steps: int
     rough: InteriorStart | None = None
 
@@ -392,6 +396,7 @@ class _Search:
             bound=self.bound,
             free_rows=(at.y > at.v) & (at.t > at.xi),
             slack_rows=at.xi > at.t,
+            near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t),
             n_steps=n_steps,
         )
 

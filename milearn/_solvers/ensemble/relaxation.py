@@ -15,12 +15,17 @@ belongs except for what columns t_k^d >= 0 move to other disjuncts, sum_d t_k^d 
 copy columns are generated when their reduced cost asks for them. Slacks xi_j are divided the same
 way. At the end the value is that of (7).
 
+Nor, last, need every constraint j have a row. In a large program most of them hold with room to
+spare, and the simplex method pays for each of their entries at every step: it begins with those
+that an interior solution finds nearly tight, and what its solutions violate joins them (sifting).
+
 This module is the state of the program; :mod:`.relaxation_columns` adds and removes learners and
 copies, :mod:`.relaxation_rows` adds reductions.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,6 +39,10 @@ __all__ = ["ZERO_TOL", "BagHull", "Disjunct", "Relaxation"]
 
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
+# Constraints without a row may be violated by this much, the tolerance of the simplex method.
+_VIOLATION_TOL = 1e-9
+# Constraints that join the program at a time, beside as many as it has learners.
+_ROWS_AT_A_TIME = 50
 
 
 @dataclass
@@ -153,6 +162,8 @@ class Relaxation:
     Parameters
     ----------
     problem : DisjunctiveProblem
+    constraints : ndarray of int, default=None
+        The constraints with a sign that have a row from the beginning; all when None.
 
     Attributes
     ----------
@@ -163,14 +174,14 @@ class Relaxation:
     alpha_columns : list of int
         Column of each learner's weight.
     slack_columns, margin_rows : ndarray of shape (r,)
-        Slack and row of each constraint with a sign.
+        Slack and row of each constraint with a sign; -1 where it has none.
     bags : list of BagHull
         The ambiguous bags.
     rows_changed : bool
         Whether rows were added since the last solution, which is then not primal feasible.
     """
 
-    def __init__(self, problem: DisjunctiveProblem) -> None:
+    def __init__(self, problem: DisjunctiveProblem, constraints: np.ndarray | None = None) -> None:
         self.problem = problem
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
@@ -179,25 +190,51 @@ class Relaxation:
         self.rows_changed = False
         self._result: LPResult | None = None
         self._scores: np.ndarray | None = None
-        self.margin_rows, self.slack_columns = self.model.add_soft_rows(
-            np.ones(len(problem.points)), problem.costs
-        )
+        self.margin_rows = np.full(len(problem.points), -1, dtype=np.int64)
+        self.slack_columns = self.margin_rows.copy()
+        self.include(np.arange(len(problem.points)) if constraints is None else constraints)
         rows, slacks = self.model.add_soft_rows(np.ones(len(problem.members)), problem.member_costs)
         self.bags = [
             BagHull(block, int(row), int(slack))
             for block, row, slack in zip(problem.members, rows, slacks, strict=True)
         ]
 
+    def include(self, constraints: np.ndarray) -> None:
+        """Give constraints with a sign a row and a slack."""
+        problem = self.problem
+        signed = problem.signs[constraints] * self.H[:, problem.points[constraints]]
+        rows, slacks = self.model.add_soft_rows(
+            np.ones(len(constraints)), problem.costs[constraints], self.alpha_columns, signed.T
+        )
+        self.margin_rows[constraints], self.slack_columns[constraints] = rows, slacks
+
     def solve(self, time_limit: float = np.inf) -> bool:
         """Solve the program as it stands; False when the time was over before it was solved."""
-        result = self.model.solve(rows_changed=self.rows_changed, time_limit=time_limit)
-        if result is None:
-            self._pad()
-            return False
-        self._result = result
-        self._scores = None
-        self.rows_changed = False
-        return True
+        end = time.monotonic() + time_limit
+        while True:
+            result = self.model.solve(rows_changed=self.rows_changed, time_limit=time_limit)
+            if result is None:
+                self._pad()
+                return False
+            self._result = result
+            self._scores = None
+            self.rows_changed = False
+            missing = self._violated()
+            if not len(missing):
+                return True
+            self.include(missing)
+            self.rows_changed = True
+            time_limit = end - time.monotonic()
+
+    def _violated(self) -> np.ndarray:
+        """Constraints without a row that the solution violates most."""
+        absent = np.flatnonzero(self.margin_rows < 0)
+        if not len(absent):
+            return absent
+        problem = self.problem
+        lacking = 1.0 - problem.signs[absent] * self.scores[problem.points[absent]]
+        order = np.argsort(-lacking, kind="stable")[: _ROWS_AT_A_TIME + len(self.learners)]
+        return np.asarray(absent[order[lacking[order] > _VIOLATION_TOL]])
 
     def adopt(self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray) -> None:
         """Take weights of the learners as the present solution, and what they suggest as a basis.
@@ -208,21 +245,24 @@ class Relaxation:
         ----------
         alpha : ndarray of shape (n_learners,)
             Zero for learners that do not belong to the basis.
-        y : ndarray of shape (n_rows,)
-            Multipliers.
-        free, slack : ndarray of bool, shape (n_rows,)
-            Rows with a multiplier between its bounds, and rows with a slack above zero.
+        y : ndarray of shape (r + n_bags,)
+            Multipliers of the constraints and of the bags.
+        free, slack : ndarray of bool, shape (r + n_bags,)
+            Those with a multiplier between its bounds, and those with a slack above zero.
         """
         x, _ = self.model.zero_solution()
         x[self.alpha_columns] = alpha
+        there = np.flatnonzero(np.r_[self.margin_rows, [bag.row for bag in self.bags]] >= 0)
+        y, free, slack = y[there], free[there], slack[there]
         self.model.set_basis(x > 0.0, free, slack)
         scores = alpha @ self.H
         problem = self.problem
-        reached = problem.signs * scores[problem.points]
-        x[self.slack_columns] = np.maximum(0.0, 1.0 - reached)
+        lacking = np.maximum(0.0, 1.0 - problem.signs * scores[problem.points])
+        with_slack = self.slack_columns >= 0
+        x[self.slack_columns[with_slack]] = lacking[with_slack]
         for bag in self.bags:
             x[bag.slack] = max(0.0, 1.0 - float(alpha @ self.H[:, bag.members].max(axis=1)))
-        slacks = problem.costs @ x[self.slack_columns]
+        slacks = problem.costs @ lacking
         slacks += problem.member_costs @ x[[bag.slack for bag in self.bags]]
         value = float(alpha.sum() + slacks)
         gap = abs(value - float(y.sum()))
@@ -263,6 +303,15 @@ class Relaxation:
             self._scores = alpha[used] @ self.H[used]
         return self._scores
 
+    def margin_multipliers(self, y: np.ndarray) -> np.ndarray:
+        """Of multipliers by the numbers of the rows, those of the constraints, shape (r,)."""
+        return _spread(y, self.margin_rows)
+
+    @property
+    def margin_slacks(self) -> np.ndarray:
+        """Slacks of the constraints with a sign, shape (r,)."""
+        return _spread(self.result.x, self.slack_columns)
+
     @property
     def n_reductions(self) -> int:
         """Pairs (x, j) in the program."""
@@ -283,8 +332,16 @@ class Relaxation:
     def n_active_margins(self) -> int:
         """Margin constraints of points with a dual variable above zero."""
         y = self.result.y
-        count = int((y[self.margin_rows] > ZERO_TOL).sum())
+        count = int((self.margin_multipliers(y) > ZERO_TOL).sum())
         for bag in self.bags:
             rows = [bag.row] + [row for each in bag.disjuncts for _, row in each.margins]
             count += int((y[rows] > ZERO_TOL).sum())
         return count
+
+
+def _spread(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """The values of these numbers, and zero where a number is negative."""
+    out = np.zeros(len(numbers))
+    there = numbers >= 0
+    out[there] = values[numbers[there]]
+    return out

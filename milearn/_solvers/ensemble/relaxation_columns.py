@@ -24,7 +24,7 @@ def dual_prices(relaxation: Relaxation, y: np.ndarray | None = None) -> DualPric
     y = np.maximum(0.0, relaxation.result.y if y is None else y)
     linear = np.bincount(
         problem.points,
-        weights=problem.signs * y[relaxation.margin_rows],
+        weights=problem.signs * relaxation.margin_multipliers(y),
         minlength=problem.n_points,
     )
     bags = []
@@ -88,10 +88,11 @@ def add_learners(
     """
     problem, n = relaxation.problem, len(learners)
     ambiguous = np.array([bag.row for bag in relaxation.bags], dtype=np.int64)
-    fixed = np.concatenate([relaxation.margin_rows, ambiguous])
+    there = np.flatnonzero(relaxation.margin_rows >= 0)
+    fixed = np.concatenate([relaxation.margin_rows[there], ambiguous])
     entries = np.empty((n, len(fixed)))
-    entries[:, : len(problem.points)] = problem.signs * columns[:, problem.points]
-    for k, bag in enumerate(relaxation.bags, start=len(problem.points)):
+    entries[:, : len(there)] = problem.signs[there] * columns[:, problem.points[there]]
+    for k, bag in enumerate(relaxation.bags, start=len(there)):
         entries[:, k] = columns[:, bag.members].max(axis=1)
     rows = [fixed] * n
     values = list(entries)
@@ -164,13 +165,21 @@ def copy_learners(relaxation: Relaxation, bag: BagHull, pairs: list[tuple[int, i
     )
     for k, row in zip(unlinked, links.tolist(), strict=True):
         bag.link_rows[k] = row
-    rows, values = [], []
-    for k, place in pairs:
-        column = relaxation.H[[k]]
-        there, gained = bag.disjuncts[place].entries(problem, column)
-        here, lost = bag.disjuncts[bag.home_disjunct[k]].entries(problem, column)
-        rows.append(np.concatenate([there, here, [bag.link_rows[k]]]))
-        values.append(np.concatenate([gained[0], -lost[0], [-1.0]]))
+    moved = relaxation.H[[k for k, _ in pairs]]
+    targets = np.array([place for _, place in pairs])
+    homes = np.array([bag.home_disjunct[k] for k, _ in pairs])
+    rows = [np.zeros(0, dtype=np.int64)] * len(pairs)
+    values = [np.zeros(0)] * len(pairs)
+    for sign, places in ((1.0, targets), (-1.0, homes)):
+        for place in np.unique(places).tolist():
+            mine = np.flatnonzero(places == place)
+            numbers, entries = bag.disjuncts[place].entries(problem, moved[mine])
+            for each, coefficients in zip(mine.tolist(), sign * entries, strict=True):
+                rows[each] = np.concatenate([rows[each], numbers])
+                values[each] = np.concatenate([values[each], coefficients])
+    for each, (k, _) in enumerate(pairs):
+        rows[each] = np.append(rows[each], bag.link_rows[k])
+        values[each] = np.append(values[each], -1.0)
     columns = model.add_columns(
         np.zeros(len(pairs)),
         starts=np.cumsum([0] + [len(part) for part in rows]),

@@ -40,9 +40,7 @@ def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[i
     lacking = np.maximum(0.0, etas[:, None] - alphas @ signed.T)
     owner = np.array([part.bag for part in parts])
     firsts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
-    excess = (
-        np.add.reduceat(lacking, firsts, axis=0) - relaxation.result.x[relaxation.slack_columns]
-    )
+    excess = np.add.reduceat(lacking, firsts, axis=0) - relaxation.margin_slacks
     largest = float(excess.max())
     if largest <= tol or max_reductions <= 0:
         return 0, max(0.0, largest)
@@ -199,6 +197,8 @@ def _add_reductions(
 
 def _slack_of_reduction(relaxation: Relaxation, bag: BagHull, j: int) -> int:
     """The column that is the slack of one more reduction by constraint j."""
+    if relaxation.slack_columns[j] < 0:
+        relaxation.include(np.array([j]))
     if j not in bag.shared_slacks:
         return int(relaxation.slack_columns[j])
     model = relaxation.model

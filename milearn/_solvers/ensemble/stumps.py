@@ -138,7 +138,10 @@ class BinnedFeatures:
         return found
 
     def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
-        """Sum of the weights of the points in each bin, shape (n_bins,)."""
+        """Sum of the weights of the points in each bin, shape (n_bins,).
+
+        It may be zero in the one bin of a constant feature, which no stump cuts.
+        """
         used = np.flatnonzero(weights)
         if not len(used):
             return np.zeros(self.n_bins)
@@ -190,9 +193,10 @@ class BinnedFeatures:
 
     @cached_property
     def _points_by_bin(self) -> Matrix:
-        """Ones of shape (n_bins, n_points) where a point is in a bin."""
-        points = np.repeat(np.arange(self.n_points, dtype=np.int32), self.n_features)
-        places = (self._bins.ravel(), points)
+        """Ones of shape (n_bins, n_points) where a point is in a bin of a feature that varies."""
+        varying = np.flatnonzero(np.diff(self.starts) > 1)
+        points = np.repeat(np.arange(self.n_points, dtype=np.int32), len(varying))
+        places = (self._bins[:, varying].ravel(), points)
         shape = (self.n_bins, self.n_points)
         listed = sparse.csr_array((np.ones(len(points)), places), shape=shape)
         listed.sort_indices()
@@ -316,8 +320,13 @@ def best_cuts(
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
     per_bin = bins.weight_per_bin(prices.linear)
+    scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):
-        scores, constant = stump_scores(bins, prices, sign, per_bin)
+        if sign < 0 and prices.bags:
+            scores, constant = stump_scores(bins, prices, -1, per_bin)
+        elif sign < 0:
+            # Without a maximum over a bag the other sign is worth the opposite.
+            scores, constant = -scores, -constant
         best = max(best, constant)
         if constant > limit:
             found.append((constant, -1, -1, sign))

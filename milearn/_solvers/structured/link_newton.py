@@ -31,8 +31,8 @@ FIRST_SMOOTHING, WARM_SMOOTHING = 0.5, 0.05
 _MIN_SMOOTHING = 1e-9
 # Of the smoothing of a round, that of the next; and after one that was not finished.
 _LOWERED, _RAISED = 0.5, 10.0
-# Newton steps of a round.
-_MAX_STEPS = 25
+# Newton steps of a round, and those after which the caller is asked whether to go on with it.
+_MAX_STEPS, _STEPS_AT_A_TIME = 25, 6
 # A round ends when what its residuals cost is this share of what it moved from its centre.
 _INNER = 0.3
 # Curvature of the intercept where no row has any, as a share of all costs.
@@ -100,27 +100,31 @@ def solve_linked_step(
     smoothing : float
         First h.
     ended : callable
-        Asked after every round.
+        Asked after every round, and on the way in a long one.
     max_steps : int
         Newton steps after which no other round begins.
     """
     terms = step.terms
     w, b = start
     point = _Point(w, b, step.scores(np.asarray(terms.X @ w) + b))
-    h, n_steps = smoothing, 0
+    h, n_steps, of_round = smoothing, 0, 0
     best = StepSolution(w, b, _value(step, point), -np.inf, centre, h, 0)
     while True:
-        point, centre, steps = _newton(step, point, h, centre)
+        room = min(_STEPS_AT_A_TIME, _MAX_STEPS - of_round)
+        point, found, steps = _newton(step, point, h, centre, room)
         n_steps += steps
+        of_round += steps
         objective = _value(step, point)
-        bound = max(best.lower_bound, step.dual_value(centre))
+        bound = max(best.lower_bound, step.dual_value(found))
         if objective <= best.objective:
             w, b = point.w, point.b
-        best = StepSolution(w, b, min(objective, best.objective), bound, centre, h, n_steps)
+        best = StepSolution(w, b, min(objective, best.objective), bound, found, h, n_steps)
         if ended(best) or h <= _MIN_SMOOTHING or n_steps >= max_steps:
             return best
-        # A round that took all its steps was too hard: the next one starts where it ended.
-        h = h * _LOWERED if steps < _MAX_STEPS else min(FIRST_SMOOTHING, _RAISED * h)
+        if steps < room or of_round >= _MAX_STEPS:
+            # A round that took all its steps was too hard: the next one starts where it ended.
+            h = h * _LOWERED if of_round < _MAX_STEPS else min(FIRST_SMOOTHING, _RAISED * h)
+            centre, of_round = found, 0
 
 
 def _value(step: LinkedStep, point: _Point) -> float:
@@ -132,7 +136,7 @@ def _smoothed(step: LinkedStep, w: np.ndarray, at: Smoothed) -> float:
 
 
 def _newton(
-    step: LinkedStep, point: _Point, h: float, centre: Proportions
+    step: LinkedStep, point: _Point, h: float, centre: Proportions, max_steps: int
 ) -> tuple[_Point, Proportions, int]:
     """Minimise the smoothed step; returns the point, what attains it and the number of steps."""
     terms = step.terms
@@ -141,7 +145,7 @@ def _newton(
     ridge = np.ones(len(point.w) + free)
     ridge[len(point.w) :] = _INTERCEPT_RIDGE * float(terms.costs.sum())
     steps = 0
-    while steps < _MAX_STEPS:
+    while steps < max_steps:
         w = point.w
         sums, lost = step.smoothed_value(found)
         value = 0.5 * float(w @ w) + sums

@@ -1,9 +1,9 @@
 """MILSD in the primal: the concave-convex procedure with convex steps by Newton's method.
 
 The problem and its linearisation are those of :mod:`.milsd`. A step begins with the function and
-the proportions of the one before. It ends where its gap is small, or as soon as what it has gained
-is many times what it could still gain: the next step, from new witnesses, goes further. A step that
-could be the last one is always solved to the end.
+the proportions of the one before. It ends where its gap is small, or after a few Newton steps when
+these have gained enough and name other witnesses: the next step, from these, goes further. A step
+that could be the last one is always solved to the end.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ __all__ = ["by_newton", "solve_structured_primal"]
 _SIZE_LIMIT_OF_CUTS = 1_000
 # Below this a gap is rounding.
 _MIN_GAP_TOL = 1e-10
-# A step may end before its gap is small where its gain is so many times its gap.
-_ENOUGH = 20.0
+# A step may end before its gap is small where its gain is so many times what ends the procedure.
+_ENOUGH = 2.0
 _MAX_STEPS = 1000
 
 
@@ -115,7 +115,7 @@ class _Procedure:
             if self._closed(solution, gap_tol):
                 return True
             gained = reached - solution.objective
-            if gained <= max(2.0 * tol, _ENOUGH * solution.gap):
+            if gained <= _ENOUGH * tol:
                 return False
             # Another step follows this one, whatever is left of it.
             point = self._point(solution, gap_tol)

@@ -9,10 +9,12 @@ import pytest
 from scipy import sparse
 
 from milearn import Bags
+from milearn._solvers.ensemble import column_generation, dpboost
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.points import disjunctive_problem, distinct_points
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
+from milearn._solvers.ensemble.relaxation import Relaxation
 from milearn.ensemble import DPBoost, LPBoost
 from tests._solvers.ensemble.oracles import all_columns, enumerated, solved
 
@@ -101,6 +103,49 @@ def test_generated_program_reaches_the_full_one(seed, C):
     expected = full_relaxation(problem, all_columns(X))
     assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
     assert found.lower_bound == pytest.approx(expected, rel=1e-7, abs=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_constraints_join_the_program_when_they_are_violated(seed, monkeypatch):
+    """From no row at all, and from those near an interior solution."""
+    problem, X, _, _ = small_problem(seed)
+    options = BoostingOptions(tol=1e-9, max_learners=1000, max_rows=10_000)
+    expected = full_relaxation(problem, all_columns(X))
+    monkeypatch.setattr(
+        column_generation,
+        "Relaxation",
+        lambda problem, _=None: Relaxation(problem, np.zeros(0, dtype=np.intp)),
+    )
+    found = relax(problem, StumpPool(X), Budget(), options)
+    assert found.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
+    there = found.relaxation.margin_rows >= 0
+    assert there.any()
+    reached = problem.signs * found.relaxation.scores[problem.points]
+    assert (reached[~there] >= 1.0 - 1e-8).all()
+    monkeypatch.undo()
+    monkeypatch.setattr(column_generation, "_INTERIOR_ROWS", 0)
+    monkeypatch.setattr(column_generation, "_FEW_NEAR", 1.0)
+    near = relax(problem, StumpPool(X), Budget(), options)
+    assert near.value == pytest.approx(expected, rel=1e-7, abs=1e-7)
+
+
+def test_witnesses_that_promise_nothing_are_not_tried(monkeypatch):
+    problem, X, _, _ = small_problem(3, n_bags=25, d=4)
+    options, pool = BoostingOptions(tol=1e-7, max_rows=0), StumpPool(X)
+    promised, counted = dpboost._promised, []
+
+    def checked(solved, fixed, pool):
+        bound = promised(solved, fixed, pool)
+        counted.append(bound)
+        assert bound <= relax(fixed, pool, Budget(), options).value * (1.0 + 1e-6)
+        return bound
+
+    monkeypatch.setattr(dpboost, "_promised", checked)
+    found = solve_disjunctive(problem, pool, Budget(), options)
+    assert max(counted) > 0.0
+    monkeypatch.setattr(dpboost, "_promised", lambda *_: 0.0)
+    tried = solve_disjunctive(problem, pool, Budget(), options)
+    assert found.objective == pytest.approx(tried.objective, rel=1e-6)
 
 
 def test_reductions_are_needed_somewhere():

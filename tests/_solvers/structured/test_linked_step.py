@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.structured import link_direction, milsd_primal
+from milearn._solvers.structured import link_direction, link_newton, milsd_primal
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.link_direction import newton_direction
 from milearn._solvers.structured.link_newton import solve_linked_step
@@ -250,6 +250,31 @@ def test_a_step_that_is_followed_by_another_may_end_early(monkeypatch):
     monkeypatch.setattr(milsd_primal, "_ENOUGH", np.inf)
     exact = solve_structured_primal(problem, SolverOptions(1e-4, 1))
     assert exact.dual_gap <= 1e-8 * exact.objective
+
+
+def test_a_long_round_is_interrupted_for_a_question(monkeypatch):
+    problem = problem_of(2, links="bag", n_bags=60, d=8)
+    step, _, _ = step_of(problem)
+    start, centre = (np.zeros(8), 0.0), step.terms.first_proportions()
+    asked = []
+
+    def solved(limit):
+        def ended(solution):
+            asked.append(solution.n_steps)
+            return solution.gap <= 1e-8 * solution.objective
+
+        asked.clear()
+        monkeypatch.setattr(link_newton, "_STEPS_AT_A_TIME", limit)
+        found = solve_linked_step(step, start, centre, smoothing=1e-3, ended=ended, max_steps=1000)
+        return found, list(asked)
+
+    often, times = solved(2)
+    assert max(np.diff([0, *times])) == 2
+    seldom, fewer = solved(25)
+    assert len(fewer) < len(times)
+    # Its questions do not change what the round does.
+    assert often.n_steps == seldom.n_steps
+    assert often.objective == pytest.approx(seldom.objective, rel=1e-9)
 
 
 def test_the_size_chooses():
