@@ -43,7 +43,7 @@ sklearn.set_config(enable_metadata_routing=True)
 outer = StratifiedBagKFold(5, shuffle=True, random_state=0)
 search = GridSearchCV(
     make_pipeline(InstanceTransformer(StandardScaler()), MISVC()),
-    {"misvc__C": [0.001, 0.01, 0.1, 1.0, 10.0]},
+    {"misvc__C": [0.01, 0.1, 1.0, 10.0]},
     cv=StratifiedBagKFold(3, shuffle=True, random_state=1),
     scoring="roc_auc",
 )
@@ -80,7 +80,8 @@ ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
 # %%
 # The difference is what the model knows of the patients. Report the first figure: new bags come from new patients.
 #
-# What the search saw, with all bags as its training part:
+# What the search saw, with all bags as its training part. Up to 0.1 the curve is flat, and of equal means the search takes
+# the first:
 from milearn.inspection import RegularizationPathDisplay
 
 search.fit(X, y, groups=patient)
