@@ -217,20 +217,29 @@ class SparseMISVC(BaselineClassifier):
         )
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
         kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
-        gram = kernel(instances, instances)
+        centre = np.zeros(instances.shape[1])
+        if self.kernel == "linear" and not bags.is_sparse:
+            # The coefficients sum to zero, so that a shift of the features is one of the intercept:
+            # of features far from zero the digits that tell instances apart would be lost.
+            centre = np.average(instances, axis=0, weights=training.instance_weights)
+        points = instances - centre if centre.any() else instances
+        gram = kernel(points, points)
         results = [
             self._solved(gram, bags.offsets, positive, training.labels.weights)
             for positive in training.problems()
         ]
         beta = np.stack([each.beta for each in results])
         support = np.flatnonzero(beta.any(axis=0))
+        intercepts = np.array([each.intercept for each in results])
+        if centre.any():
+            intercepts -= beta @ (points @ centre)
         self._replace_fitted(
             {
                 **training.fitted(),
                 "support_": training.rows[support],
                 "support_vectors_": instances[support],
                 "dual_coef_": training.labels.sign * beta[:, support],
-                "intercept_": training.labels.sign * np.array([each.intercept for each in results]),
+                "intercept_": training.labels.sign * intercepts,
                 "gamma_": gamma,
                 "objective_": values_of(results, "objective"),
                 "dual_gap_": values_of(results, "dual_gap"),

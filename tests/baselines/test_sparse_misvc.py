@@ -82,3 +82,15 @@ def test_a_limit_that_is_reached_is_reported():
     bags, y = sparse_bags(n_bags=20)
     with pytest.warns(ConvergenceWarning, match="SparseMISVC stopped at max_iter=1 before"):
         SparseMISVC(variant="stmil", max_iter=1).fit(bags, y)
+
+
+@VARIANTS
+def test_features_far_from_zero_lose_no_digits(variant):
+    bags, y = sparse_bags(n_bags=20)
+    far = bags.with_instances(bags.instances + 1e6)
+    model = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
+    moved = SparseMISVC(variant=variant, kernel="linear").fit(far, y)
+    assert moved.objective_ == pytest.approx(model.objective_, rel=1e-6)
+    np.testing.assert_allclose(
+        moved.instance_decision_function(far), model.instance_decision_function(bags), atol=1e-2
+    )
