@@ -91,6 +91,7 @@ class _Page(HTMLParser):
 
 def broken_links(site):
     """Links to files or anchors of a site that are not there, and pictures without a text."""
+    site = site.resolve()  # as the targets below are, where the folder is a link
     pages = {
         path: _Page(path.read_text(encoding="utf-8"))
         for path in sorted(site.rglob("*.html"))
