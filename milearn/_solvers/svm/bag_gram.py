@@ -214,10 +214,10 @@ class BagsAlone(BagGram):
         self.rank = len(products)
 
     def instances(self, rows: np.ndarray) -> np.ndarray:
-        return self.bags[rows]
+        return np.asarray(self.bags[rows])
 
     def means(self) -> np.ndarray:
         return self.bags
 
     def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
-        return of_bags + of_instances
+        return np.asarray(of_bags + of_instances)
