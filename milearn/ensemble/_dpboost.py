@@ -136,6 +136,8 @@ class DPBoost(BoostedBags):
     * Copies of the weights are made only for instances that need them. The others of a bag share
       one disjunct, whose hull is known in closed form; the value of the linear program is the
       same. Constraints of single instances stay in it, as in [1]_.
+    * In a large problem constraints of single instances that an interior solution leaves far from
+      tight have no row until a solution violates them, which changes no value.
     * A reduction counts as violated when the slack that all instances of its bag share does not
       cover it; score (10) of [1]_ leaves slacks out.
     * Up to twenty learners and a hundred reductions are added at a time, and learners without

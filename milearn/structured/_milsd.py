@@ -51,7 +51,7 @@ __all__ = ["MILSD"]
 # zero, but systems over the columns would be larger.
 _FEWER_COLUMNS = 0.9
 # Features whose mean is so many times their largest standard deviation are centred.
-_FAR = 100.0
+_MEAN_OVER_SPREAD = 100.0
 
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
@@ -532,7 +532,7 @@ class _ActiveSubset:
             return
         mean = X.mean(axis=0, dtype=np.float64)
         spread = float(X.std(axis=0, dtype=np.float64).max())
-        if np.abs(mean).max() > _FAR * spread:
+        if np.abs(mean).max() > _MEAN_OVER_SPREAD * spread:
             self.shift, self.instances = mean, (X - mean).astype(X.dtype)
 
     @property

@@ -34,6 +34,7 @@ _MAX_STEPS = 300
 # Steps without progress after which rounding, or a problem that is no good, has the last word.
 _PATIENCE = 40
 _PROGRESS = 0.9
+_FALLING = 0.999
 # The barrier stays at this share of what the gap over all learners would ask for.
 _AHEAD = 0.1
 # Share by which the diagonal of a singular system is raised.
@@ -429,7 +430,7 @@ def interior_start(
         search.begin(*start)
     else:
         search.begin_near(start)
-    rough, waited, least = None, 0, np.inf
+    rough, waited, least, least_value = None, 0, np.inf, np.inf
     for n_steps in range(_MAX_STEPS):
         master = search.master
         value = master.value()
@@ -439,8 +440,10 @@ def interior_start(
             break
         if rough is None and gap <= _ROUGH_GAP * value:
             rough = search.result(n_steps)
-        waited = 0 if gap < _PROGRESS * least else waited + 1
-        least = min(least, gap)
+        # With few features a pricing finds few learners, and the value falls long before the gap.
+        falling = found and value < _FALLING * least_value
+        waited = 0 if gap < _PROGRESS * least or falling else waited + 1
+        least, least_value = min(least, gap), min(least_value, value)
         if waited > _PATIENCE:
             break
         try:

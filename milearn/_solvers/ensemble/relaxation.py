@@ -200,7 +200,7 @@ class Relaxation:
         ]
 
     def include(self, constraints: np.ndarray) -> None:
-        """Give constraints with a sign a row and a slack."""
+        """Add rows, with their slacks, for constraints with a sign."""
         problem = self.problem
         signed = problem.signs[constraints] * self.H[:, problem.points[constraints]]
         rows, slacks = self.model.add_soft_rows(
