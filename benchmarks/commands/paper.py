@@ -13,6 +13,7 @@ MODULES: tuple[str, ...] = (
     "andrews2003",
     "guo2009",
     "guo2009_bounds",
+    "baselines",
     "cheung2006",
     "zhang2009",
     "zhang2011",

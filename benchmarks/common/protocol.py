@@ -7,6 +7,7 @@ everything by name and number, so they can run in any order, in any process, aga
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -76,7 +77,7 @@ class FoldTask:
         method = METHODS[self.method]
         data = load(self.dataset)
         grid = method.grid(data.bags.shape[1], self.level, data.text)
-        pipeline = " ".join(repr(method.build(data.text)).split())
+        pipeline = _words(method.build(data.text))
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)[5:8]},
             "pipeline": pipeline,
@@ -135,7 +136,12 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if isinstance(value, int | float):
         return float(value)
-    return value if isinstance(value, str) else " ".join(repr(value).split())
+    return value if isinstance(value, str) else _words(value)
+
+
+def _words(value: Any) -> str:
+    # Without the addresses of functions, which every process has its own of.
+    return re.sub(r" at 0x[0-9a-f]+", "", " ".join(repr(value).split()))
 
 
 def _result(task: FoldTask) -> dict[str, Any]:

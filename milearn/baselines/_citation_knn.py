@@ -77,9 +77,11 @@ class CitationKNN(BaselineClassifier):
     distances between training bags; prediction needs those to all training bags. An instance
     scores as a bag of one.
 
-    WEKA's classifier of this name divides every feature by its range: a constant feature makes all
-    of its distances NaN, and it then predicts one class (seen in 3.6.14, where Elephant has 120
-    such features).
+    WEKA's classifier of this name (3.6.14) divides every feature by its range: a constant feature
+    of zeros makes all of its distances NaN, and it then predicts one class (Elephant has 120 such
+    features). Each bag that it predicts widens the ranges for itself and all that follow, while the
+    ranks of citers stay those of the training ranges, so that its predictions depend on the order
+    of the bags; with that imitated they are the same as here.
 
     References
     ----------

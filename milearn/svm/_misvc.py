@@ -229,7 +229,8 @@ class MISVC(PassesMixin, BaseMISVC):
     in turn over (w, b), a support vector machine, and over p, which is proportional to
     :math:`\exp(-[1 - f(x_{ij})]_+ / T)`, at temperatures T of 4, 2, 1, ..., 1/32. Its highest
     instances are the first witnesses of the concave-convex procedure, which runs from the default
-    start as well; the lower objective is kept. It takes the dual, and some 3 to 10 times as long.
+    start as well; the lower objective is kept. It takes the dual, and 4 to 9 times as long on Musk1
+    and Elephant.
 
     References
     ----------

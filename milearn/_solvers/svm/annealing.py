@@ -36,7 +36,7 @@ __all__ = ["TEMPERATURES", "annealed_labels", "annealed_witnesses"]
 
 # In units of the hinge loss: 1 at the boundary, 2 on the wrong side's margin.
 TEMPERATURES = tuple(4.0 * 0.5**k for k in range(8))
-_ROUNDS = 2
+_ROUNDS = 4
 # Changes of a distribution that end a temperature, and what stands for a weight of zero.
 _SETTLED = 1e-2
 _NOTHING = 1e-6

@@ -144,6 +144,8 @@ def solve_margins(
             break
         worst = missing[np.argsort(-slacks[missing], kind="stable")[: max(_FIRST, len(active))]]
         active = np.sort(np.concatenate([active, worst]))
+        if 2 * len(active) > len(signs):
+            active = np.arange(len(signs))  # one more program, where parts would need several
     return MarginSolution(
         beta=items.pooling[active].T @ (own * a),
         intercept=intercept,

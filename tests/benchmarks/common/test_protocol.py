@@ -80,6 +80,14 @@ def test_a_key_knows_the_settings(tasks):
     assert tasks[0].key != other[0].key
 
 
+def test_a_key_is_the_same_in_every_process():
+    one = tasks_for(
+        "quick", ["concept-tiny"], list(METHODS), repeats=1, n_splits=2, n_inner=2, level="tiny"
+    )
+    # The address of a function would be another one in each.
+    assert not any("0x" in json.dumps(task.settings) for task in one)
+
+
 def test_a_second_run_does_nothing_again(tasks, file):
     calls = []
 
