@@ -25,9 +25,13 @@ from scipy import sparse
 from ...exceptions import SolverError
 from ..common.qp import call_backend, check_qp_solver, sparse_columns
 from .guo_interior_point import InteriorPointMethod
+from .guo_newton import Found, MultiplierMethod
 from .guo_problem import RelaxationProblem
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
+
+# Up to this error the solution is kept, although more was asked for.
+_GOOD_TOL = 1e-8
 
 
 @dataclass
@@ -100,24 +104,36 @@ def solve_relaxation(
         return _by_backend(problem, tol, check_qp_solver(qp_solver))
     # In units of the largest cost all multipliers are of order one.
     unit = float(problem.costs.max())
+    if problem.is_kernel or problem.is_sparse:
+        newton = MultiplierMethod(problem, unit)
+        found = newton.run(tol)
+        if found is not None and found.error <= max(tol, _GOOD_TOL):
+            return _in_units(problem, unit, found, newton.n_iter, "newton")
     method = InteriorPointMethod(problem, unit)
     best = method.run(tol)
+    return _in_units(problem, unit, method.found(best), method.n_iter, "interior-point")
+
+
+def _in_units(
+    problem: RelaxationProblem, unit: float, found: Found, n_iter: int, solver: str
+) -> RelaxationResult:
     # In units of the cost, w is that much shorter; coefficients of instances are in them outright.
-    w = best.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
+    w = found.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
+    intercept = problem.intercept(w, found.b)
     return RelaxationResult(
         w=w,
-        intercept=best.b,
-        scores=_in_order(problem, problem.features @ w + best.b),
+        intercept=intercept,
+        scores=_in_order(problem, np.asarray(problem.features @ w + intercept)),
         rows=problem.positive_rows,
-        slacks=best.slacks,
-        eta=best.eta,
-        value=problem.value(w, best.slacks, best.eta),
-        gap=method.gap * unit,
-        primal_residual=method.primal_residual,
-        dual_residual=method.dual_residual,
+        slacks=found.slacks,
+        eta=found.eta,
+        value=problem.value(w, found.slacks, found.eta),
+        gap=found.gap * unit,
+        primal_residual=found.primal_residual,
+        dual_residual=found.dual_residual,
         unit=unit,
-        n_iter=method.n_iter,
-        solver="interior-point",
+        n_iter=n_iter,
+        solver=solver,
     )
 
 
