@@ -23,8 +23,6 @@ from scipy.linalg import LinAlgError, cho_solve
 from scipy.linalg.blas import dsymv
 from scipy.linalg.lapack import dpotrf, spotrf
 
-from ..._bags.segments import segment_sum
-
 __all__ = [
     "ActiveRows",
     "FeatureGeometry",

@@ -15,7 +15,8 @@ c_i from before and a stiffness t, it minimises over margins z
 
     loss(z) + sum_i c_i t/2 ( z_i - m_i + a_i / t )^2 .
 
-The multipliers that follow from it are piecewise linear in x_i = 1 - m_i + a_i / t. In positive bags
+The multipliers that follow from it are piecewise linear in x_i = 1 - m_i + a_i / t. In positive
+bags
 
     h_i(v) = clip(x_i - v/t, 0, s)   gives   e_i(v) = [v + s/2 - h_i(v)]_+,  sum of e_i(v) = 1,
 
@@ -81,7 +82,7 @@ class RelaxationLoss:
         At the upper end, 1 + s/2, one instance alone takes more than there is to take.
         """
         low = np.full(len(self.bags) - 1, self.floor)
-        high = np.full_like(low, max(self.floor, 0.0) + 1.0 + 0.5 * self.s)
+        high = np.full_like(low, self.floor + 1.0 + 0.5 * self.s)
         least = self._sums(x, low, stiffness)[0] >= 1.0
         levels = np.where(least, self.floor, np.clip(self._levels, low, high))
         for _ in range(_MAX_LEVEL_STEPS):
@@ -132,7 +133,7 @@ class RelaxationLoss:
         """The linear functions of these pieces, which need not be those of ``x``."""
         codes, p, s = pieces.codes, self.p, self.s
         d = stiffness / (1.0 + stiffness)
-        shares = np.select(
+        scaled = np.select(
             [codes == _MARGIN, codes == _ABOVE, codes == _LIMIT, codes == _WHOLE, codes == _FLOOR],
             [stiffness * x, d * (x - 0.5 * s), stiffness * (x - s), 1.0, self.floor],
             0.0,
@@ -143,8 +144,8 @@ class RelaxationLoss:
         h = np.where(member, x[:p], np.where(limit, s, 0.0))
         left = 1.0 + segment_sum(np.where(pieces.filled, h - 0.5 * s, 0.0), self.bags)
         level = (left / slopes)[self.bag]
-        shares[:p][member] = level[member]
-        return np.asarray(shares * self.costs)
+        scaled[:p][member] = level[member]
+        return np.asarray(scaled * self.costs)
 
     def curvature(self, stiffness: float, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
         """Weights of instances and vectors of positive bags whose outer products are added.

@@ -88,19 +88,19 @@ class MultiplierMethod:
     def run(self, tol: float) -> Found | None:
         """The best point until its error is below ``tol``; None where there is none."""
         n = len(self.problem.signs)
-        shares, stiffness = np.zeros(n), _STIFFNESS / self._size
+        scaled, stiffness = np.zeros(n), _STIFFNESS / self._size
         point = _Point(np.zeros(self.geometry.width + 1), np.zeros(n))
         pieces: Pieces | None = None
         best: Found | None = None
         waited = 0
         for _ in range(_MAX_PHASES):
             if pieces is not None:
-                point = self._predicted(point, shares, stiffness, pieces)
-            point, pieces, alpha, n_steps = self._minimized(point, shares, stiffness)
+                point = self._predicted(point, scaled, stiffness, pieces)
+            point, pieces, alpha, n_steps = self._minimized(point, scaled, stiffness)
             if not np.isfinite(alpha).all():
                 return best
-            change = np.abs(alpha / self.loss.costs - shares).max() / stiffness
-            shares = alpha / self.loss.costs
+            change = np.abs(alpha / self.loss.costs - scaled).max() / stiffness
+            scaled = alpha / self.loss.costs
             if change <= _MEASURED:
                 found = self._measured(alpha, float(point.v[-1]))
                 waited = 0 if best is None or found.error < 0.5 * best.error else waited + 1
@@ -114,39 +114,40 @@ class MultiplierMethod:
         return best
 
     def _predicted(
-        self, point: _Point, shares: np.ndarray, stiffness: float, pieces: Pieces
+        self, point: _Point, scaled: np.ndarray, stiffness: float, pieces: Pieces
     ) -> _Point:
-        x = 1.0 - point.margins + shares / stiffness
+        x = 1.0 - point.margins + scaled / stiffness
         alpha = self.loss.multipliers(x, stiffness, pieces)
         right = self._right(point, alpha)
         return self._moved(point, self._direction(right, None, stiffness, pieces), 1.0)
 
     def _minimized(
-        self, point: _Point, shares: np.ndarray, stiffness: float
+        self, point: _Point, scaled: np.ndarray, stiffness: float
     ) -> tuple[_Point, Pieces, np.ndarray, int]:
         """The minimum of the envelope, its pieces and multipliers, and the number of steps."""
         geometry, last, size = self.geometry, None, np.inf
-        length = 1.0
-        for n_steps in range(_MAX_STEPS + 1):
-            x = 1.0 - point.margins + shares / stiffness
+        n_steps = 0
+        while True:
+            x = 1.0 - point.margins + scaled / stiffness
             pieces = self.loss.pieces(x, stiffness)
             alpha = self.loss.multipliers(x, stiffness, pieces)
             right = self._right(point, alpha)
             image = geometry.rows_times(np.append(right[:-1], 0.0))
             square = geometry.inner(right[:-1], right[:-1], image)
             before, size = size, max(float(np.sqrt(max(0.0, square))), abs(float(right[-1])))
-            change = np.abs(alpha / self.loss.costs - shares).max() / stiffness
+            change = np.abs(alpha / self.loss.costs - scaled).max() / stiffness
             same = last is not None and pieces.equal(last)
             # Within the same pieces an exact step leaves nothing but rounding.
             rounded = same and size >= 0.1 * before and self._system_tol(stiffness) == 0
-            if size <= min(_LOOSE, _PART * change) or rounded:
+            if size <= min(_LOOSE, _PART * change) or rounded or n_steps == _MAX_STEPS:
                 break
             last = pieces
             by = self._direction(right, image, stiffness, pieces)
-            length = self._length(point, by, shares, stiffness)
+            length = self._length(point, by, scaled, stiffness)
             if length == 0.0:
                 break
             point = self._moved(point, by, length)
+            n_steps += 1
         return point, pieces, alpha, n_steps
 
     def _right(self, point: _Point, alpha: np.ndarray) -> np.ndarray:
@@ -175,7 +176,7 @@ class MultiplierMethod:
     def _moved(point: _Point, by: _Point, length: float) -> _Point:
         return _Point(point.v + length * by.v, point.margins + length * by.margins)
 
-    def _length(self, point: _Point, by: _Point, shares: np.ndarray, stiffness: float) -> float:
+    def _length(self, point: _Point, by: _Point, scaled: np.ndarray, stiffness: float) -> float:
         """Where the slope along a direction is next to nothing; zero where nothing descends."""
         signs, w, dw = self.problem.signs, point.v[:-1], by.v[:-1]
         image = by.margins - by.v[-1] * signs
@@ -183,7 +184,7 @@ class MultiplierMethod:
         square = self.geometry.inner(dw, dw, image)
 
         def slope(length: float) -> float:
-            x = 1.0 - (point.margins + length * by.margins) + shares / stiffness
+            x = 1.0 - (point.margins + length * by.margins) + scaled / stiffness
             alpha = self.loss.multipliers(x, stiffness, self.loss.pieces(x, stiffness))
             return float(start + length * square - alpha @ by.margins)
 
