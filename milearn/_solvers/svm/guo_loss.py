@@ -73,18 +73,18 @@ class RelaxationLoss:
         self.bags = problem.bag_offsets
         self.bag = segment_index(self.bags)
         self.exactly_one = problem.exactly_one
-        self.floor = 0.0 if problem.exactly_one else max(0.0, 0.5 * (1.0 - self.s))
-        self._levels = np.full(len(self.bags) - 1, self.floor)
+        self.lowest = 0.0 if problem.exactly_one else max(0.0, 0.5 * (1.0 - self.s))
+        self._levels = np.full(len(self.bags) - 1, self.lowest)
 
     def levels(self, x: np.ndarray, stiffness: float) -> tuple[np.ndarray, np.ndarray]:
         """Level of each bag, and whether it is the least: Newton's method, held in an interval.
 
         At the upper end, 1 + s/2, one instance alone takes more than there is to take.
         """
-        low = np.full(len(self.bags) - 1, self.floor)
-        high = np.full_like(low, self.floor + 1.0 + 0.5 * self.s)
+        low = np.full(len(self.bags) - 1, self.lowest)
+        high = np.full_like(low, self.lowest + 1.0 + 0.5 * self.s)
         least = self._sums(x, low, stiffness)[0] >= 1.0
-        levels = np.where(least, self.floor, np.clip(self._levels, low, high))
+        levels = np.where(least, self.lowest, np.clip(self._levels, low, high))
         for _ in range(_MAX_LEVEL_STEPS):
             sums, slopes = self._sums(x, levels, stiffness)
             excess = np.where(least, 0.0, sums - 1.0)
@@ -94,7 +94,7 @@ class RelaxationLoss:
             high = np.where(excess > 0, levels, high)
             step = levels - excess / np.maximum(slopes, 1.0)
             inside = (step > low) & (step < high)
-            levels = np.where(least, self.floor, np.where(inside, step, 0.5 * (low + high)))
+            levels = np.where(least, self.lowest, np.where(inside, step, 0.5 * (low + high)))
         self._levels = levels
         return levels, least
 
@@ -135,7 +135,7 @@ class RelaxationLoss:
         d = stiffness / (1.0 + stiffness)
         scaled = np.select(
             [codes == _MARGIN, codes == _ABOVE, codes == _LIMIT, codes == _WHOLE, codes == _FLOOR],
-            [stiffness * x, d * (x - 0.5 * s), stiffness * (x - s), 1.0, self.floor],
+            [stiffness * x, d * (x - 0.5 * s), stiffness * (x - s), 1.0, self.lowest],
             0.0,
         )
         member, slopes = self._slopes(stiffness, pieces)
@@ -180,7 +180,7 @@ class RelaxationLoss:
         levels, least = self.levels(above, np.inf)
         room = np.maximum(0.0, levels[self.bag] + 0.5 * s - above)
         sums = segment_sum(room, self.bags)[self.bag]
-        spare = least[self.bag] & (self.floor == 0)
+        spare = least[self.bag] & (self.lowest == 0)
         eta = room / np.where(spare, sums, 1.0)
         slacks[:p] = np.minimum(s, np.maximum(above, 0.5 * s - eta))
         return slacks, eta
