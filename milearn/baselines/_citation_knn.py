@@ -143,8 +143,8 @@ class CitationKNN(BaselineClassifier):
                 f"n_references={self.n_references} but there are {len(bags)} bags: ask for at most "
                 "as many references as training bags."
             )
-        votes = np.zeros((len(bags), len(training.classes)))
-        votes[np.arange(len(bags)), training.codes] = 1.0
+        votes = np.zeros((len(bags), len(training.labels.classes)))
+        votes[np.arange(len(bags)), training.labels.codes] = 1.0
         self._replace_fitted(
             {
                 **training.fitted(),

@@ -192,7 +192,7 @@ class MIForest(BaselineClassifier):
         temperatures = np.geomspace(self.max_temperature, self.min_temperature, self.n_epochs)
         instances = _single(training.bags.instances)[merged.kept[merged.point_of]]
         seeds = check_random_state(self.random_state).randint(
-            2**31 - 1, size=(len(training.classes), self.n_estimators)
+            2**31 - 1, size=(len(training.labels.classes), self.n_estimators)
         )
         make_tree = partial(
             _tree,

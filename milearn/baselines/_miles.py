@@ -169,7 +169,7 @@ class MILES(BaselineClassifier):
         points = chosen_points(instances, self.n_prototypes, check_random_state(self.random_state))
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
         rows = largest_similarities(training.bags, instances[points], gamma)
-        costs = self.C * training.weights
+        costs = self.C * training.labels.weights
         results = [
             solve_one_norm(rows, np.where(positive, 1.0, -1.0), costs)
             for positive in training.problems()
@@ -181,8 +181,8 @@ class MILES(BaselineClassifier):
                 **training.fitted(),
                 "prototypes_": instances[points[selected]],
                 "prototype_rows_": training.rows[points[selected]],
-                "coef_": training.sign * coef[:, selected],
-                "intercept_": training.sign * np.array([each.intercept for each in results]),
+                "coef_": training.labels.sign * coef[:, selected],
+                "intercept_": training.labels.sign * np.array([each.intercept for each in results]),
                 "gamma_": gamma,
                 **{
                     f"{name}_": values_of(results, name)

@@ -219,7 +219,7 @@ class SparseMISVC(BaselineClassifier):
         kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
         gram = kernel(instances, instances)
         results = [
-            self._solved(gram, bags.offsets, positive, training.weights)
+            self._solved(gram, bags.offsets, positive, training.labels.weights)
             for positive in training.problems()
         ]
         beta = np.stack([each.beta for each in results])
@@ -229,8 +229,8 @@ class SparseMISVC(BaselineClassifier):
                 **training.fitted(),
                 "support_": training.rows[support],
                 "support_vectors_": instances[support],
-                "dual_coef_": training.sign * beta[:, support],
-                "intercept_": training.sign * np.array([each.intercept for each in results]),
+                "dual_coef_": training.labels.sign * beta[:, support],
+                "intercept_": training.labels.sign * np.array([each.intercept for each in results]),
                 "gamma_": gamma,
                 "objective_": values_of(results, "objective"),
                 "dual_gap_": values_of(results, "dual_gap"),

@@ -21,8 +21,8 @@ from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..base import BagClassifier, class_scores
 from ..utils._multi_start import MultiStart, values_of
 from ..utils._sklearn import CallbackSupport, Interval
+from ..utils._training_labels import TrainingLabels
 from ..utils._warn import warn_user
-from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 
 __all__ = ["BoostedBags"]
 
@@ -68,33 +68,29 @@ class BoostedBags(CallbackSupport, BagClassifier):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         check_learner(self.learner)
         bags, noted = self._validate_fit(X)
-        labels = validate_labels(self, y, bags)
-        weight = validate_sample_weight(sample_weight, bags)
-        classes, codes, positive = encode_classes(labels[weight > 0], self.pos_label)
-        # A bag of weight zero takes no part at all, as if it had been left out.
-        used = np.flatnonzero(weight > 0)
-        rows, offsets = gather_rows(bags.offsets, used)
+        found = TrainingLabels.of(self, y, bags, sample_weight)
+        rows, offsets = gather_rows(bags.offsets, found.used)
         instances = bags.instances[rows]
         kept, point_of = distinct_points(instances)
         pool = make_pool(self.learner, instances[kept], self.n_centers)
 
-        costs = self.C * weight[used]
-        tasks = [positive] if positive >= 0 else list(range(len(classes)))
-        problems = [self._problem(point_of, offsets, codes == task, costs) for task in tasks]
+        costs = self.C * found.weights
+        problems = [
+            self._problem(point_of, offsets, found.codes == task, costs) for task in found.tasks
+        ]
         solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=self._options())
         results, task = MultiStart(self, None).best(
             solve,
             [[(problem,)] for problem in problems],
             X=bags,
-            y=labels,
+            y=found.all_labels,
             sample_weight=sample_weight,
         )
-        sign = -1 if positive == 0 else 1
         self._replace_fitted(
             {
                 **noted,
-                "classes_": classes,
-                "_positive_sign": sign,
+                "classes_": found.classes,
+                "_positive_sign": found.sign,
                 **_ensemble_attributes(results, bags),
                 "objective_": values_of(results, "objective"),
                 "lower_bound_": values_of(results, "lower_bound"),

@@ -10,12 +10,7 @@ from sklearn.svm import SVC, LinearSVC
 from .._bags import Bags
 from ..base import BagClassifier
 from ..utils._sklearn import StrOptions, fit_context
-from ..utils.validation import (
-    bag_weights,
-    encode_classes,
-    validate_labels,
-    validate_sample_weight,
-)
+from ..utils._training_labels import TrainingLabels
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 
 __all__ = ["BagSVC"]
@@ -200,15 +195,9 @@ class BagSVC(BagSVM, BagClassifier):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        labels = validate_labels(self, y, bags)
-        sample_weights = validate_sample_weight(sample_weight, bags)
-        weighted = sample_weights > 0
-        classes, codes, positive = encode_classes(labels[weighted], self.pos_label)
-        weights = bag_weights(self.class_weight, classes, codes, sample_weights[weighted])
-        if len(np.unique(codes[weights > 0])) < len(classes):
-            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
+        found = TrainingLabels.of(self, y, bags, sample_weight)
         bag_codes, costs = np.zeros(len(bags), dtype=np.intp), np.zeros(len(bags))
-        bag_codes[weighted], costs[weighted] = codes, weights
+        bag_codes[found.used], costs[found.used] = found.codes, found.weights
         learned, attributes = self._learn(bags, bag_codes, costs)
         codes = bag_codes[learned.positions]
         if learned.rows.projection is None:
@@ -225,11 +214,11 @@ class BagSVC(BagSVM, BagClassifier):
             {
                 **noted,
                 **attributes,
-                "classes_": classes,
+                "classes_": found.classes,
                 "intercept_": model.intercept_,
                 "_rows": learned.rows,
                 "_model": model,
-                "_positive_sign": -1 if positive == 0 else 1,
+                "_positive_sign": found.sign,
             }
         )
         return self

@@ -20,12 +20,7 @@ from .._solvers.svm.losses import Hinge
 from ..base import BagClassifier
 from ..utils._multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from ..utils._sklearn import CallbackSupport, Interval, StrOptions
-from ..utils.validation import (
-    bag_weights,
-    encode_classes,
-    validate_labels,
-    validate_sample_weight,
-)
+from ..utils._training_labels import TrainingLabels
 from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction
 from ._kernel import Kernel
@@ -128,41 +123,33 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         """
         check_qp_solver(self.qp_solver)
         bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
-        labels = validate_labels(self, y, bags)
-        sample_weights = validate_sample_weight(sample_weight, bags)
-        weighted = sample_weights > 0
-        classes, codes, positive = encode_classes(labels[weighted], self.pos_label)
-        weights = bag_weights(self.class_weight, classes, codes, sample_weights[weighted])
-        # A bag of weight zero takes no part at all, as if it had been left out.
-        used = np.flatnonzero(weighted)[weights > 0]
-        codes, weights = codes[weights > 0], weights[weights > 0]
-        if len(np.unique(codes)) < len(classes):
-            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
-        training = TrainingBags.of(bags, used)
-        kernel = self._kernel_of(training, sample_weights[used])
+        found = TrainingLabels.of(self, y, bags, sample_weight)
+        training = TrainingBags.of(bags, found.used)
+        kernel = self._kernel_of(training, found.sample_weights)
         rng = check_random_state(getattr(self, "random_state", None))
-        tasks = [positive] if positive >= 0 else list(range(len(classes)))
         multi_start = MultiStart(self, self.max_iter)
-        n_workers = multi_start.n_workers(len(tasks) * n_init)
+        n_workers = multi_start.n_workers(len(found.tasks) * n_init)
         formulation = formulate(training, kernel, rng, n_workers)
-        losses = [Hinge(np.where(codes == task, 1.0, -1.0), self.C * weights) for task in tasks]
+        losses = [
+            Hinge(np.where(found.codes == task, 1.0, -1.0), self.C * found.weights)
+            for task in found.tasks
+        ]
         problems = [[(loss, start) for start in formulation.starts(loss, rng)] for loss in losses]
         results, task = multi_start.best(
-            formulation.solve, problems, X=bags, y=labels, sample_weight=sample_weight
+            formulation.solve, problems, X=bags, y=found.all_labels, sample_weight=sample_weight
         )
-        sign = -1 if positive == 0 else 1
-        function, attributes = formulation.function(results, sign)
+        function, attributes = formulation.function(results, found.sign)
         self._replace_fitted(
             {
                 **noted,
                 **attributes,
                 **run_outcome(results),
                 **self._selected(results, training),
-                "classes_": classes,
+                "classes_": found.classes,
                 **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
-                "witnesses_": _witnesses(function, bags, sign),
+                "witnesses_": _witnesses(function, bags, found.sign),
                 "_function": function,
-                "_positive_sign": sign,
+                "_positive_sign": found.sign,
                 "_bag_score_is_max": formulation.bag_score_is_max,
             }
         )

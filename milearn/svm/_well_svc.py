@@ -17,13 +17,8 @@ from ..base import BagClassifier, class_scores
 from ..embedding._merged import MergedBags
 from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._training_labels import TrainingLabels
 from ..utils._warn import warn_user
-from ..utils.validation import (
-    bag_weights,
-    encode_classes,
-    validate_labels,
-    validate_sample_weight,
-)
 
 __all__ = ["WellSVC"]
 
@@ -208,17 +203,15 @@ class WellSVC(BagClassifier):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        labels = validate_labels(self, y, bags)
-        sample_weights = validate_sample_weight(sample_weight, bags)
-        weighted = sample_weights > 0
-        classes, codes, positive = encode_classes(labels[weighted], self.pos_label)
-        weights = bag_weights(self.class_weight, classes, codes, sample_weights[weighted])
-        used = np.flatnonzero(weighted)[weights > 0]
-        codes, weights = codes[weights > 0], weights[weights > 0]
-        if len(np.unique(codes)) < len(classes):
-            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
-        part = bags if len(used) == len(bags) else bags[used]
-        merged = MergedBags.of(part, codes, weights, sample_weights[used], mirrored=positive == 0)
+        found = TrainingLabels.of(self, y, bags, sample_weight)
+        part = bags if len(found.used) == len(bags) else bags[found.used]
+        merged = MergedBags.of(
+            part,
+            found.codes,
+            found.weights,
+            found.sample_weights,
+            mirrored=found.positive == 0,
+        )
         points = part.instances[merged.kept]
         require_memory(
             3 * 8.0 * len(merged.point_of) ** 2,
@@ -228,24 +221,22 @@ class WellSVC(BagClassifier):
         gamma = resolve_gamma(self.gamma, points[merged.point_of], merged.instance_weights)
         kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
         gram = np.asarray(kernel(points, points), dtype=np.float64)
-        tasks = [positive] if positive >= 0 else range(len(classes))
         results, uppers, columns = [], [], []
-        for task in tasks:
+        for task in found.tasks:
             result, beta, upper = self._solved(gram, merged, merged.codes == task)
             results.append(result)
             columns.append(beta)
             uppers.append(upper)
         coef = np.stack(columns)
         support = np.flatnonzero(coef.any(axis=0))
-        sign = -1 if positive == 0 else 1
         mixtures = [each.mixture for each in results]
         self._replace_fitted(
             {
                 **noted,
-                "classes_": classes,
+                "classes_": found.classes,
                 "support_vectors_": points[support],
-                "dual_coef_": sign * coef[:, support],
-                "intercept_": sign * np.array([each.intercept for each in results]),
+                "dual_coef_": found.sign * coef[:, support],
+                "intercept_": found.sign * np.array([each.intercept for each in results]),
                 "gamma_": gamma,
                 "mixture_": mixtures if len(results) > 1 else mixtures[0],
                 **{
@@ -254,7 +245,7 @@ class WellSVC(BagClassifier):
                 },
                 "upper_bound_": np.array(uppers) if len(results) > 1 else uppers[0],
                 "_kernel": kernel,
-                "_positive_sign": sign,
+                "_positive_sign": found.sign,
             }
         )
         self._warn(results)

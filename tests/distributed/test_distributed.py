@@ -118,8 +118,9 @@ def test_passes_are_those_of_bags(client, data, form):
     )
     here = bags.source(block_bytes=8 * 6 * 3)
     weights = np.random.RandomState(0).normal(size=(2, 6))
-    np.testing.assert_array_equal(
-        passes.bag_maxima(source, weights), passes.bag_maxima(here, weights)
+    # A product of a block depends on its rows by rounding, and partitions end blocks.
+    np.testing.assert_allclose(
+        passes.bag_maxima(source, weights), passes.bag_maxima(here, weights), rtol=1e-12, atol=1e-14
     )
     np.testing.assert_allclose(passes.sum_of_means(source), passes.sum_of_means(here), rtol=1e-12)
     np.testing.assert_array_equal(

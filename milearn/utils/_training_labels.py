@@ -1,0 +1,85 @@
+"""The bags that take part in the fit of a classifier, with their classes and weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._bags import Bags
+from .validation import bag_weights, encode_classes, validate_labels, validate_sample_weight
+
+__all__ = ["TrainingLabels"]
+
+
+@dataclass(frozen=True)
+class TrainingLabels:
+    """Validated labels and weights of the bags that take part in a fit.
+
+    A bag of weight zero takes no part at all, as if it had been left out.
+
+    Attributes
+    ----------
+    all_labels : ndarray of shape (n_bags,)
+        Labels of all bags that were passed.
+    used : ndarray of shape (n_used,)
+        Positions of the bags with a weight above zero.
+    codes : ndarray of shape (n_used,)
+        Positions of their classes in ``classes``.
+    weights : ndarray of shape (n_used,)
+        Their sample weights times the weights of their classes.
+    sample_weights : ndarray of shape (n_used,)
+        Their sample weights.
+    classes : ndarray of shape (n_classes,)
+        Sorted classes.
+    positive : int
+        Position of the positive class of two; -1 where each class is positive in turn.
+    """
+
+    all_labels: np.ndarray
+    used: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    sample_weights: np.ndarray
+    classes: np.ndarray
+    positive: int
+
+    @classmethod
+    def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
+        """Validate labels and weights by the parameters ``pos_label`` and ``class_weight``.
+
+        An estimator need not have these parameters.
+
+        Raises
+        ------
+        ValueError
+            For labels and weights that are none, for fewer than two classes, and for a
+            ``class_weight`` that leaves a class without weight.
+        """
+        labels = validate_labels(estimator, y, bags)
+        sample_weights = validate_sample_weight(sample_weight, bags)
+        weighted = np.flatnonzero(sample_weights > 0)
+        classes, codes, positive = encode_classes(
+            labels[weighted], getattr(estimator, "pos_label", None)
+        )
+        weights = bag_weights(
+            getattr(estimator, "class_weight", None), classes, codes, sample_weights[weighted]
+        )
+        left = weights > 0
+        if len(np.unique(codes[left])) < len(classes):
+            raise ValueError("class_weight leaves a class without weight: a classifier needs two.")
+        used = weighted[left]
+        return cls(
+            labels, used, codes[left], weights[left], sample_weights[used], classes, positive
+        )
+
+    @property
+    def sign(self) -> int:
+        """1, or -1 where ``classes[0]`` is the positive class of two."""
+        return -1 if self.positive == 0 else 1
+
+    @property
+    def tasks(self) -> list[int]:
+        """Classes that are positive in turn: one for two classes, each of more."""
+        return [self.positive] if self.positive >= 0 else list(range(len(self.classes)))
