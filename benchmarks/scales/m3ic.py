@@ -214,7 +214,8 @@ def run_many(args: argparse.Namespace) -> int:
         for what, grown in sizes.items()
         for size in grown
     }
-    every = list(tasks.values())
+    # The size that both series have is measured once.
+    every = list(dict.fromkeys(tasks.values()))
     with RecordFile(args.out / "m3ic-weights.jsonl", fresh=args.fresh) as file:
         records, complete = run(every, file, jobs=1, label="m3ic-weights", function=run_weights)
     rows, slopes = [], []

@@ -84,9 +84,9 @@ class SDPMIL(BaseMISVC):
     coef0 : float, default=0.0
         Constant of "poly" and "sigmoid".
     n_components : int, default=None
-        Maximum number of columns of the factor of the kernel matrix that the relaxation works on;
-        None takes all that its rank asks for, at a cost of their number squared times the
-        instances.
+        Maximum number of columns of a factor of the kernel matrix that the relaxation works on,
+        at a cost of their number squared times the instances; None works on the kernel matrix
+        itself.
         The SVM on the selected instances always uses the exact kernel. A linear kernel with
         fewer features than instances needs no factor. With ``relaxation="tight"`` it is not used,
         for a bound of an approximated problem would bound nothing.
@@ -175,8 +175,8 @@ class SDPMIL(BaseMISVC):
     milearn.exceptions.SolverError
         When the relaxation or a dual problem is not solved.
     MemoryError
-        Where the factor of the kernel matrix, or the whole matrix of a kernel that may be
-        indefinite, does not fit into ``cache_size``.
+        Where the kernel matrix, or with more sparse features than instances the matrix of those
+        instances that decide, does not fit into ``cache_size``.
     ValueError
         For ``formulation="sdp"`` on more instances than the conic solver can take.
     ImportError
@@ -197,7 +197,9 @@ class SDPMIL(BaseMISVC):
     The semidefinite program (14) of [1]_ is unbounded below for every data set; the bound on the
     slacks repairs it. [1]_ solves it by a general interior point method whose cost grows with the
     number of instances to the power 4.5; the equal quadratic program here costs the number of
-    instances times the square of the number of features or components.
+    instances times the square of the number of features or components. With a kernel, and with
+    more sparse features than instances, it costs the kernel values and some tens of systems whose
+    size is the number of instances on the margin plus the number of positive bags.
 
     References
     ----------

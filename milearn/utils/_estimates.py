@@ -39,7 +39,7 @@ _KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4
 _FEATURE_RATE = 5e-10
 # Seconds for a kernel value with a landmark, in all passes of a fit.
 _LANDMARK_RATE, _PASSES = 3e-7, 20
-_RELAXATION_RATE, _SELECTION_RATE = 1e-9, 7e-7
+_RELAXATION_RATE, _SELECTION_RATE = 5e-10, 7e-7
 _CUTS_RATE, _LINK_RATE, _MANY_FEATURES = 5e-4, 3e-3, 50
 
 

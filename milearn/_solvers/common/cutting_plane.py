@@ -51,6 +51,8 @@ _MIN_QP_TOL = 1e-13
 _EARLY_RATIO = 1e-4
 _EARLY_MAX_VARIABLES = 200
 _EARLY_QP_TOL = 1e-8
+# This part of what the missing cut weighs is their precision where it is known.
+_EARLY_PART = 1e-2
 # Arrays of the model with one entry per variable of the dual.
 _BY_VARIABLE = ("free", "offsets", "sets", "idle", "multipliers")
 # Multipliers of an early program, as fractions of the costs, up to which they are taken for zero.
@@ -60,6 +62,8 @@ _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 60
 # Slope along a step at which its line search ends, as a share of that at its beginning.
 _LINE_SEARCH = 0.01
+# Newton's method ends only where no more than this part of the objective can be gained.
+_KINK = 1e-4
 
 
 class Held(Protocol):
@@ -258,7 +262,8 @@ def cutting_plane(
         # Far from the end a program need not be solved to the last digit.
         missing = float((costs * violations)[above].min()) if above.any() else 0.0
         early = n_free == 0 and missing > _EARLY_RATIO * result.objective
-        w, b, value = model.minimise(result.b, result.objective, early=early)
+        enough = _EARLY_PART * missing if early else 0.0
+        w, b, value = model.minimise(result.b, result.objective, enough=enough)
         lower = max(lower, value)
     if result is None:
         raise ValueError(f"max_iter={max_iter} must be at least 1.")
@@ -337,9 +342,12 @@ class _CutModel:
         self.size = n + 1
 
     def minimise(
-        self, near: np.ndarray, objective: float, *, early: bool = False
+        self, near: np.ndarray, objective: float, *, enough: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Minimiser of the model and its dual value; of several intercepts the nearest one."""
+        """Minimiser of the model and its dual value; of several intercepts the nearest one.
+
+        Above zero ``enough`` asks for a low precision only: that of the value, where it is known.
+        """
         n = self.size
         if n == 0:  # no cuts yet: the norm alone
             return np.zeros(self.dim), near, 0.0
@@ -347,11 +355,11 @@ class _CutModel:
         # for every C.
         unit = self.costs[self.sets[:n]]
         scale = objective if objective > 0 else 1.0
-        early = early and n <= _EARLY_MAX_VARIABLES
+        early = enough > 0 and n <= _EARLY_MAX_VARIABLES
         if self.held is None:
             x = self._solved(self._dual(self.gram[:n, :n], self.offsets[:n], unit, scale), early)
         else:
-            x = self._by_newton(unit, scale, early)
+            x = self._by_newton(unit, scale, early, enough)
         self.multipliers[:n] = x
         weights = x * unit
         w = self._minimiser(weights)
@@ -407,7 +415,7 @@ class _CutModel:
         multipliers: np.ndarray = np.maximum(solution.x, 0.0)
         return multipliers
 
-    def _by_newton(self, unit: np.ndarray, scale: float, early: bool) -> np.ndarray:
+    def _by_newton(self, unit: np.ndarray, scale: float, early: bool, enough: float) -> np.ndarray:
         """Multipliers that maximise the dual where a set holds the last entries of w."""
         held = self.held
         assert held is not None
@@ -419,15 +427,28 @@ class _CutModel:
             nearest = held.project(-(weights @ ends))
             return np.asarray(self.offsets[:n] - loose @ weights + ends @ nearest)
 
+        def ascent(derivative: np.ndarray) -> tuple[np.ndarray, float]:
+            gram = loose + ends @ derivative @ ends.T
+            found = self._solved(self._dual(gram, slope + gram @ weights, unit, scale), early)
+            return found, float(slope @ ((found - x) * unit))
+
         for _ in range(_MAX_NEWTON_STEPS):
             weights = x * unit
             slope = gradient(weights)
-            gram = loose + ends @ held.derivative(-(weights @ ends)) @ ends.T
-            found = self._solved(self._dual(gram, slope + gram @ weights, unit, scale), early)
-            step = (found - x) * unit
-            rise = float(slope @ step)
-            if rise <= tol * scale:
+            # No multipliers within the costs gain more than the best corner of them.
+            corner = self._corner(slope, unit)
+            most = float(slope @ (corner - weights))
+            if most <= enough:
                 break
+            found, rise = ascent(held.derivative(-(weights @ ends)))
+            if rise <= tol * scale:
+                # Next to a kink a quadratic may say that nothing can be gained where much can.
+                if most <= _KINK * scale:
+                    break
+                found, rise = ascent(held.derivative(-(corner @ ends)))
+                if rise <= tol * scale:
+                    break
+            step = (found - x) * unit
             low, high, t = 0.0, 1.0, 1.0
             for _ in range(_MAX_HALVINGS):
                 left = float(gradient(weights + t * step) @ step)
@@ -437,6 +458,15 @@ class _CutModel:
                 t = 0.5 * (low + high)
             x = x + t * (found - x)
         return x
+
+    def _corner(self, slope: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """Of each risk the steepest cut with all of its cost, where it rises."""
+        corner, n = np.zeros(self.size), self.size
+        for s in np.unique(self.sets[:n]):
+            cuts = np.flatnonzero(self.sets[:n] == s)
+            steepest = cuts[slope[cuts].argmax()]
+            corner[steepest] = unit[steepest] if slope[steepest] > 0 else 0.0
+        return corner
 
     def _intercept(self, w: np.ndarray, near: np.ndarray) -> np.ndarray:
         """Minimiser of the model over b alone, the one nearest to ``near``.

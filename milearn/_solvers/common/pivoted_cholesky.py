@@ -13,7 +13,7 @@ from scipy.linalg.lapack import dpstrf
 
 from .gram import Gram, Matrix
 
-__all__ = ["centered_kernel", "kernel_features", "needs_kernel"]
+__all__ = ["centered_kernel", "kernel_features", "needs_kernel", "sparse_features"]
 
 # Share of the largest diagonal entry below which a column of the factor is rounding.
 _NEGLIGIBLE = 1e-13
@@ -68,6 +68,18 @@ def needs_kernel(gram: Gram) -> bool:
     """Whether there are no features, fewer than instances, to work with instead."""
     vectors = gram.vectors()
     return vectors is None or _columns(vectors) is None
+
+
+def sparse_features(gram: Gram) -> sparse.csr_array | None:
+    """The columns that are used, where they are sparse and more than the instances.
+
+    They are not counted from their mean, which would fill them.
+    """
+    vectors = gram.vectors()
+    if vectors is None or not sparse.issparse(vectors) or _columns(vectors) is not None:
+        return None
+    used = np.unique(vectors.indices)
+    return sparse.csr_array(vectors[:, used], dtype=np.float64)
 
 
 def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:

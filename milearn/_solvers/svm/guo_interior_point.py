@@ -17,6 +17,7 @@ from scipy.linalg import LinAlgError
 
 from ..._bags.segments import segment_index, segment_sum
 from ...exceptions import SolverError
+from .guo_newton import Found
 from .guo_problem import RelaxationProblem
 
 __all__ = ["InteriorPoint", "InteriorPointMethod"]
@@ -98,6 +99,12 @@ class InteriorPointMethod:
                 "scale the features or lower C."
             )
         return best
+
+    def found(self, point: InteriorPoint) -> Found:
+        """A point with the residuals of the last measurement."""
+        gap, primal, dual = self.gap, self.primal_residual, self.dual_residual
+        error = max(gap, primal, dual)
+        return Found(point.w, point.b, point.slacks, point.eta, gap, primal, dual, error)
 
     def _start(self) -> InteriorPoint:
         n, p, n_bags = len(self.y), self.p, len(self.bags) - 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from scipy import sparse
 
 from ..._bags.segments import gather_rows, segment_index
-from .guo_geometry import FeatureGeometry, Geometry, KernelGeometry
+from .guo_geometry import FeatureGeometry, Geometry, KernelGeometry, SparseGeometry
 
 __all__ = ["RelaxationProblem"]
 
@@ -15,7 +18,7 @@ class RelaxationProblem:
 
     Parameters
     ----------
-    features : ndarray of shape (n_instances, r)
+    features : ndarray or CSR of shape (n_instances, r)
         Vectors with the inner products of the kernel; with ``is_kernel`` the matrix of these.
     offsets : ndarray of shape (n_bags + 1,)
     signs : ndarray of shape (n_bags,), +1.0 or -1.0
@@ -26,11 +29,13 @@ class RelaxationProblem:
     is_kernel : bool, default=False
         Whether ``features`` is a kernel matrix, shape (n_instances, n_instances): what has w in
         it is then in terms of coefficients of the instances, in the order of the relaxation.
+    max_bytes : float
+        Maximum size of a matrix between instances, where ``features`` are sparse.
     """
 
     def __init__(
         self,
-        features: np.ndarray,
+        features: Any,
         offsets: np.ndarray,
         signs: np.ndarray,
         weights: np.ndarray,
@@ -38,6 +43,7 @@ class RelaxationProblem:
         slack_bound: float,
         exactly_one: bool,
         is_kernel: bool = False,
+        max_bytes: float = np.inf,
     ) -> None:
         positive = np.flatnonzero(signs > 0)
         self.positive_rows, self.bag_offsets = gather_rows(offsets, positive)
@@ -45,7 +51,9 @@ class RelaxationProblem:
         self.rows = np.concatenate([self.positive_rows, self.negative_rows])
         self.n_positive = len(self.positive_rows)
         self.is_kernel = is_kernel
-        self.features = features[np.ix_(self.rows, self.rows)] if is_kernel else features[self.rows]
+        self.max_bytes = max_bytes
+        self.is_sparse = sparse.issparse(features)
+        self.features = features[self.rows][:, self.rows] if is_kernel else features[self.rows]
         self.signs = np.where(np.arange(len(self.rows)) < self.n_positive, 1.0, -1.0)
         self.costs = weights[segment_index(offsets)][self.rows]
         self.slack_bound = float(slack_bound)
@@ -53,8 +61,16 @@ class RelaxationProblem:
 
     def geometry(self, unit: float) -> Geometry:
         """Products with the signed instances, inner products times ``unit``."""
+        if self.is_sparse:
+            return SparseGeometry(self.features, self.signs, unit, self.max_bytes)
         build = KernelGeometry if self.is_kernel else FeatureGeometry
         return build(self.features, self.signs, unit)
+
+    def intercept(self, w: np.ndarray, b: float) -> float:
+        """The intercept of scores of the features as they are, which are sparse not centred."""
+        if not self.is_sparse:
+            return b
+        return b - float(np.asarray(self.features.mean(axis=0)).ravel() @ w)
 
     def value(self, w: np.ndarray, slacks: np.ndarray, eta: np.ndarray) -> float:
         """The objective of :mod:`.guo_relaxation`."""

@@ -10,8 +10,11 @@ slacks of the first and f(x) = w.z + b:
 The upper limit 1 of e needs no constraint: where a sum is 1 it is implied, and where a sum is
 above 1 its multiplier is zero and every e_i of the bag at most 1/2.
 
-It is solved by the interior point method of :mod:`.guo_interior_point`; ``qp_solver`` names a
-general solver instead, for comparison.
+With few features it is solved by the interior point method of :mod:`.guo_interior_point`. With a
+kernel, and with more sparse features than instances, the systems of that method are as large as the
+number of instances, and the method of multipliers of :mod:`.guo_newton` takes its place, whose
+systems have a row for each multiplier that changes; where rounding keeps it from the precision, the
+interior point method is tried too. ``qp_solver`` names a general solver instead, for comparison.
 """
 
 from __future__ import annotations
@@ -25,9 +28,15 @@ from scipy import sparse
 from ...exceptions import SolverError
 from ..common.qp import call_backend, check_qp_solver, sparse_columns
 from .guo_interior_point import InteriorPointMethod
+from .guo_newton import Found, MultiplierMethod
 from .guo_problem import RelaxationProblem
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
+
+# Up to the first of these errors a solution of Newton's method is kept, although more was asked
+# for; up to the second it is, where the interior point method does not come closer.
+_GOOD_TOL = 1e-8
+_STAGNATION_TOL = 1e-4
 
 
 @dataclass
@@ -100,24 +109,45 @@ def solve_relaxation(
         return _by_backend(problem, tol, check_qp_solver(qp_solver))
     # In units of the largest cost all multipliers are of order one.
     unit = float(problem.costs.max())
+    newton = None
+    if problem.is_kernel or problem.is_sparse:
+        multipliers = MultiplierMethod(problem, unit)
+        found = multipliers.run(tol)
+        if found is not None and found.error <= _STAGNATION_TOL:
+            newton = _in_units(problem, unit, found, multipliers.n_iter, "newton")
+            if found.error <= max(tol, _GOOD_TOL):
+                return newton
     method = InteriorPointMethod(problem, unit)
-    best = method.run(tol)
+    try:
+        best = method.run(tol)
+    except SolverError:
+        if newton is None:
+            raise
+        return newton
+    other = _in_units(problem, unit, method.found(best), method.n_iter, "interior-point")
+    return other if newton is None or other.error <= newton.error else newton
+
+
+def _in_units(
+    problem: RelaxationProblem, unit: float, found: Found, n_iter: int, solver: str
+) -> RelaxationResult:
     # In units of the cost, w is that much shorter; coefficients of instances are in them outright.
-    w = best.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
+    w = found.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
+    intercept = problem.intercept(w, found.b)
     return RelaxationResult(
         w=w,
-        intercept=best.b,
-        scores=_in_order(problem, problem.features @ w + best.b),
+        intercept=intercept,
+        scores=_in_order(problem, np.asarray(problem.features @ w + intercept)),
         rows=problem.positive_rows,
-        slacks=best.slacks,
-        eta=best.eta,
-        value=problem.value(w, best.slacks, best.eta),
-        gap=method.gap * unit,
-        primal_residual=method.primal_residual,
-        dual_residual=method.dual_residual,
+        slacks=found.slacks,
+        eta=found.eta,
+        value=problem.value(w, found.slacks, found.eta),
+        gap=found.gap * unit,
+        primal_residual=found.primal_residual,
+        dual_residual=found.dual_residual,
         unit=unit,
-        n_iter=method.n_iter,
-        solver="interior-point",
+        n_iter=n_iter,
+        solver=solver,
     )
 
 

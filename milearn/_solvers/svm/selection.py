@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,12 @@ from ..._bags.segments import gather_rows, segment_index
 from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
 from ..common.passes import PassSource, instance_scores
-from ..common.pivoted_cholesky import centered_kernel, kernel_features, needs_kernel
+from ..common.pivoted_cholesky import (
+    centered_kernel,
+    kernel_features,
+    needs_kernel,
+    sparse_features,
+)
 from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
@@ -37,6 +42,7 @@ __all__ = [
     "PrimalSelectionResult",
     "SelectionResult",
     "SelectionSettings",
+    "relaxation_problem",
     "solve_selection",
 ]
 
@@ -166,16 +172,13 @@ def solve_selection(
     # Where there are fewer components than instances, they are cheaper than the kernel matrix; and
     # what else is made of the relaxation needs them.
     plain = not (settings.tight or settings.conic) and options.qp_solver is None
-    is_kernel = plain and columns is None and needs_kernel(problem.gram)
-    build = centered_kernel if is_kernel else partial(kernel_features, n_components=columns)
-    relaxed = RelaxationProblem(
-        build(problem.gram, max_bytes=settings.max_bytes),
-        problem.offsets,
-        problem.signs,
-        problem.weights,
+    relaxed = relaxation_problem(
+        problem,
         slack_bound=settings.slack_bound,
         exactly_one=settings.exactly_one,
-        is_kernel=is_kernel,
+        n_components=columns,
+        implicit=plain and columns is None,
+        max_bytes=settings.max_bytes,
     )
     if settings.conic:
         relaxation = solve_three_cones(relaxed)
@@ -202,6 +205,39 @@ def solve_selection(
     if _asks_to_stop(rounded, settings, options):
         return rounded
     return _polished(problem, rounded, options) if settings.polish else rounded
+
+
+def relaxation_problem(
+    problem: BinaryProblem,
+    *,
+    slack_bound: float,
+    exactly_one: bool,
+    n_components: int | None = None,
+    implicit: bool = True,
+    max_bytes: float = np.inf,
+) -> RelaxationProblem:
+    """The relaxation on what is the least to work with.
+
+    Few columns are taken as they are. With ``implicit`` many sparse ones stay sparse, and of a
+    kernel there is the matrix only; without it, and with ``n_components``, both are factored.
+    """
+    gram = problem.gram
+    features: Any = sparse_features(gram) if implicit else None
+    is_kernel = features is None and implicit and needs_kernel(gram)
+    if is_kernel:
+        features = centered_kernel(gram, max_bytes=max_bytes)
+    elif features is None:
+        features = kernel_features(gram, n_components=n_components, max_bytes=max_bytes)
+    return RelaxationProblem(
+        features,
+        problem.offsets,
+        problem.signs,
+        problem.weights,
+        slack_bound=slack_bound,
+        exactly_one=exactly_one,
+        is_kernel=is_kernel,
+        max_bytes=max_bytes,
+    )
 
 
 def _asks_to_stop(

@@ -108,6 +108,20 @@ def test_the_linearised_problem_equals_cvxpy(margin, k, balance, C):
         assert gaps.max() <= balance + 1e-7
 
 
+def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
+    # The scores of the mean leave their interval right beside zero: the quadratic there promised
+    # nothing, and the program was taken for solved.
+    rng = np.random.default_rng(0)
+    witnesses = rng.normal(size=(30, 10)) + 100.0
+    m, clusters, C, tol = witnesses.sum(axis=0), np.zeros(30, dtype=int), 1e4, 1e-6
+    result, found = linearised(witnesses, clusters, 4, C, 100.0, m, tol)
+    assert result.converged
+    assert result.gap <= C * tol
+    # One cluster, and ten features for its bags: their hinges can all be zero.
+    assert result.values == pytest.approx(0.0, abs=tol)
+    assert np.ptp(found @ m) <= 100.0 * (1 + 1e-6)
+
+
 @pytest.mark.parametrize("tol", [0.1, 0.01, 1e-4])
 def test_the_cutting_plane_stops_within_its_tolerance(tol):
     rng = np.random.default_rng(0)
