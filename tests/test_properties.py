@@ -1,4 +1,4 @@
-"""What holds for all bags: of the container, the splitters, the kernels and the files.
+"""Properties that hold for all bags: of the container, the splitters, the kernels and the files.
 
 Hypothesis draws the bags: bags of one, repeated instances, zeros of both signs, values of huge and
 tiny scales, dense and CSR.
