@@ -5,6 +5,7 @@ The benchmark sets of Andrews, Tsochantaridis & Hofmann (2003) are published in 
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,6 +24,10 @@ from .record import (
 
 _NEEDED = ("features", "bag_ids", "labels")
 _READ = (*_NEEDED, "comment")
+# Newer versions of SciPy ask which kind of sparse matrix is meant.
+_SPARSE_ARRAYS: dict[str, Any] = (
+    {"spmatrix": False} if "spmatrix" in inspect.signature(io.loadmat).parameters else {}
+)
 
 
 def read_mat(path: Path) -> BagRecord:
@@ -36,7 +41,7 @@ def read_mat(path: Path) -> BagRecord:
         major, _ = io.matlab.matfile_version(path, appendmat=False)
         sound = checked_variables(path.read_bytes()) if major == 1 else None
         wanted = None if sound is None else [name for name in _READ if sound.get(name)]
-        content = io.loadmat(path, appendmat=False, variable_names=wanted)
+        content = io.loadmat(path, appendmat=False, variable_names=wanted, **_SPARSE_ARRAYS)
     except NotImplementedError as error:
         raise BagFileError(
             f"{path}: this is a MATLAB 7.3 (HDF5) file, which is not read; save it in MATLAB with "
