@@ -24,7 +24,7 @@ def test_the_assumption_is_kept_where_every_draw_of_the_first_two_tests_is_passe
     records["assumption all-miles two concepts 0"] = {"error": "MemoryError"}
     rows = {row[0]: list(row[1:]) for row in table_of(chosen, tasks, records).rows}
     assert rows["MISVC, max loss"] == ["1.00*", "1.00*", "1.00*", "yes"]
-    assert rows["BagSVC, set kernel"] == ["1.00*", "0.75 ", "1.00*", "no"]
+    assert rows["set kernel, SVC"] == ["1.00*", "0.75 ", "1.00*", "no"]
     assert rows["MILES"] == ["1.00*", "1.00*", "failed", "yes"]
 
 

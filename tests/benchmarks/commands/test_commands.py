@@ -39,7 +39,7 @@ def test_quick_writes_records_tables_and_a_plot_and_resumes(tmp_path, capsys):
         assert {"cpu_seconds", "wall_seconds"} <= set(record)
         assert {"fit_cpu_seconds", "fit_wall_seconds"} <= set(record["result"])
     assert "digits-tiny: 24 bags" in first.out
-    assert "baseline: min/max + SVC" in first.out
+    assert "MIClassifier" in first.out
     assert "accuracy %" in first.out
     assert (tmp_path / "quick.png").read_bytes().startswith(b"\x89PNG")
 
