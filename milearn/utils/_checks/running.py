@@ -20,6 +20,7 @@ from .tools import (
     Outputs,
     assert_close,
     ensure,
+    fit_outputs,
     fitted_on,
     fresh,
     outputs_of,
@@ -64,10 +65,10 @@ def _has_most_classes(estimator: Any, problem: Problem) -> bool:
 @bag_check("dense", applies=both(predicts, takes("n_jobs")))
 def check_n_jobs(estimator: Any, problem: Problem) -> None:
     """``n_jobs`` changes nothing but the time, also where workers get memory maps."""
-    expected = outputs_of(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
+    expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
     with joblib.parallel_config(max_nbytes=MAPPED_BYTES):
         two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
-        assert_close(expected, outputs_of(two, problem.X), SAME, "n_jobs=2")
+        assert_close(expected, fit_outputs(two, problem.X), SAME, "n_jobs=2")
 
 
 @bag_check("dense", applies=both(predicts, takes("n_jobs"), _has_most_classes))
@@ -75,14 +76,14 @@ def check_parallel_config(estimator: Any, problem: Problem) -> None:
     """``parallel_config`` decides where ``n_jobs=None``, and the fit is the serial one."""
     parameters = {"n_jobs": None, **_several_fits(estimator)}
     X, y = problem.X, problem.y
-    serial = outputs_of(fitted_on(estimator, X, y, **parameters), X)
+    serial = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
     threads = _Threads()
     with joblib.parallel_config(backend=threads, n_jobs=2):
-        found = outputs_of(fitted_on(estimator, X, y, **parameters), X)
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
     ensure(2 in threads.asked, "parallel_config(n_jobs=2): no two jobs were asked for")
     assert_close(serial, found, SAME, 'under parallel_config(backend="threading", n_jobs=2)')
     with joblib.parallel_config(n_jobs=2, max_nbytes=MAPPED_BYTES):
-        found = outputs_of(fitted_on(estimator, X, y, **parameters), X)
+        found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
     assert_close(serial, found, SAME, "under parallel_config(n_jobs=2)")
 
 
