@@ -34,7 +34,7 @@ LAYERS = (
         "_solvers.svm",
     ),
     ("utils._warn", "utils.validation"),
-    ("utils._estimates", "utils._training_labels"),
+    ("utils._estimates", "utils._threads", "utils._training_labels"),
     ("utils._multi_start",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),
