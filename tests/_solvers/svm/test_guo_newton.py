@@ -114,7 +114,7 @@ def drawn_features(seed, kind):
     rng = np.random.default_rng(seed)
     n = OFFSETS[-1]
     if kind == "sparse":
-        return sparse.random_array((n, 90), density=0.15, rng=rng, format="csr")
+        return sparse.random_array((n, 90), density=0.15, random_state=rng, format="csr")
     X = rng.normal(size=(n, 3 if kind == "flat" else 60))
     return np.round(X) if kind == "repeated" else X
 
