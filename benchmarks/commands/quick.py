@@ -26,7 +26,7 @@ METHODS = (
     "plain-mean",
     "plain-minmax",
     "all-single",
-    "all-default",
+    "default",
     "all-bagsvc",
     "all-misvc",
     "all-misvc-l1",

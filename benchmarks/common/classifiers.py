@@ -99,7 +99,7 @@ def _on_long_rows(rows: BaseEstimator) -> BaseEstimator:
 
 
 CLASSIFIERS: tuple[Classifier, ...] = (
-    Classifier("all-default", "MIClassifier", lambda: MIClassifier(random_state=0), scaled=False),
+    Classifier("default", "MIClassifier", lambda: MIClassifier(random_state=0), scaled=False),
     Classifier("all-bagsvc", "BagSVC, average of kernels", BagSVC, scaled=False),
     Classifier(
         "all-graph",

@@ -22,7 +22,6 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from milearn import Bags
-from milearn.auto import MIClassifier
 from milearn.baselines import SingleInstance
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.metrics import bag_kernel
@@ -288,10 +287,9 @@ def _calibrated(text: bool) -> BaseEstimator:
     return make_pipeline(_scaler(text), model)
 
 
-# The default of the package, and what a user of scikit-learn would set beside it: standard scaling
-# learnt on training bags, C by an inner cross-validation on rows or on one kernel matrix.
+# What a user of scikit-learn would set beside the default: standard scaling learnt on the
+# training bags, C by an inner cross-validation on rows or on one kernel matrix.
 AUTOMATIC = (
-    _plain_row("default", "MIClassifier()", lambda text: MIClassifier(random_state=0), False),
     _plain_row("plain-mean", "mean, SVC", _plain_statistics("mean")),
     _plain_row("plain-minmax", "min/max, SVC", _plain_statistics("min", "max")),
     _plain_row(
