@@ -42,7 +42,7 @@ from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
-from ._unlinked import is_mi_svm, solve_unlinked
+from ._unlinked import is_mi_svm, or_primal, solve_unlinked
 
 __all__ = ["MILSD"]
 
@@ -179,8 +179,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         weight, for labelled bags of one class only, for a ``class_weight`` that leaves no weight,
         for a ``qp_solver`` that is not installed, and for ``hinge_tol`` or ``graph_tol`` with
         ``solver="primal"``.
-    milearn.exceptions.SolverError
-        When a quadratic program is not solved.
 
     Warns
     -----
@@ -461,9 +459,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         loose = [result for result in best if not result.step_converged]
         if loose:
             worst = max(relative_gap(result) for result in loose)
-            by_cuts = any(result.n_cutting for result in loose)
+            by_cuts = any(result.n_cutting and not result.out_of_digits for result in loose)
             where = f"at max_cuts={self.max_cuts}" if by_cuts else "short of its precision"
-            remedy = "raise max_cuts or the tolerances" if by_cuts else "raise tol"
+            remedy = "raise max_cuts or the tolerances" if by_cuts else "scale the features"
             warn_user(
                 f"A convex step of MILSD stopped {where} with a relative gap of {worst:.1e}: "
                 f"{remedy}, or lower C and mu.",
@@ -489,7 +487,10 @@ def _solve(
         return solve_unlinked(problem, options, start, solver[0])
     if solver[1] == "primal":
         return solve_structured_primal(problem, options, start)
-    return solve_structured(problem, options, precision, start)
+    return or_primal(
+        partial(solve_structured, problem, options, precision, start),
+        partial(solve_structured_primal, problem, options, start),
+    )
 
 
 class _ActiveSubset:

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, lu_factor, lu_solve
+from scipy.linalg import lu_factor, lu_solve, qr
 from scipy.sparse.linalg import LinearOperator, cg
 
+from ..common.cholesky import solve_positive
 from .linked_step import Bend
 
 __all__ = ["newton_direction"]
@@ -28,6 +29,8 @@ Matrix = Any  # an ndarray or a CSR matrix
 _FEW_ROWS = 1500
 # Up to so many columns, and numbers in sparse rows that are made dense, the system is formed.
 _DENSE_COLUMNS, _DENSE_NUMBERS = 2500, 2**23
+# Size of the system beside one from which its solution leaves no digits of what it takes off.
+_LARGE = 1e8
 # Residual of conjugate gradients as a share of the gradient, and their number.
 _ROUGH_DIRECTION, _MAX_PRODUCTS = 0.05, 100
 
@@ -99,8 +102,7 @@ def _by_columns(
             V[:, n_columns] = 1.0 if picked else bend.A.sum(axis=1)
         system += V.T @ _times(bend.Q, V)
     system[np.diag_indices(d)] += ridge
-    factor = cho_factor(system, check_finite=False)
-    return np.asarray(-cho_solve(factor, gradient, check_finite=False))
+    return -solve_positive(system, gradient)
 
 
 def _by_rows(X: Matrix, bends: list[Bend], gradient: np.ndarray, ridge: np.ndarray) -> np.ndarray:
@@ -118,12 +120,32 @@ def _by_rows(X: Matrix, bends: list[Bend], gradient: np.ndarray, ridge: np.ndarr
         K += 1.0 / ridge[n_columns]
         v += z[n_columns]
     system = np.asarray(S @ K)
+    if np.abs(system).max(initial=0.0) > _LARGE and not sparse.issparse(X):
+        return _in_basis(X, bends, gradient, ridge)
     system[np.diag_indices(m)] += 1.0
     y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), S @ v, check_finite=False)
     back = np.asarray(X.T @ y)
     if len(z) > n_columns:
         back = np.append(back, y.sum())
     return np.asarray(back / ridge - z)
+
+
+def _in_basis(X: Matrix, bends: list[Bend], gradient: np.ndarray, ridge: np.ndarray) -> np.ndarray:
+    """The same by columns of an orthonormal basis of the rows, with no digits lost to the rest."""
+    n_columns = X.shape[1]
+    root = np.sqrt(ridge[:n_columns])
+    basis, coordinates = qr((X / root).T, mode="economic", check_finite=False)
+    t = gradient[:n_columns] / root
+    inside = basis.T @ t
+    n_inside = len(inside)
+    found = _by_columns(
+        coordinates.T,
+        bends,
+        np.append(inside, gradient[n_columns:]),
+        np.append(np.ones(n_inside), ridge[n_columns:]),
+    )
+    w = (basis @ (found[:n_inside] + inside) - t) / root
+    return np.append(w, found[n_inside:])
 
 
 def _by_products(

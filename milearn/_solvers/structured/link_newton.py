@@ -12,6 +12,9 @@ links with its system factored once, over-relaxed by 1.6, took 620 and 1,660 ite
 0.5 s, with the best of three penalties and up to 2 s with the others; cutting planes took 245 and
 427 cuts, 0.9 and 1.6 s. ADMM is as quick to a gap of 1e-3. It needs a penalty that suits the data
 and one more splitting for the maximum of a bag, and what it leaves is no start for the next step.
+
+Where features are so large that the squared norm is rounding beside the losses, rounds are held
+near their beginning by :class:`.pull.Pull`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..common.pull import Pull
 from .link_direction import newton_direction
 from .linked_step import LinkedStep, Proportions, Scores, Smoothed
 
@@ -37,6 +41,8 @@ _MAX_STEPS, _STEPS_AT_A_TIME = 25, 6
 _INNER = 0.3
 # Curvature of the intercept where no row has any, as a share of all costs.
 _INTERCEPT_RIDGE = 1e-4
+# Change of a value that may be rounding, and by how much a step beyond it has to lower what misses.
+_ROUNDING, _PROGRESS = 1e-13, 0.25
 # Slope along a direction at which its line search ends, as a share of that at its beginning.
 _LINE_SEARCH = 0.4
 
@@ -108,22 +114,25 @@ def solve_linked_step(
     w, b = start
     point = _Point(w, b, step.scores(np.asarray(terms.X @ w) + b))
     h, n_steps, of_round = smoothing, 0, 0
+    pull = Pull.towards(w, terms.X, terms.cost)
     best = StepSolution(w, b, _value(step, point), -np.inf, centre, h, 0)
     while True:
         room = min(_STEPS_AT_A_TIME, _MAX_STEPS - of_round)
-        point, found, steps = _newton(step, point, h, centre, room)
+        point, found, steps = _newton(step, point, (h, centre), pull, room)
         n_steps += steps
         of_round += steps
         objective = _value(step, point)
-        bound = max(best.lower_bound, step.dual_value(found))
+        bound = max(best.lower_bound, 0.0, step.dual_value(found))
         if objective <= best.objective:
             w, b = point.w, point.b
         best = StepSolution(w, b, min(objective, best.objective), bound, found, h, n_steps)
-        if ended(best) or h <= _MIN_SMOOTHING or n_steps >= max_steps:
+        if ended(best) or h <= _MIN_SMOOTHING or n_steps >= max_steps or pull.exhausted:
             return best
         if steps < room or of_round >= _MAX_STEPS:
             # A round that took all its steps was too hard: the next one starts where it ended.
-            h = h * _LOWERED if of_round < _MAX_STEPS else min(FIRST_SMOOTHING, _RAISED * h)
+            finished = of_round < _MAX_STEPS
+            h = pull.smoothing(h * _LOWERED if finished else min(FIRST_SMOOTHING, _RAISED * h))
+            pull = pull.after(point.w, finished)
             centre, of_round = found, 0
 
 
@@ -131,32 +140,40 @@ def _value(step: LinkedStep, point: _Point) -> float:
     return 0.5 * float(point.w @ point.w) + step.value(point.scores.values)
 
 
-def _smoothed(step: LinkedStep, w: np.ndarray, at: Smoothed) -> float:
-    return 0.5 * float(w @ w) + step.smoothed_value(at)[0]
+def _smoothed(step: LinkedStep, pull: Pull, w: np.ndarray, at: Smoothed) -> float:
+    return pull.value(w) + step.smoothed_value(at)[0]
 
 
 def _newton(
-    step: LinkedStep, point: _Point, h: float, centre: Proportions, max_steps: int
+    step: LinkedStep,
+    point: _Point,
+    smoothing: tuple[float, Proportions],
+    pull: Pull,
+    max_steps: int,
 ) -> tuple[_Point, Proportions, int]:
     """Minimise the smoothed step; returns the point, what attains it and the number of steps."""
-    terms = step.terms
+    terms, (h, centre) = step.terms, smoothing
     free = terms.problem.fit_intercept
     found = step.smoothed(point.scores, h, centre)
-    ridge = np.ones(len(point.w) + free)
-    ridge[len(point.w) :] = _INTERCEPT_RIDGE * float(terms.costs.sum())
-    steps = 0
+    ridge = pull.ridge(len(point.w))
+    if free:
+        ridge = np.append(ridge, _INTERCEPT_RIDGE * float(terms.costs.sum()))
+    steps, stalled = 0, np.inf
     while steps < max_steps:
         w = point.w
         sums, lost = step.smoothed_value(found)
-        value = 0.5 * float(w @ w) + sums
+        value = pull.value(w) + sums
         alpha = step.coefficients(found.proportions)
-        gradient = w + np.asarray(terms.X.T @ alpha)
+        gradient = pull.gradient(w) + np.asarray(terms.X.T @ alpha)
+        lost_in_rounding = pull.is_rounding(gradient, alpha)
         # What the residuals of stationarity take from the dual value.
         missing = 0.5 * float(gradient @ gradient)
         if free:
             gradient = np.append(gradient, alpha.sum())
             missing += abs(float(gradient[-1]))
-        if missing <= max(1e-10 * abs(value), _INNER * lost):
+        if missing <= max(1e-10 * abs(value), _INNER * lost) or missing > _PROGRESS * stalled:
+            break
+        if lost_in_rounding:
             break
         steps += 1
         bends = step.curvature(found.proportions, h)
@@ -164,14 +181,19 @@ def _newton(
         slope = float(direction @ gradient)
         if slope >= 0:
             break
-        point, found = _line_search(step, point, direction, found, slope, value)
-        if value - _smoothed(step, point.w, found) <= 1e-13 * abs(value):
-            break
+        point, found = _line_search(step, pull, point, direction, found, slope, value)
+        stalled = np.inf
+        if value - _smoothed(step, pull, point.w, found) <= _ROUNDING * abs(value):
+            if not pull:
+                break
+            # Slopes still tell what the value is too large to show.
+            stalled = missing
     return point, found.proportions, steps
 
 
 def _line_search(
     step: LinkedStep,
+    pull: Pull,
     point: _Point,
     direction: np.ndarray,
     found: Smoothed,
@@ -183,7 +205,7 @@ def _line_search(
     w, dw = point.w, direction[: len(point.w)]
     db = float(direction[-1]) if len(direction) > len(w) else 0.0
     change = step.scores(np.asarray(terms.X @ dw) + db)
-    curvature, level = float(dw @ dw), float(w @ dw)
+    curvature, level = float(pull.ridge(len(w)) @ (dw * dw)), float(pull.gradient(w) @ dw)
 
     def at(t: float) -> tuple[float, Smoothed]:
         there = step.smoothed(point.scores.moved(t, change), found.h, found.centre)
@@ -193,7 +215,8 @@ def _line_search(
     small = _LINE_SEARCH * abs(slope)
     low, low_slope, high, best = 0.0, slope, 1.0, found
     high_slope, there = at(high)
-    if 0 <= high_slope <= small and _smoothed(step, w + dw, there) < value:
+    most = value + _ROUNDING * abs(value) if pull else value
+    if 0 <= high_slope <= small and _smoothed(step, pull, w + dw, there) < most:
         return _Point(w + dw, point.b + db, there.scores), there
     while high_slope < 0 and high < 64.0:
         low, low_slope, high, best = high, high_slope, 2.0 * high, there

@@ -211,6 +211,12 @@ class LinkedTerms:
         self.instance_links = Links.of(problem.instance_edges, problem.costs[2])
         self.spread_costs = 0.5 * np.asarray(abs(self.bag_links.adjoint) @ self.bag_links.costs)
         self.owner = segment_index(problem.offsets)
+        # What a unit of all scores can change of the sums, at the most.
+        self.cost = float(
+            self.costs.sum()
+            + 2.0 * (self.bag_links.costs @ self.bag_links.widths)
+            + 2.0 * (self.instance_links.costs @ self.instance_links.widths)
+        )
 
     def first_proportions(self) -> Proportions:
         """Those around which nothing is known."""

@@ -48,6 +48,8 @@ __all__ = [
 ]
 
 _MIN_GAP_TOL = 1e-12
+# Relative gap of a step that counts as solved, in units of the one asked for.
+_LOOSEST = 10.0
 # Stands for the linearisation at w = 0, where all instances of a bag share equally.
 MEANS = np.zeros(0, dtype=np.intp)
 
@@ -143,6 +145,11 @@ class StructuredSolution(CCCPSolution):
         Whether the last convex problem was solved to the precision asked for.
     n_cutting : int
         Cutting-plane steps in all convex problems; zero for another solver.
+    out_of_digits : bool
+        Whether the last convex problem missed its precision because double precision allows no
+        better, and not by a limit on the way.
+    n_passes : int
+        Passes over all instances of a solver that goes by them.
     """
 
     w: np.ndarray
@@ -151,6 +158,8 @@ class StructuredSolution(CCCPSolution):
     violations: np.ndarray
     step_converged: bool
     n_cutting: int
+    out_of_digits: bool = False
+    n_passes: int = 0
 
 
 @dataclass
@@ -224,12 +233,16 @@ def solve_structured(
 
     run = cccp(step, MEANS if start is None else start, options, inner_tol=first_tol)
     point = run.point
+    size = max(abs(point.objective), linearised.objective_scale)
+    # No cut may be missing and the gap be wide all the same: programs were solved too loosely.
+    closed = tols is not None or point.dual_gap <= _LOOSEST * first_tol * size
     return StructuredSolution(
         w=point.solution.w,
         intercept=point.intercept,
         risks=point.risks,
         violations=point.solution.violations,
-        step_converged=point.solution.converged,
+        step_converged=point.solution.converged and closed,
+        out_of_digits=point.solution.converged and not closed,
         n_cutting=n_cutting,
         objective_scale=linearised.objective_scale,
         **run.outcome(),

@@ -25,7 +25,8 @@ from ..._bags.segments import (
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from .coupled_cccp import CoupledSolution, coupled_objective
-from .group_newton import GroupProblem, solve_groups
+from .group_newton import solve_groups
+from .group_problem import GroupProblem
 from .losses import BagLoss, Coupling
 from .pass_descent import (
     EVERYTHING,

@@ -26,7 +26,8 @@ from ..common.cccp import CCCPSolution
 from ..common.options import SolverOptions
 from ..common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
 from ..common.rounding import rounding_scale
-from .group_newton import GroupProblem, solve_groups
+from .group_newton import solve_groups
+from .group_problem import GroupProblem
 from .losses import Hinge
 from .mi_svm_working_set import (
     BAND,
@@ -58,6 +59,8 @@ _MAX_PASSES = 200
 _WIDER = 1.5
 # Range of the bags' scores in which they tell nothing, in units of the margin.
 _CONSTANT = 1e-3
+# Rounds of a step in a row in which that of the working set is missed, after which the step ends.
+_MAX_MISSED = 3
 # Precision of the working set's problem, as a share of that of a step, and of a rough step.
 _EXACT, _ROUGH = 0.3, 2.5e-3
 
@@ -172,7 +175,8 @@ def _descend(
         n_passes=0,
     )
     held_value = last_objective = np.inf
-    bound, band = -np.inf, BAND
+    bound, band, n_missed = -np.inf, BAND, 0
+    scale_of_gap = best.objective_scale
     while n_passes < max_passes and best.n_iter < options.max_iter:
         problem = working_set(held.vectors, found, prices)
         aim = max(_ROUGH, gap_tol) if rough else _EXACT * gap_tol
@@ -188,6 +192,9 @@ def _descend(
             Proportions.of_solution(solved.proportions, found, len(costs)),
         )
         bound = max(bound, solved.lower_bound)
+        size = max(abs(solved.objective), scale_of_gap)
+        missed = solved.objective - solved.lower_bound > aim * size
+        n_missed = n_missed + 1 if missed and not rough else 0
         before, groups = found, np.unique(found.groups)
         found = pass_over(source, (w, b), prices, groups, band, held.witnesses)
         moved, found = found.moved, _without_moves(found)
@@ -195,7 +202,9 @@ def _descend(
         rest = 0.5 * float(w @ w) + found.loss
         value = rest + float(costs @ np.maximum(0.0, 1.0 - held.scores(w) - b))
         objective = rest + found.positive_loss
-        closed = value - bound <= gap_tol * abs(value)
+        # Rounds that the working set's solver has no digits for would all end alike.
+        closed = value - bound <= gap_tol * max(abs(value), scale_of_gap)
+        closed = closed or n_missed >= _MAX_MISSED
         # Where rows are missing the objective may happen to be low: the procedure goes on from
         # solutions of its steps.
         improved = objective < best.objective and (closed or rough)
@@ -232,7 +241,7 @@ def _descend(
             held.move(following)
         following, moved = None, None
         held_value, last_objective = best.objective, best.objective
-        bound, band = -np.inf, BAND
+        bound, band, n_missed = -np.inf, BAND, 0
     finished = best.n_iter
     if finished == 0:
         # The passes did not suffice for the first step.

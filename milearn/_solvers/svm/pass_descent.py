@@ -20,7 +20,8 @@ import numpy as np
 
 from ..._bags.segments import segment_argmax
 from ..common.options import SolverOptions
-from .group_newton import GroupProblem, solve_groups
+from .group_newton import solve_groups
+from .group_problem import GroupProblem
 
 __all__ = [
     "Descent",
