@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 
 from .._bags import Bags
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
@@ -15,13 +15,16 @@ from .._kernels.memory import require_memory
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
+    inherited_items,
+    margin_solution,
+    or_primal,
     solve_margins,
     solve_transductive,
     sparse_items,
 )
 from ..base import class_scores
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._multi_start import values_of, warn_of_gaps
+from ..utils._sklearn import Interval, LimitedSVC, StrOptions, fit_context
 from ..utils._warn import warn_user
 from ._base import BaselineClassifier
 
@@ -30,7 +33,10 @@ __all__ = ["SparseMISVC"]
 _QP_TOL = 1e-8
 # Scores, and proportions, that differ by less are equal.
 _EQUAL = 1e-9
-_MAX_STEPS = 10_000_000
+# Steps of libsvm: where Newton's method can take over, as many as take about its time.
+_MAX_STEPS, _MAX_LINEAR_STEPS = 10_000_000, 200_000
+# Relative duality gap that is worth a warning.
+_GAP_TOL = 1e-4
 
 
 class SparseMISVC(BaselineClassifier):
@@ -92,11 +98,16 @@ class SparseMISVC(BaselineClassifier):
         Their coefficients in f.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights w of the features; with ``kernel="linear"`` only. Scores are then computed with
+        them and not with ``dual_coef_``, which cancel where features are far larger than one.
     gamma_ : float
         The number behind ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the last problem that was solved: of the problem above for "smil", of its convex
         bound that touches it at the solution for "stmil"; of the second SVM for "sbmil".
+    dual_gap_ : float or ndarray of shape (n_classes,)
+        Distance of ``objective_`` from its lower bound.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of quadratic programs; those of the second SVM of "sbmil" are not counted.
     n_features_in_ : int
@@ -109,12 +120,14 @@ class SparseMISVC(BaselineClassifier):
     MemoryError
         Where the kernel matrix of the training instances does not fit into the available memory.
     milearn.exceptions.SolverError
-        When a quadratic program is not solved.
+        When a quadratic program is not solved and the kernel is not linear; with the linear kernel
+        Newton's method solves the problem then.
 
     Warns
     -----
     ConvergenceWarning
-        When "stmil" has not converged after ``max_iter`` quadratic programs.
+        When "stmil" has not converged after ``max_iter`` quadratic programs, or the last convex
+        problem was solved to a relative gap above 1e-4 only.
 
     See Also
     --------
@@ -161,6 +174,7 @@ class SparseMISVC(BaselineClassifier):
     }
 
     support_vectors_: Any
+    coef_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: np.ndarray
 
@@ -224,18 +238,21 @@ class SparseMISVC(BaselineClassifier):
             centre = np.average(instances, axis=0, weights=training.instance_weights)
         points = instances - centre if centre.any() else instances
         gram = kernel(points, points)
-        results = [
-            self._solved(gram, bags.offsets, positive, training.labels.weights)
-            for positive in training.problems()
-        ]
+        linear = points if self.kernel == "linear" else None
+        solve = partial(self._solved, gram, linear, bags.offsets, training.labels.weights)
+        results = [solve(positive) for positive in training.problems()]
         beta = np.stack([each.beta for each in results])
         support = np.flatnonzero(beta.any(axis=0))
         intercepts = np.array([each.intercept for each in results])
-        if centre.any():
-            intercepts -= beta @ (points @ centre)
+        weights: dict[str, np.ndarray] = {}
+        if linear is not None:
+            W = np.stack([each.w for each in results])
+            intercepts -= W @ centre
+            weights["coef_"] = training.labels.sign * W
         self._replace_fitted(
             {
                 **training.fitted(),
+                **weights,
                 "support_": training.rows[support],
                 "support_vectors_": instances[support],
                 "dual_coef_": training.labels.sign * beta[:, support],
@@ -247,6 +264,7 @@ class SparseMISVC(BaselineClassifier):
                 "_kernel": kernel,
             }
         )
+        warn_of_gaps("SparseMISVC", results, _GAP_TOL)
         limited = sum(not each.converged for each in results)
         if limited:
             warn_user(
@@ -257,16 +275,21 @@ class SparseMISVC(BaselineClassifier):
         return self
 
     def _solved(
-        self, gram: np.ndarray, offsets: np.ndarray, positive: np.ndarray, weights: np.ndarray
+        self,
+        gram: np.ndarray,
+        points: Any,
+        offsets: np.ndarray,
+        weights: np.ndarray,
+        positive: np.ndarray,
     ) -> MarginSolution:
         items = sparse_items(offsets, positive, weights, self.C)
-        options: dict[str, Any] = {"tol": _QP_TOL, "solver": self.qp_solver}
+        options: dict[str, Any] = {"tol": _QP_TOL, "solver": self.qp_solver, "points": points}
         found = solve_margins(gram, items, **options)
         if self.variant == "smil":
             return found
         sizes = np.diff(offsets)
         inside, spread = np.repeat(positive, sizes), np.repeat(weights, sizes)
-        scores = gram @ found.beta + found.intercept
+        scores = found.scores + found.intercept
         tops = scores >= np.repeat(np.maximum.reduceat(scores, offsets[:-1]), sizes) - _EQUAL
         signs = _labels(scores, inside, tops, spread, self.eta)
         total = self.C * weights[positive].sum()
@@ -274,14 +297,16 @@ class SparseMISVC(BaselineClassifier):
             costs = spread.copy()
             for side in (signs > 0, signs < 0):
                 costs[side] *= total / costs[side].sum()
-            return _inherited(gram, signs, costs)
+            return _inherited(gram, signs, costs, points)
         rows = np.flatnonzero(inside)
         unsigned = rows, total * spread[rows] / spread[rows].sum(), signs[rows]
         return solve_transductive(gram, items, unsigned, max_iter=self.max_iter, **options)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.tile(self.intercept_, (bags.n_instances, 1))
-        if self.dual_coef_.size:
+        if hasattr(self, "coef_"):
+            scores += bags.instances @ self.coef_.T
+        elif self.dual_coef_.size:
             scores += self._kernel(bags.instances, self.support_vectors_) @ self.dual_coef_.T
         columns = [self._positive_sign * column for column in scores.T]
         return class_scores(columns, self._positive_sign)
@@ -300,16 +325,19 @@ def _labels(
     return np.where(inside & (tops | (scores >= cut)), 1.0, -1.0)
 
 
-def _inherited(gram: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> MarginSolution:
+def _inherited(
+    gram: np.ndarray, signs: np.ndarray, costs: np.ndarray, points: Any
+) -> MarginSolution:
     """The support vector machine on labelled instances."""
-    # A lower tolerance asks for more than double precision gives, and libsvm then hardly ends.
-    svm = SVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=_MAX_STEPS)
-    svm.fit(gram, signs, sample_weight=costs)
-    beta = np.zeros(len(signs))
-    beta[svm.support_] = svm.dual_coef_[0]
-    intercept = float(svm.intercept_[0])
-    images = gram @ beta
-    norm = float(beta @ images)
-    objective = 0.5 * norm + float(costs @ np.maximum(0.0, 1.0 - signs * (images + intercept)))
-    gap = objective - float(np.abs(beta).sum() - 0.5 * norm)
-    return MarginSolution(beta, intercept, objective, gap)
+    items = inherited_items(signs, costs)
+
+    def by_libsvm() -> MarginSolution:
+        # A lower tolerance asks for more than double precision gives, and libsvm then hardly ends.
+        limit = _MAX_STEPS if points is None else _MAX_LINEAR_STEPS
+        svm = LimitedSVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=limit)
+        svm.fit(gram, signs, sample_weight=costs)
+        multipliers = np.zeros(len(signs))
+        multipliers[svm.support_] = np.abs(svm.dual_coef_[0])
+        return margin_solution(gram, items, multipliers, points)
+
+    return or_primal(by_libsvm, items, points)

@@ -1,9 +1,9 @@
 """Newton's direction of a smoothed problem of groups, for w and the variables without a norm.
 
-The second derivative of a smoothed maximum is that of the projection onto the simplex: the identity
-on the rows with a > 0, less their mean where a sums to one. Three ways to solve the system: over the
-rows with curvature where these are few, over the columns, and by conjugate gradients where sparse
-rows have many columns.
+The second derivative of a smoothed maximum is that of the projection onto the simplex: the
+identity on the rows with a > 0, less their mean where a sums to one. Three ways to solve the
+system: over the rows with curvature where these are few, over the columns, and by conjugate
+gradients where sparse rows have many columns.
 """
 
 from __future__ import annotations

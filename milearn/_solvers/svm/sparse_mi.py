@@ -9,23 +9,47 @@ where an item z_k is an instance or the mean of a bag's instances. The dual is a
 stMIL adds sum_x c_x [1 - |f(x)|]_+ over instances of positive bags. With
 [1 - |f|]_+ = max(1, |f|) - |f| the concave part is replaced by its tangent at the last f, which
 leaves [1 - s f]_+ + [-1 - s f]_+ with the sign s of f: two items with margins 1 and -1.
+
+Of features of size 10^8 the multipliers cancel in w to more digits than double precision has, so
+that the program is not solved or w is not what its multipliers stand for. With a linear kernel the
+problem then goes to Newton's method in w.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ...exceptions import SolverError
 from ..common.qp import QPProblem, solve_qp
+from ..common.rounding import rounding_scale
+from .group_newton import solve_groups
+from .group_problem import GroupProblem
 from .one_norm import central_intercept
 
-__all__ = ["Items", "MarginSolution", "solve_margins", "solve_transductive", "sparse_items"]
+__all__ = [
+    "Items",
+    "MarginSolution",
+    "inherited_items",
+    "margin_solution",
+    "or_primal",
+    "solve_margins",
+    "solve_transductive",
+    "sparse_items",
+]
+
+Matrix = Any  # an ndarray or a CSR matrix
 
 # Above so many items the program is solved over those that count, found by their slacks.
 _MAX_WHOLE = 1000
 _FIRST = 300
+# Relative gap of a solution by multipliers above which the primal is asked as well, and the gap
+# that it is asked for.
+_LOOSE_GAP, _PRIMAL_GAP = 1e-6, 1e-8
 
 
 @dataclass(frozen=True)
@@ -53,20 +77,29 @@ class MarginSolution:
     ----------
     beta : ndarray of shape (n_instances,)
         f(x) is sum_i beta_i k(x_i, x) + intercept.
+    w : ndarray of shape (n_features,) or None
+        With a linear kernel, f(x) is <w, x> + intercept.
+    scores : ndarray of shape (n_instances,)
+        f of all instances, without the intercept.
     intercept : float
         The middle of the optimal ones.
     objective : float
     dual_gap : float
-        Of the last quadratic program.
+        Of the last convex problem.
+    objective_scale : float
+        What the gap is measured against where the objective is smaller.
     n_iter : int
         Number of quadratic programs.
     converged : bool
     """
 
     beta: np.ndarray
+    w: np.ndarray | None
+    scores: np.ndarray
     intercept: float
     objective: float
     dual_gap: float
+    objective_scale: float
     n_iter: int = 1
     converged: bool = True
 
@@ -99,8 +132,19 @@ def sparse_items(offsets: np.ndarray, positive: np.ndarray, weights: np.ndarray,
     )
 
 
+def inherited_items(signs: np.ndarray, costs: np.ndarray) -> Items:
+    """Each instance with a sign and a cost, and a margin of one: an SVM."""
+    n = len(signs)
+    return Items(sparse.eye_array(n, format="csr"), signs, np.ones(n), costs)
+
+
 def solve_margins(
-    gram: np.ndarray, items: Items, *, tol: float, solver: str | None
+    gram: np.ndarray,
+    items: Items,
+    *,
+    tol: float,
+    solver: str | None,
+    points: Matrix | None = None,
 ) -> MarginSolution:
     """Solve the convex problem above.
 
@@ -112,12 +156,98 @@ def solve_margins(
         Precision of the quadratic program.
     solver : str or None
         Backend of qpsolvers.
+    points : ndarray or CSR of shape (n_instances, n_features), default=None
+        The instances, where the kernel is linear.
 
     Raises
     ------
     milearn.exceptions.SolverError
-        When the quadratic program is not solved.
+        When the quadratic program is not solved, and the kernel is not linear.
     """
+
+    def by_dual() -> MarginSolution:
+        return margin_solution(
+            gram, items, _multipliers(gram, items, tol=tol, solver=solver), points
+        )
+
+    return or_primal(by_dual, items, points)
+
+
+def or_primal(
+    dual: Callable[[], MarginSolution], items: Items, points: Matrix | None
+) -> MarginSolution:
+    """The solution by multipliers; where that misses its precision, the better one of both."""
+    found = None
+    try:
+        found = dual()
+    except SolverError:
+        if points is None:
+            raise
+    if found is not None:
+        size = max(abs(found.objective), found.objective_scale)
+        if points is None or found.dual_gap <= _LOOSE_GAP * size:
+            return found
+    assert points is not None
+    other = _by_newton(items, points)
+    return other if found is None or other.objective < found.objective else found
+
+
+def margin_solution(
+    gram: np.ndarray, items: Items, multipliers: np.ndarray, points: Matrix | None
+) -> MarginSolution:
+    """The function that multipliers of the items stand for, and its certificate."""
+    beta = items.pooling.T @ (items.signs * multipliers)
+    if points is None:
+        w, scores = None, gram @ beta
+        norm2 = float(beta @ scores)
+    else:
+        w = np.asarray(points.T @ beta)
+        scores = np.asarray(points @ w)
+        norm2 = float(w @ w)
+    intercept, objective = _value(items, scores, norm2)
+    return MarginSolution(
+        beta=beta,
+        w=w,
+        scores=scores,
+        intercept=intercept,
+        objective=objective,
+        dual_gap=objective - float(items.margins @ multipliers - 0.5 * norm2),
+        objective_scale=rounding_scale(items.costs),
+    )
+
+
+def _value(items: Items, scores: np.ndarray, norm2: float) -> tuple[float, float]:
+    """The best intercept, and the objective with it."""
+    signs, margins, costs = items.signs, items.margins, items.costs
+    values = items.pooling @ scores
+    intercept = central_intercept(values - signs * (margins - 1.0), signs, costs)
+    slacks = margins - signs * (values + intercept)
+    return intercept, 0.5 * norm2 + float(costs @ np.maximum(0.0, slacks))
+
+
+def _by_newton(items: Items, points: Matrix) -> MarginSolution:
+    """The problem in w, for the linear kernel."""
+    used = np.flatnonzero(items.costs > 0)
+    signs, costs = items.signs[used], items.costs[used]
+    rows = sparse.diags_array(-signs).tocsr() @ (items.pooling[used] @ points)
+    offsets = np.arange(len(used) + 1)
+    problem = GroupProblem(rows, -signs, offsets, costs, items.margins[used])
+    found = solve_groups(problem, np.zeros(points.shape[1]), 0.0, gap_tol=_PRIMAL_GAP)
+    scores = np.asarray(points @ found.w)
+    intercept, objective = _value(items, scores, float(found.w @ found.w))
+    return MarginSolution(
+        beta=items.pooling[used].T @ (signs * costs * found.proportions),
+        w=found.w,
+        scores=scores,
+        intercept=intercept,
+        objective=objective,
+        dual_gap=objective - found.lower_bound,
+        objective_scale=rounding_scale(items.costs),
+    )
+
+
+def _multipliers(gram: np.ndarray, items: Items, *, tol: float, solver: str | None) -> np.ndarray:
+    """Of each item, from a quadratic program over those that count."""
     signs, costs, margins = items.signs, items.costs, items.margins
     images = items.pooling @ gram  # of the items with all instances
     active = _first_active(items, images)
@@ -146,12 +276,9 @@ def solve_margins(
         active = np.sort(np.concatenate([active, worst]))
         if 2 * len(active) > len(signs):
             active = np.arange(len(signs))  # one more program, where parts would need several
-    return MarginSolution(
-        beta=items.pooling[active].T @ (own * a),
-        intercept=intercept,
-        objective=objective,
-        dual_gap=gap,
-    )
+    multipliers = np.zeros(len(signs))
+    multipliers[active] = a
+    return multipliers
 
 
 def _first_active(items: Items, images: np.ndarray) -> np.ndarray:
@@ -176,20 +303,21 @@ def solve_transductive(
     items: Items,
     unsigned: tuple[np.ndarray, np.ndarray, np.ndarray],
     *,
-    tol: float,
-    solver: str | None,
     max_iter: int,
+    **options: Any,
 ) -> MarginSolution:
     """Lower the problem with [1 - |f(x)|]_+ over unsigned instances, from their first signs.
 
     Parameters
     ----------
-    gram, items, tol, solver
+    gram, items
         As for :func:`solve_margins`.
     unsigned : (rows, costs, signs)
         The instances, their costs and first signs.
     max_iter : int
         Maximum number of quadratic programs.
+    **options
+        As for :func:`solve_margins`.
     """
     rows, costs, signs = unsigned
     n = len(rows)
@@ -203,8 +331,8 @@ def solve_transductive(
             np.concatenate([items.margins, np.ones(n), -np.ones(n)]),
             np.concatenate([items.costs, costs, costs]),
         )
-        found = solve_margins(gram, extended, tol=tol, solver=solver)
-        last, signs = signs, np.where(gram[rows] @ found.beta + found.intercept > 0, 1.0, -1.0)
+        found = solve_margins(gram, extended, **options)
+        last, signs = signs, np.where(found.scores[rows] + found.intercept > 0, 1.0, -1.0)
         n_iter, converged = n_iter + 1, bool((signs == last).all())
     found.n_iter, found.converged = n_iter, converged
     return found
