@@ -18,6 +18,7 @@ from ._formulations import (
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
+from ._or_primal import OrPrimal
 from ._passes import SOLVERS, InstanceLabelsPrimal, PassesMixin
 
 __all__ = ["InstanceMISVC"]
@@ -294,7 +295,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
             )
         announce(training, "labels")
         whole = training_gram(training.instances, kernel, self.cache_size * 2**20)
-        return InstanceLabels(
+        dual = InstanceLabels(
             training,
             kernel,
             whole.share_of(n_workers),
@@ -302,6 +303,10 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
             init=self.init,
             n_init=self.n_init,
         )
+        if not kernel.linear:
+            return dual
+        init = "auto" if self.init == ANNEALED else self.init
+        return OrPrimal(training, dual, InstanceLabelsPrimal(training, options, init, self.n_init))
 
     def _has_features(self) -> bool:
         return self.n_components is not None

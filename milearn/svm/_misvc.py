@@ -20,6 +20,7 @@ from ._formulations import (
     kernel_features,
 )
 from ._kernel import Kernel, training_gram
+from ._or_primal import OrPrimal
 from ._passes import SOLVERS, CoupledPasses, PassesMixin
 
 __all__ = ["MISVC"]
@@ -360,7 +361,8 @@ class MISVC(PassesMixin, BaseMISVC):
         if self.n_components is None or kernel.linear:
             announce(training, "maximum")
             gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
-            return HardMaximum(training, kernel, gram.share_of(n_workers), *options)
+            dual = HardMaximum(training, kernel, gram.share_of(n_workers), *options)
+            return self._or_primal(dual)
         if passes:
             announce_features(training, self.n_components)
         else:
@@ -377,4 +379,13 @@ class MISVC(PassesMixin, BaseMISVC):
         if self._by_passes(training):
             return CoupledPasses.of(self, training, solver_options(self), n_workers)
         settings = CoupledSettings.of(self)
-        return couple(training, kernel, settings, solver_options(self), rng, n_workers)
+        dual = couple(training, kernel, settings, solver_options(self), rng, n_workers)
+        return self._or_passes(dual, training, kernel, n_workers)
+
+    def _or_primal(self, dual: HardMaximum) -> Formulation:
+        """The same with the primal behind it, where the kernel is linear."""
+        if not dual.kernel.linear:
+            return dual
+        init = "auto" if isinstance(self.init, str) and self.init == ANNEALED else self.init
+        options = dual.options, self.slack, init, self.n_init
+        return OrPrimal(dual.training, dual, HardMaximumPrimal(dual.training, *options))

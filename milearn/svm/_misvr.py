@@ -300,7 +300,8 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
             formulation = CoupledPasses.of(self, training, options, n_workers)
         else:
             settings = CoupledSettings.of(self)
-            formulation = couple(training, kernel, settings, options, rng, n_workers)
+            dual = couple(training, kernel, settings, options, rng, n_workers)
+            formulation = self._or_passes(dual, training, kernel, n_workers)
         tube = Tube(targets[used], self.C * weights[used], self.nu)
         starts = [(tube, start) for start in formulation.starts(tube, rng)]
         results, task = multi_start.best(

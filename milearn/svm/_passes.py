@@ -24,8 +24,10 @@ from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from .._solvers.svm.sizes import by_passes
 from ..utils.validation import STORED_FLOATS
+from ._base import solver_options
 from ._formulations import (
     ANNEALED,
+    Formulation,
     Report,
     TrainingBags,
     drawn_labels,
@@ -35,6 +37,7 @@ from ._formulations import (
 )
 from ._functions import BagFunction, Expansion, LinearExpansion
 from ._kernel import Kernel
+from ._or_primal import OrPrimal
 
 __all__ = ["SOLVERS", "CoupledPasses", "InstanceLabelsPrimal", "PassesMixin"]
 
@@ -48,6 +51,8 @@ class PassesMixin:
     kernel: Any
     qp_solver: str | None
     n_jobs: int | None
+    bag_kernel: str
+    loss: str
 
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
@@ -81,6 +86,15 @@ class PassesMixin:
 
     def _takes_remote_bags(self) -> bool:
         return self._may_pass() and self._linear()
+
+    def _or_passes(
+        self, dual: Formulation, training: TrainingBags, kernel: Kernel, n_workers: int
+    ) -> Formulation:
+        """A coupled formulation with the primal behind it, where there is one."""
+        if not kernel.linear or (self.bag_kernel == "minmax" and self.loss != "max"):
+            return dual
+        passes = CoupledPasses.of(self, training, solver_options(self), n_workers)
+        return OrPrimal(training, dual, passes)
 
     def _n_threads(self, n_workers: int) -> int:
         """Threads that share a pass: the jobs for which there is no run."""

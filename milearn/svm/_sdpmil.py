@@ -15,8 +15,15 @@ from ..utils._multi_start import values_of
 from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
 from ..utils._warn import warn_user
 from ._base import BaseMISVC, solver_options
-from ._formulations import Selection, SelectionPrimal, TrainingBags, announce_relaxation
+from ._formulations import (
+    Formulation,
+    Selection,
+    SelectionPrimal,
+    TrainingBags,
+    announce_relaxation,
+)
 from ._kernel import Kernel, training_gram
+from ._or_primal import OrPrimal
 from ._passes import SOLVERS
 
 __all__ = ["SDPMIL"]
@@ -313,7 +320,7 @@ class SDPMIL(BaseMISVC):
 
     def _selection(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Selection:
+    ) -> Formulation:
         announce_relaxation(training, kernel, self.n_components)
         cache_bytes = self.cache_size * 2**20
         settings = SelectionSettings(
@@ -326,8 +333,13 @@ class SDPMIL(BaseMISVC):
             max_bytes=cache_bytes,
         )
         gram = training_gram(training.instances, kernel, cache_bytes).share_of(n_workers)
-        taken = SelectionPrimal if self._by_passes(training) else Selection
-        return taken(training, kernel, gram, solver_options(self), settings=settings)
+        problem = training, kernel, gram, solver_options(self)
+        primal = SelectionPrimal(*problem, settings=settings)
+        if self._by_passes(training):
+            return primal
+        dual = Selection(*problem, settings=settings)
+        has_primal = kernel.linear and self.relaxation == "guo"
+        return OrPrimal(training, dual, primal) if has_primal else dual
 
     def _by_passes(self, training: TrainingBags) -> bool:
         """Whether the SVM of the selection goes by passes over the instances."""

@@ -46,6 +46,8 @@ class MISVMResult(CCCPSolution):
     rows, coef, intercept
         The function sum_r coef_r k(x_r, .) + intercept.
     scores : ndarray of shape (n_instances,), with the intercept
+    norm2 : float
+        |w|^2, by kernel values.
     n_solves, n_backend : int
         Dual problems over all steps, and how many of them needed a backend.
     """
@@ -54,6 +56,7 @@ class MISVMResult(CCCPSolution):
     coef: np.ndarray
     intercept: float
     scores: np.ndarray
+    norm2: float
     n_solves: int
     n_backend: int
 
@@ -134,6 +137,7 @@ def result_of_run(
         coef=point.solution.coef,
         intercept=point.intercept,
         scores=point.solution.scores + point.intercept,
+        norm2=point.solution.norm2,
         n_solves=n_solves,
         n_backend=n_backend,
     )

@@ -277,6 +277,7 @@ def fit_selected(
         coef=svm.coef,
         intercept=svm.intercept,
         scores=svm.scores + svm.intercept,
+        norm2=svm.norm2,
         objective=svm.objective,
         history=[svm.objective],
         n_iter=1,

@@ -1,0 +1,117 @@
+"""A linear problem over multipliers, with the primal behind it where they have too few digits.
+
+The weights are w = sum_r a_r x_r. Of features of size 10^8 a non-separable problem has multipliers
+that cancel in this sum to more digits than double precision has: a quadratic program over them is
+not solved, or w is not the function that its kernel values speak of. The primal has w itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._bags import Bags
+from .._solvers.common.cccp import CCCPSolution
+from ..exceptions import SolverError
+from ..utils._multi_start import relative_gap
+from ._formulations import Formulation, Report, TrainingBags
+from ._functions import BagFunction
+
+__all__ = ["OrPrimal"]
+
+# Difference of scores, as a share of the largest, up to which w is what multipliers stand for.
+_ROUNDING = 1e-8
+
+
+@dataclass(frozen=True)
+class OrPrimal:
+    """The dual formulation of a linear problem; the primal one where it has too few digits.
+
+    Attributes
+    ----------
+    training : TrainingBags
+    dual, primal : Formulation
+        Of the same problem.
+    """
+
+    training: TrainingBags
+    dual: Formulation
+    primal: Formulation
+
+    @property
+    def bag_score_is_max(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        return self.dual.bag_score_is_max
+
+    @property
+    def gap_tol(self) -> float:
+        """Relative duality gap that a convex step may end with."""
+        return max(self.dual.gap_tol, self.primal.gap_tol)
+
+    def starts(self, loss: Any, rng: np.random.RandomState) -> list[Any]:
+        """Pairs of a start of the dual and one of the primal."""
+        behind = self.primal.starts(loss, deepcopy(rng))
+        return [
+            (start, behind[min(number, len(behind) - 1)])
+            for number, start in enumerate(self.dual.starts(loss, rng))
+        ]
+
+    def solve(self, loss: Any, start: Any, on_iteration: Report) -> CCCPSolution:
+        """A local minimum of the problem with this loss, from this pair of starts."""
+        try:
+            found = self.dual.solve(loss, start[0], on_iteration)
+        except SolverError:
+            return self.primal.solve(loss, start[1], on_iteration)
+        exact = _is_exact(found, self.training.instances)
+        if exact and (found.stopped or relative_gap(found) <= self.dual.gap_tol):
+            return found
+        other = self.primal.solve(loss, start[1], on_iteration)
+        return found if exact and found.objective <= other.objective else other
+
+    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        """The function of the results times ``sign``, and its fitted attributes."""
+        by_passes = [hasattr(result, "n_passes") for result in results]
+        if all(by_passes):
+            return self.primal.function(results, sign)
+        if not any(by_passes):
+            return self.dual.function(results, sign)
+        pairs = zip(results, by_passes, strict=True)
+        parts = [(self.primal if p else self.dual).function([each], sign) for each, p in pairs]
+        # What one of the two does not have is not there.
+        attributes = {
+            name: np.concatenate([own[name] for _, own in parts])
+            for name in ("coef_", "intercept_")
+            if all(name in own for _, own in parts)
+        }
+        return SideBySide(tuple(function for function, _ in parts)), attributes
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Functions of one score each as one function of several."""
+
+    parts: tuple[BagFunction, ...]
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_instances, k)."""
+        return np.hstack([part.instance_scores(bags) for part in self.parts])
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_bags, k)."""
+        return np.hstack([part.bag_scores(bags) for part in self.parts])
+
+
+def _is_exact(found: Any, instances: Any) -> bool:
+    """Whether the sum of the rows gives the scores and the norm that kernel values gave."""
+    if not hasattr(found, "rows"):
+        return True
+    w = np.asarray(instances[found.rows].T @ found.coef)
+    scores = np.asarray(instances @ w) + found.intercept
+    largest = max(1.0, float(np.abs(found.scores).max()))
+    close = float(np.abs(scores - found.scores).max()) <= _ROUNDING * largest
+    lost = abs(float(w @ w) - found.norm2)
+    return close and lost <= _ROUNDING * max(abs(found.objective), found.objective_scale)
