@@ -76,6 +76,9 @@ Report = Callable[[int, float], bool]
 # The start that is found by annealing; the default one stands beside it.
 ANNEALED = "annealed"
 
+# Difference of scores from those of the solver, as a share of the largest, that is corrected.
+_ROUNDING = 1e-10
+
 # What to do about a fit that takes long.
 _REMEDIES = {
     "maximum": "take kernel='linear' with solver='auto', n_components=300 or fewer bags",
@@ -274,7 +277,17 @@ class HardMaximum:
         stored = stored_support(
             sign * dense, self.training.instances, self.training.rows, self.kernel
         )
-        return with_intercepts(stored, results, sign)
+        function, attributes = with_intercepts(stored, results, sign)
+        if not self.kernel.linear:
+            return function, attributes
+        # Of features far from zero the weights are known to fewer digits than their differences:
+        # what they change of all scores alike belongs to the intercept.
+        expansion, intercept = stored[0], attributes["intercept_"]
+        solved = sign * np.stack([result.scores for result in results], axis=1)
+        lost = (solved - expansion(self.training.instances) - intercept).mean(axis=0)
+        largest = np.maximum(1.0, np.abs(solved).max(axis=0))
+        intercept = np.where(np.abs(lost) > _ROUNDING * largest, intercept + lost, intercept)
+        return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}
 
 
 @dataclass(frozen=True)

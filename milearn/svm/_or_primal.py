@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from .._bags import Bags
 from .._solvers.common.cccp import CCCPSolution
@@ -25,6 +26,7 @@ __all__ = ["OrPrimal"]
 
 # Difference of scores, as a share of the largest, up to which w is what multipliers stand for.
 _ROUNDING = 1e-8
+_EPS = 4.0 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -109,9 +111,18 @@ def _is_exact(found: Any, instances: Any) -> bool:
     """Whether the sum of the rows gives the scores and the norm that kernel values gave."""
     if not hasattr(found, "rows"):
         return True
-    w = np.asarray(instances[found.rows].T @ found.coef)
-    scores = np.asarray(instances @ w) + found.intercept
+    rows = instances[found.rows]
+    w = np.asarray(rows.T @ found.coef)
     largest = max(1.0, float(np.abs(found.scores).max()))
-    close = float(np.abs(scores - found.scores).max()) <= _ROUNDING * largest
-    lost = abs(float(w @ w) - found.norm2)
-    return close and lost <= _ROUNDING * max(abs(found.objective), found.objective_scale)
+    # What the order of the terms may change in w, and that in scores beside their mean.
+    rounding = _EPS * np.asarray(abs(rows).T @ np.abs(found.coef))
+    if sparse.issparse(instances):
+        spread = np.ravel(abs(instances).max(axis=0).toarray())
+    else:
+        spread = np.abs(instances - instances.mean(axis=0)).max(axis=0)
+    if float(rounding @ spread) > _ROUNDING * largest:
+        return False
+    lost = np.asarray(instances @ w) - found.scores
+    close = float(np.abs(lost - lost.mean()).max()) <= _ROUNDING * largest
+    norm_lost = abs(float(w @ w) - found.norm2)
+    return close and norm_lost <= _ROUNDING * max(abs(found.objective), found.objective_scale)

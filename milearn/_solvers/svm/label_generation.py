@@ -30,6 +30,7 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ..._bags.segments import segment_index, segment_max
+from ...exceptions import SolverError
 from ...utils._sklearn import LimitedSVC
 from ..common.qp import solve_qp
 from ..common.qp_problem import QPProblem
@@ -214,7 +215,11 @@ def _master(
     for _ in range(_MIXTURES):
         if best.gap <= tol * best.value:
             break
-        mixture, predicted, below = _model_minimum(cuts, best, metric)
+        try:
+            mixture, predicted, below = _model_minimum(cuts, best, metric)
+        except SolverError:
+            # The cuts are known to fewer digits than a gap of this size needs: it is stated.
+            break
         best.gap = min(best.gap, best.value - below)
         if predicted <= 2.0 * best.svm_gap:
             # Either what is left is the precision of the support vector machine, or the
