@@ -24,8 +24,9 @@ from ._functions import BagFunction
 
 __all__ = ["OrPrimal"]
 
-# Difference of scores, as a share of the largest, up to which w is what multipliers stand for.
-_ROUNDING = 1e-8
+# Difference of scores, as a share of the largest, up to which w is what multipliers stand for: that
+# which is seen, and that which rounding may make of other orders of the same sum.
+_SEEN, _POSSIBLE = 1e-8, 1e-6
 _EPS = 4.0 * float(np.finfo(np.float64).eps)
 
 
@@ -120,9 +121,9 @@ def _is_exact(found: Any, instances: Any) -> bool:
         spread = np.ravel(abs(instances).max(axis=0).toarray())
     else:
         spread = np.abs(instances - instances.mean(axis=0)).max(axis=0)
-    if float(rounding @ spread) > _ROUNDING * largest:
+    if float(rounding @ spread) > _POSSIBLE * largest:
         return False
     lost = np.asarray(instances @ w) - found.scores
-    close = float(np.abs(lost - lost.mean()).max()) <= _ROUNDING * largest
+    close = float(np.abs(lost - lost.mean()).max()) <= _SEEN * largest
     norm_lost = abs(float(w @ w) - found.norm2)
-    return close and norm_lost <= _ROUNDING * max(abs(found.objective), found.objective_scale)
+    return close and norm_lost <= _SEEN * max(abs(found.objective), found.objective_scale)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +12,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn._solvers.svm import sparse_mi
 from milearn.baselines import SparseMISVC
+from milearn.exceptions import SolverError
 from tests.toys import two_level_bags
 
 VARIANTS = pytest.mark.parametrize("variant", ["smil", "stmil", "sbmil"])
@@ -98,3 +102,46 @@ def test_features_far_from_zero_lose_no_digits(variant):
         model.instance_decision_function(bags),
         atol=rounding,
     )
+
+
+@VARIANTS
+def test_linear_scores_are_those_of_the_weights(variant):
+    bags, y = sparse_bags(n_bags=20)
+    model = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
+    scores = bags.instances @ model.coef_[0] + model.intercept_[0]
+    np.testing.assert_array_equal(model.instance_decision_function(bags), scores)
+    np.testing.assert_allclose(model.dual_coef_ @ model.support_vectors_, model.coef_, atol=1e-7)
+    assert not hasattr(SparseMISVC(variant=variant).fit(bags, y), "coef_")
+
+
+@VARIANTS
+def test_where_the_dual_is_not_solved_the_primal_is(variant, monkeypatch):
+    bags, y = sparse_bags(n_bags=20)
+    expected = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
+
+    def no_solution(*args, **kwargs):
+        raise SolverError("not solved")
+
+    monkeypatch.setattr(sparse_mi, "solve_qp", no_solution)
+    found = SparseMISVC(variant=variant, kernel="linear").fit(bags, y)
+    assert found.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+    assert found.dual_gap_ <= 1e-6 * found.objective_
+    with pytest.raises(SolverError, match="not solved"):
+        SparseMISVC(variant=variant).fit(bags, y)
+
+
+def test_features_of_any_size_have_one_minimum():
+    # Overlapping bags of large features are a linear program, whatever the size.
+    bags, y = two_level_bags(n_bags=16, shift=0.5)
+    objectives = []
+    for size in (1e5, 1e8):
+        large = bags.with_instances(size * bags.instances)
+        model = SparseMISVC(variant="smil", kernel="linear").fit(large, y)
+        assert model.dual_gap_ <= 1e-6 * model.objective_
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(
+            again.decision_function(large), model.decision_function(large)
+        )
+        objectives.append(model.objective_)
+    assert objectives[0] > 1.0
+    assert objectives[1] == pytest.approx(objectives[0], rel=1e-6)

@@ -28,6 +28,7 @@ from milearn._solvers.structured.milsd import (
     solve_structured,
 )
 from milearn.datasets import make_bags
+from milearn.exceptions import SolverError
 from milearn.model_selection import StratifiedBagKFold
 from milearn.structured import MILSD, _milsd, _unlinked
 from milearn.svm import MISVC
@@ -812,3 +813,40 @@ def test_without_links_it_is_mi_svm(passes, monkeypatch):
     value = 0.5 * (model.coef_**2).sum() + 60.0 * model.loss_terms_[0]
     assert model.objective_ == pytest.approx(value, rel=1e-9)
     assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
+
+
+def no_solution(*args, **kwargs):
+    raise SolverError("not solved")
+
+
+@pytest.mark.parametrize("graph", ["bag", "none"])
+def test_where_the_dual_is_not_solved_the_primal_is(graph, monkeypatch):
+    bags, y = case(1, graph=graph)
+    known = ~np.isnan(y)
+    if graph == "none":
+        bags, y = bags[known], y[known]
+    expected = MILSD(solver="primal").fit(bags, y)
+    monkeypatch.setattr(_milsd, "solve_structured", no_solution)
+    monkeypatch.setattr(_unlinked, "solve_mi_svm", no_solution)
+    found = MILSD(solver="dual").fit(bags, y)
+    assert found.objective_ == expected.objective_
+    np.testing.assert_array_equal(found.coef_, expected.coef_)
+
+
+@pytest.mark.parametrize("graph", ["bag", "none"])
+def test_features_of_any_size_have_one_minimum(graph):
+    # Bags of one are a convex problem; overlapping ones of large features a linear program.
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 2
+    X = rng.normal(size=(24, 3)) + 0.5 * y[:, None]
+    links = random_graph(rng, 24, directed=False, weighted=True) if graph == "bag" else None
+    objectives = []
+    for size in (1e6, 1e8):
+        bags = Bags(size * X, np.arange(25), bag_graph=links)
+        model = MILSD(C=30.0).fit(bags, y)
+        assert model.dual_gap_ <= 1e-5 * model.objective_
+        scores = model.decision_function(bags)
+        hinge = np.mean(np.maximum(0.0, 1.0 - np.where(y == 1, 1.0, -1.0) * scores))
+        assert model.loss_terms_[0] == pytest.approx(hinge, rel=1e-9)
+        objectives.append(model.objective_)
+    assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)

@@ -5,7 +5,7 @@ precision R is lost where it is below a rounding of A'A, and where A is of low r
 Cholesky's method is then zero, below zero, or of rounding alone: a direction from it would be as
 long as rounding likes. Such a system is solved with its diagonal raised by what rounding may have
 changed it. The solution is that of a positive definite system still, a direction of descent for
-a gradient, and the same wherever A has something to say.
+a gradient, and the same to rounding for what lies in the rows of A.
 """
 
 from __future__ import annotations

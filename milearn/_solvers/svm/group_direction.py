@@ -51,7 +51,7 @@ def newton_direction(
     rows, starts, centred, proportions = _curved_rows(problem, *projection, h)
     dim, n_columns = len(gradient), problem.Z.shape[1]
     if len(rows) == 0:
-        return -gradient / ridge
+        return np.asarray(-gradient / ridge)
     curvature = problem.row_costs[rows] / h
     e = problem.free[rows]
     lengths = np.diff(np.r_[starts, len(rows)])

@@ -177,3 +177,21 @@ def test_a_warm_start_takes_fewer_steps():
     warm = solve_groups(problem, cold.w, cold.v, gap_tol=1e-5, proportions=cold.proportions)
     assert warm.n_steps < cold.n_steps / 4
     assert warm.objective <= cold.objective * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("singles", [True, False])
+@pytest.mark.parametrize("scales", [1e8, (1e8, 1e5, 1e8, 1e3, 1e8, 1e6)])
+def test_features_of_any_size_have_the_optimum_of_the_linear_program(scales, singles):
+    # Beside losses of features of 1e8 the squared norm is rounding.
+    plain = random_problem(3, singles=singles)
+    problem = dataclasses.replace(plain, Z=plain.Z * scales)
+    w, v, slacks = cp.Variable(6), cp.Variable(), cp.Variable(len(plain.costs))
+    u = 1.0 + plain.Z @ w + plain.e * v
+    program = cp.Problem(cp.Minimize(plain.costs @ slacks), [slacks[plain.owner] >= u, slacks >= 0])
+    optimum = program.solve(solver="HIGHS")
+    assert optimum > 1.0
+    found = solve_groups(problem, np.zeros(6), 0.0, gap_tol=1e-7)
+    assert found.objective == pytest.approx(optimum, rel=1e-6)
+    assert 0.0 <= found.objective - found.lower_bound <= 1e-6 * optimum
+    again = problem.objective(found.w, problem.values(found.w, found.v))
+    assert again == pytest.approx(found.objective, rel=1e-12)

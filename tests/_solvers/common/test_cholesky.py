@@ -1,0 +1,43 @@
+"""Systems that are positive definite but for rounding, against exact solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn._solvers.common.cholesky import solve_of_rows, solve_positive
+
+
+def test_a_regular_system_has_its_solution():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(8, 5))
+    system, target = A.T @ A + np.eye(5), rng.normal(size=5)
+    np.testing.assert_allclose(system @ solve_positive(system, target), target, atol=1e-12)
+
+
+def test_where_the_ridge_is_rounding_the_solution_descends_and_is_right_in_the_rows():
+    rng = np.random.default_rng(1)
+    A = 1e9 * rng.normal(size=(3, 6))
+    system, values = A.T @ A + np.eye(6), rng.normal(size=3)
+    assert np.linalg.eigvalsh(system)[0] < 0.0  # what rounding leaves of one
+    found = solve_positive(system, A.T @ values)
+    np.testing.assert_allclose(A @ found, values, rtol=1e-6)
+    target = rng.normal(size=6)
+    found = solve_positive(system, target)
+    assert 0.0 < found @ target <= 1.1 * target @ target
+
+
+@pytest.mark.parametrize("size", [1.0, 1e9])
+def test_few_rows_give_the_solution_of_the_whole_system(size):
+    rng = np.random.default_rng(2)
+    A = size * rng.normal(size=(3, 7))
+    A[2] = A[1]  # rows that occur twice
+    ridge, target = rng.uniform(0.5, 2.0, 7), rng.normal(size=7)
+    found = solve_of_rows(A, ridge, target)
+    # By the exact inverse on the rows' span, in the metric of the ridge.
+    root = np.sqrt(ridge)
+    _, s, Vt = np.linalg.svd(A / root, full_matrices=False)
+    s[s < 1e-9 * s[0]] = 0.0
+    t = target / root
+    exact = (t - Vt.T @ ((s**2 / (1.0 + s**2)) * (Vt @ t))) / root
+    np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-12)
