@@ -246,7 +246,7 @@ class SparseMISVC(BaselineClassifier):
         intercepts = np.array([each.intercept for each in results])
         weights: dict[str, np.ndarray] = {}
         if linear is not None:
-            W = np.stack([each.w for each in results])
+            W = np.stack([each.w for each in results if each.w is not None])
             intercepts -= W @ centre
             weights["coef_"] = training.labels.sign * W
         self._replace_fitted(

@@ -110,7 +110,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         ``graph_tol`` or ``qp_solver`` is given. Without a graph: as in
         :class:`milearn.svm.MISVC`, where "auto" is "primal" above 2,000 instances in more than
         200 bags and above 20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any. Where
+        double precision has too few digits for "dual", with features of a size of 1e8, "primal"
+        takes over.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop. The last convex problem is solved to a
         relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless

@@ -23,8 +23,8 @@ from ..exceptions import SolverError
 
 __all__ = ["is_mi_svm", "or_primal", "solve_unlinked"]
 
-# Difference of objectives up to which w is what multipliers stand for, as shares of the objective
-# and of what its gap is measured against.
+# Difference of objectives up to which w is what multipliers stand for: relative to the objective,
+# and to what its gap is measured against.
 _ROUNDING, _REST = 1e-9, 1e-3
 
 

@@ -146,7 +146,8 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved.
+        When a dual problem is not solved and there is no primal. With the linear kernel there is
+        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
     MemoryError
         For a kernel that may be indefinite, where its whole matrix does not fit into
         ``cache_size``.

@@ -166,7 +166,8 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved.
+        When a dual problem is not solved and there is no primal. With the linear kernel there is
+        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
     MemoryError
         Before the fit, where kernel values do not fit into ``cache_size``; the message names the
         remedy.

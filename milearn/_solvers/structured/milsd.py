@@ -49,7 +49,7 @@ __all__ = [
 
 _MIN_GAP_TOL = 1e-12
 # Relative gap of a step that counts as solved, in units of the one asked for.
-_LOOSEST = 10.0
+_ACCEPTED_GAP = 10.0
 # Stands for the linearisation at w = 0, where all instances of a bag share equally.
 MEANS = np.zeros(0, dtype=np.intp)
 
@@ -235,7 +235,7 @@ def solve_structured(
     point = run.point
     size = max(abs(point.objective), linearised.objective_scale)
     # No cut may be missing and the gap be wide all the same: programs were solved too loosely.
-    closed = tols is not None or point.dual_gap <= _LOOSEST * first_tol * size
+    closed = tols is not None or point.dual_gap <= _ACCEPTED_GAP * first_tol * size
     return StructuredSolution(
         w=point.solution.w,
         intercept=point.intercept,
