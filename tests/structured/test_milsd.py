@@ -31,6 +31,7 @@ from milearn.datasets import make_bags
 from milearn.model_selection import StratifiedBagKFold
 from milearn.structured import MILSD, _milsd, _unlinked
 from milearn.svm import MISVC
+from tests.convex import highest_of
 
 GRAPHS = ["bag", "instance", "both"]
 NONE = np.zeros((0, 0))
@@ -131,8 +132,8 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
     ]
     # Of all bags and links at once: cvxpy is slow where each of them has an expression of its own.
     lines = np.array(rows) @ w + b
-    highest = cp.hstack([cp.max(block @ w + b) for block in blocks])
     scores = bags.instances @ w + b
+    highest = highest_of(scores, bags.offsets)
 
     cost = 0.5 * cp.sum_squares(w)
     positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == 0)

@@ -59,18 +59,16 @@ def linearised_optimum(witnesses, clusters, k, C, balance, m, margin="mean"):
     n, d = witnesses.shape
     W = cp.Variable((k, d))
     xi = cp.Variable(n, nonneg=True)
-    constraints = []
-    for i in range(n):
-        own = W[clusters[i]]
-        if margin == "mean":
-            constraints.append(
-                k / (k - 1) * ((own - cp.sum(W, axis=0) / k) @ witnesses[i]) >= 1 - xi[i]
-            )
-        else:
-            others = [q for q in range(k) if q != clusters[i]]
-            constraints += [(own - W[q]) @ witnesses[i] >= 1 - xi[i] for q in others]
+    scores = W @ witnesses.T
+    own = cp.sum(cp.multiply(np.arange(k)[:, None] == clusters, scores), axis=0)
+    if margin == "mean":
+        constraints = [k / (k - 1) * (own - cp.sum(scores, axis=0) / k) >= 1 - xi]
+    else:
+        others = [(q, np.flatnonzero(clusters != q)) for q in range(k)]
+        constraints = [own[i] - scores[q][i] >= 1 - xi[i] for q, i in others]
     if balance is not None:
-        constraints += [cp.abs((W[p] - W[q]) @ m) <= balance for p in range(k) for q in range(p)]
+        p, q = np.tril_indices(k, -1)
+        constraints.append(cp.abs((W @ m)[p] - (W @ m)[q]) <= balance)
     value = cp.Minimize(0.5 * cp.sum_squares(W) + C / n * cp.sum(xi))
     problem = cp.Problem(value, constraints)
     problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
