@@ -9,13 +9,30 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Generator, Iterator
 
 import pytest
-from joblib import parallel_config
 
-from milearn.utils import estimator_checks  # noqa: F401 - registers the checks in their order
-from milearn.utils._checks.inputs import MAPPED_BYTES
+# The package is imported where it is used: the process of pytest-xdist that only hands out the
+# tests reads this file too, before it starts the workers, and needs none of it.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect the tests, ten thousand of them, out of sight of Python's garbage collector.
+
+    They stay until the end, and each full collection would look at all of them.
+    """
+    if not session.config.pluginmanager.hasplugin("dsession"):  # it only hands out tests
+        from milearn.utils import estimator_checks  # noqa: F401 - registers checks in their order
+
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,5 +42,9 @@ def one_pool_of_workers() -> Iterator[None]:
     This is what the checks of estimators ask for too. joblib starts its workers anew whenever the
     limit changes, and each of them imports scikit-learn for seconds.
     """
+    from joblib import parallel_config
+
+    from milearn.utils._checks.inputs import MAPPED_BYTES
+
     with parallel_config(max_nbytes=MAPPED_BYTES):
         yield

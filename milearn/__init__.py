@@ -12,7 +12,7 @@ from .svm import (
     InstanceMISVC,
 )
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "BAMIC",

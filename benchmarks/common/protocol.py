@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from milearn.model_selection import BagShuffleSplit, StratifiedBagKFold
 
 from .data import load
 from .memory import Stopwatch
-from .methods import METHODS
+from .methods import METHODS, Method
 from .page import note_sources
 from .progress import progress_bar
 from .records import RecordFile, digest, mixed_sources
@@ -74,14 +75,12 @@ class FoldTask:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that changes the result, for the record and for its key."""
-        method = METHODS[self.method]
-        data = load(self.dataset)
-        grid = method.grid(data.bags.shape[1], self.level, data.text)
-        pipeline = _words(method.build(data.text))
+        method, data = METHODS[self.method], load(self.dataset)
+        pipeline, grid = _described(method, data.bags.shape[1], self.level, data.text)
         return {
             **{field.name: getattr(self, field.name) for field in fields(self)[5:8]},
             "pipeline": pipeline,
-            "grid": _plain(grid),
+            "grid": grid,
             "outer": self._outer_text(),
             "inner": f"StratifiedBagKFold({self.n_inner}, shuffle=True, random_state=repeat)",
             "selected_by": getattr(method.scoring, "__name__", method.scoring),
@@ -126,6 +125,12 @@ def run_fold(task: FoldTask) -> dict[str, Any]:
     # They stand in the parameters.
     del record["level"], record["train_share"]
     return record
+
+
+@cache
+def _described(method: Method, n_features: int, level: str, text: bool) -> tuple[str, Any]:
+    """The pipeline in words and the grid in figures, which all folds have in common."""
+    return _words(method.build(text)), _plain(method.grid(n_features, level, text))
 
 
 def _plain(value: Any) -> Any:

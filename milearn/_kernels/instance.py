@@ -64,6 +64,10 @@ def instance_kernel(
         degree=degree,
         coef0=coef0,
     )
+    if kernel == "linear":
+        return partial(_inner_products, function), True
+    if kernel == "rbf":
+        return partial(_gaussians, function, gamma), True
     if kernel in ("poly", "polynomial"):
         return function, coef0 >= 0 and float(degree).is_integer()
     return function, kernel not in ("additive_chi2", "sigmoid")
@@ -72,6 +76,32 @@ def instance_kernel(
 def takes_sparse(kernel: str | Callable) -> bool:
     """Whether a kernel by scikit-learn's name takes CSR matrices; unknown of a callable."""
     return not callable(kernel) and kernel not in _DENSE_ONLY
+
+
+def _inner_products(of_any_kind: Callable, left: Any, right: Any) -> np.ndarray:
+    if _are_plain(left, right):
+        return np.asarray(left @ right.T)
+    return np.asarray(of_any_kind(left, right))
+
+
+def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np.ndarray:
+    """scikit-learn's arithmetic, step by step, so that its digits are those of other matrices."""
+    if not _are_plain(left, right):
+        return np.asarray(of_any_kind(left, right))
+    values = -2.0 * (left @ right.T)
+    norms = np.einsum("ij,ij->i", left, left)
+    values += norms[:, None]
+    values += norms if right is left else np.einsum("ij,ij->i", right, right)
+    np.maximum(values, 0.0, out=values)
+    if right is left:
+        np.fill_diagonal(values, 0.0)
+    values *= -gamma
+    return np.exp(values, out=values)
+
+
+def _are_plain(*matrices: Any) -> bool:
+    """Whether scikit-learn's validation, longer than a small block's values, has nothing to do."""
+    return all(type(each) is np.ndarray and each.dtype == np.float64 for each in matrices)
 
 
 def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:

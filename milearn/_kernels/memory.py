@@ -15,6 +15,10 @@ _CACHED_BYTES = 8 * 2**20
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
+# What is smaller is taken without asking: the answer stands in several files of the system, and
+# reading them takes longer than a small fit's matrices do.
+_UNASKED_BYTES = 2**20
+
 
 def block_bytes() -> int:
     """Size of a block of kernel values or distances.
@@ -36,7 +40,7 @@ def available_memory() -> float:
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:
-    """Refuse what does not fit, before it is begun.
+    """Refuse what does not fit, before it is begun; a MiB is taken to fit.
 
     Parameters
     ----------
@@ -50,6 +54,8 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
     ------
     MemoryError
     """
+    if needed <= _UNASKED_BYTES:
+        return
     available = available_memory()
     if needed > available:
         raise MemoryError(

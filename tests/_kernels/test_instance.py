@@ -59,6 +59,14 @@ def test_values_are_those_of_the_function(name, rows):
     expected = function(*rows, **{each: OPTIONS[each] for each in names})
     np.testing.assert_array_equal(kernel(*rows), expected)
     assert known == semidefinite
+    left, right = rows
+    for pair in (
+        (left, left),
+        (left.astype(np.float32), right),
+        (left[::2], np.asfortranarray(right)),
+    ):
+        expected = function(*pair, **{each: OPTIONS[each] for each in names})
+        np.testing.assert_array_equal(kernel(*pair), expected)
 
 
 @pytest.mark.parametrize("name", KERNELS)

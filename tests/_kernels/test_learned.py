@@ -357,6 +357,7 @@ def test_errors(monkeypatch):
     with pytest.raises(ValueError, match="3 features but the kernel was fitted on bags with 4"):
         fitted.matrix(X.instances[:, :3], X.offsets)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
+    monkeypatch.setattr(memory, "_UNASKED_BYTES", 0)
     with pytest.raises(MemoryError, match="learn them on fewer bags"):
         learn_bag_kernel("miles_rows", X.instances, X.offsets)
     with pytest.raises(MemoryError, match="kernels mean of 9 x 9 bags"):

@@ -51,6 +51,13 @@ def test_the_guard_names_size_and_remedy(groups):
         memory.require_memory(8193 * MIB, "The matrix", "take less")
 
 
+def test_the_system_is_not_asked_for_a_small_matrix(groups, monkeypatch):
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=0.0))
+    memory.require_memory(MIB, "The matrix", "take less")
+    with pytest.raises(MemoryError, match="0 MiB are available"):
+        memory.require_memory(MIB + 1, "The matrix", "take less")
+
+
 def test_blocks_follow_the_working_memory_of_scikit_learn():
     assert memory.block_bytes() == 8 * MIB
     with config_context(working_memory=1):

@@ -162,6 +162,7 @@ def test_distances_that_do_not_fit_are_refused_before_they_are_computed(monkeypa
     X, _ = groups_of_bags()
     model = BAMIC(3, random_state=0).fit(X)
     monkeypatch.setattr(memory, "available_memory", lambda: 8.0 * len(X) ** 2 - 1)
+    monkeypatch.setattr(memory, "_UNASKED_BYTES", 0)
     with pytest.raises(MemoryError, match="are available"):
         BAMIC(3).fit(X)
     with pytest.raises(MemoryError, match="are available"):

@@ -143,7 +143,7 @@ OF_MANY_FITS: dict[str, dict] = {
 SMALLER: dict[str, dict] = {
     "ConceptEmbedding": {"n_starts": 2},
     "DDSVM": {"n_starts": 2},
-    "MIForest": {"n_estimators": 5, "n_epochs": 1},
+    "MIForest": {"n_estimators": 3, "n_epochs": 1},
     "MILBoost": {"n_learners": 10},
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import os
 import pickle
 import signal
@@ -32,7 +33,22 @@ from milearn.distributed import DistributedBags, scan_bag_folder, scan_bags  # n
 
 
 @pytest.fixture(scope="module")
-def client():
+def quick_start():
+    """Let worker processes begin as copies of one that has imported what they need.
+
+    Where there are such (not on Windows, nor with a Dask that settles this when it is imported).
+    """
+    context = getattr(distributed.utils, "get_mp_context", None)
+    if context is None or "forkserver" not in multiprocessing.get_all_start_methods():
+        yield
+        return
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        context().set_forkserver_preload(["distributed", "milearn.distributed"])
+        yield
+
+
+@pytest.fixture(scope="module")
+def client(quick_start):
     """Two worker processes, which a nanny starts again when they die."""
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0"}
     with (

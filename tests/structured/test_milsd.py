@@ -32,6 +32,7 @@ from milearn.exceptions import SolverError
 from milearn.model_selection import StratifiedBagKFold
 from milearn.structured import MILSD, _milsd, _unlinked
 from milearn.svm import MISVC
+from tests.convex import highest_of
 
 GRAPHS = ["bag", "instance", "both"]
 NONE = np.zeros((0, 0))
@@ -126,33 +127,40 @@ def naive_convex_step(problem, bags, y, witnesses, C, mu, mu_instance, weights):
     """The least value of the convex problem at given witnesses (bag -> row; None: means)."""
     w, b = cp.Variable(bags.shape[1]), cp.Variable()
     blocks = list(bags)
+    rows = [
+        block.mean(axis=0) if witnesses is None else bags.instances[witnesses[bag]]
+        for bag, block in enumerate(blocks)
+    ]
+    # Of all bags and links at once: cvxpy is slow where each of them has an expression of its own.
+    lines = np.array(rows) @ w + b
+    scores = bags.instances @ w + b
+    highest = highest_of(scores, bags.offsets)
 
-    def line(bag):
-        rows = blocks[bag].mean(axis=0) if witnesses is None else bags.instances[witnesses[bag]]
-        return rows @ w + b
-
-    def highest(bag):
-        return cp.max(blocks[bag] @ w + b)
-
-    labelled = [bag for bag, label in enumerate(y) if label == label]
     cost = 0.5 * cp.sum_squares(w)
-    for bag in labelled:
-        hinge = cp.pos(1 - line(bag)) if y[bag] == 1 else cp.pos(1 + highest(bag))
-        cost += C * weights[int(y[bag])] * hinge / len(labelled)
-    graph = dense(bags.bag_graph)
-    links, degrees = naive_links(graph), naive_degrees(graph)
-    for p, q in links:
-        a, c = degrees[p] ** -0.5, degrees[q] ** -0.5
-        worst = cp.maximum(a * highest(p) - c * line(q), c * highest(q) - a * line(p))
-        cost += mu * graph[p, q] * worst / len(links)
-    graph = dense(bags.instance_graph)
-    links, degrees = naive_links(graph), naive_degrees(graph)
-    for p, q in links:
-        a, c = degrees[p] ** -0.5, degrees[q] ** -0.5
-        difference = a * (bags.instances[p] @ w + b) - c * (bags.instances[q] @ w + b)
-        cost += mu_instance * graph[p, q] * cp.abs(difference) / len(links)
+    positive, negative = np.flatnonzero(y == 1), np.flatnonzero(y == 0)
+    hinges = (
+        weights[1] * cp.sum(cp.pos(1 - lines[positive])),
+        weights[0] * cp.sum(cp.pos(1 + highest[negative])),
+    )
+    cost += C * sum(hinges) / (len(positive) + len(negative))
+    p, q, links, a, c = scaled_links(dense(bags.bag_graph))
+    if len(p):
+        left, right = cp.multiply(a, highest[p]), cp.multiply(c, highest[q])
+        worst = cp.maximum(left - cp.multiply(c, lines[q]), right - cp.multiply(a, lines[p]))
+        cost += mu * links @ worst / len(p)
+    p, q, links, a, c = scaled_links(dense(bags.instance_graph))
+    if len(p):
+        difference = cp.multiply(a, scores[p]) - cp.multiply(c, scores[q])
+        cost += mu_instance * links @ cp.abs(difference) / len(p)
     stated = cp.Problem(cp.Minimize(cost))
     return stated.solve(solver=cp.CLARABEL, tol_gap_rel=1e-11, tol_gap_abs=1e-11, tol_feas=1e-11)
+
+
+def scaled_links(graph):
+    """Ends of the links, their weights, and the factors of the scores at either end."""
+    pairs, degrees = naive_links(graph), naive_degrees(graph)
+    p, q = (np.array([pair[end] for pair in pairs], dtype=int) for end in (0, 1))
+    return p, q, graph[p, q], degrees[p] ** -0.5, degrees[q] ** -0.5
 
 
 def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):

@@ -106,9 +106,11 @@ def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
     training = TrainingBags.of(bags, np.arange(len(bags)))
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(bags)))
     kernel = Kernel.of(model, training.instances, np.ones(bags.n_instances))
-    starts = model._latent_labels(training, kernel, None, 1).starts(loss, np.random.RandomState(1))
-    tops = np.maximum.reduceat(starts[0], bags.offsets[:-1])
-    assert np.array_equal(tops > 0, y == 1)
+    formulation = model._latent_labels(training, kernel, None, 1)
+    [of_dual_and_primal] = formulation.starts(loss, np.random.RandomState(1))
+    for start in of_dual_and_primal:
+        tops = np.maximum.reduceat(start, bags.offsets[:-1])
+        assert np.array_equal(tops > 0, y == 1)
     assert model.fit(bags, y).converged_
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,25 @@ class GenerationProblem:
     def n_positive(self) -> int:
         """Number of instances of positive bags."""
         return int(self.offsets[-1])
+
+    @cached_property
+    def _mixed(self) -> np.ndarray:
+        # Between negative instances no mixture changes anything, and they are nearly all.
+        n = len(self.bag_costs)
+        out = np.empty((n + len(self.costs),) * 2)
+        out[n:, n:] = self.gram[self.n_positive :, self.n_positive :]
+        return out
+
+    def mixed(self, pool: np.ndarray, mixture: np.ndarray) -> np.ndarray:
+        """The kernel of a mixture, in memory that the next call overwrites."""
+        p, n, out = self.n_positive, len(self.bag_costs), self._mixed
+        out[:n] = 0.0
+        for k in np.flatnonzero(mixture):
+            h = pool[k]
+            out[:n, :n] += mixture[k] * self.gram[np.ix_(h, h)]
+            out[:n, n:] += mixture[k] * self.gram[h, p:]
+        out[n:, :n] = out[:n, n:].T
+        return out
 
     def coefficients(self, selection: np.ndarray, g: np.ndarray, a: np.ndarray) -> np.ndarray:
         """W(h) as coefficients of the instances."""
@@ -244,16 +264,10 @@ def _svm_of(
     problem: GenerationProblem, pool: np.ndarray, mixture: np.ndarray, tol: float
 ) -> _Master:
     """The support vector machine with the kernel of a mixture."""
-    p, n = problem.n_positive, len(problem.bag_costs)
+    n = len(problem.bag_costs)
     signs = np.repeat([1.0, -1.0], [n, len(problem.costs)])
     costs = np.concatenate([problem.bag_costs, problem.costs])
-    kernel = np.zeros((len(signs), len(signs)))
-    for k in np.flatnonzero(mixture):
-        h = pool[k]
-        kernel[:n, :n] += mixture[k] * problem.gram[np.ix_(h, h)]
-        kernel[:n, n:] += mixture[k] * problem.gram[h, p:]
-    kernel[n:, :n] = kernel[:n, n:].T
-    kernel[n:, n:] = problem.gram[p:, p:]
+    kernel = problem.mixed(pool, mixture)
     svm = LimitedSVC(
         kernel="precomputed",
         C=1.0,
@@ -270,7 +284,8 @@ def _svm_of(
     # Of the function of these multipliers, with the intercept that is best for it: libsvm's is
     # not where all multipliers are at their bounds.
     beta = np.concatenate([g, -a])
-    scores = kernel @ beta
+    used = np.flatnonzero(beta)
+    scores = beta[used] @ kernel[used]
     square = float(beta @ scores)
     intercept = central_intercept(scores, signs, costs)
     value = 0.5 * square + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + intercept)))
@@ -299,10 +314,14 @@ def _hessian(problem: GenerationProblem, pool: np.ndarray, at: _Master) -> np.nd
     if not len(at.free):
         return np.zeros((m, m))
     images = np.empty((len(at.free), m))
-    rest = -(problem.gram[p:, p:] @ at.a)
+    n, used = len(problem.bag_costs), np.flatnonzero(at.a)
+    bags, others = at.free[at.free < n], at.free[at.free >= n] - n + p
+    of_negatives = at.a[used] @ problem.gram[p + used]
     for k, h in enumerate(pool):
-        of_bags = problem.gram[np.ix_(h, h)] @ at.g - problem.gram[h, p:] @ at.a
-        images[:, k] = np.concatenate([of_bags, problem.gram[p:, h] @ at.g + rest])[at.free]
+        of_bags = problem.gram[np.ix_(h[bags], h)] @ at.g
+        of_others = problem.gram[np.ix_(others, h)] @ at.g
+        images[:, k] = np.concatenate([of_bags, of_others])
+        images[:, k] -= of_negatives[np.concatenate([h[bags], others])]
     # What all selections have in common moves nothing between them.
     both = np.column_stack([images - (images @ at.mixture)[:, None], np.ones(len(at.free))])
     ridge = _RIDGE * max(float(np.trace(at.free_kernel)) / len(at.free), 1e-300)
@@ -358,7 +377,8 @@ def _model_minimum(
 def _norms(problem: GenerationProblem, pool: Any, g: np.ndarray, a: np.ndarray) -> np.ndarray:
     """|W(h)|^2 of some selections."""
     p, used = problem.n_positive, np.flatnonzero(a)
-    columns = problem.gram[:, p + used] @ a[used]
+    # Rows of a symmetric matrix lie together in memory, columns do not.
+    columns = a[used] @ problem.gram[p + used]
     base = float(a[used] @ columns[p + used])
     return np.array(
         [g @ problem.gram[np.ix_(h, h)] @ g - 2.0 * (g @ columns[h]) + base for h in pool]

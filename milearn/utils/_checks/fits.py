@@ -21,6 +21,7 @@ from .tools import (
     ensure,
     fit_outputs,
     fitted_on,
+    fitted_with,
     fresh,
     outputs_of,
     reference,
@@ -138,8 +139,8 @@ def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
     """A refit with other settings leaves what a first fit with them does, and nothing else."""
     X, y = problem.X, problem.y
     for before, after in _switches(estimator):
-        first = fitted_on(estimator, X, y, **before)
-        second = fitted_on(estimator, X, y, **after)
+        first = fitted_with(estimator, problem, **before)
+        second = fitted_with(estimator, problem, **after)
         moved = _fit(duplicate(first).set_params(**after), X, y)
         _assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
         moved = _fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
@@ -174,8 +175,9 @@ def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
 def check_refused_refit(estimator: Any, problem: Problem) -> None:
     """A fit that is refused leaves what was fitted before as it was."""
     X, y = problem.X, problem.y
-    fitted = fitted_on(estimator, X, y)
-    names, expected = _attributes(fitted), outputs_of(fitted, X)
+    shared, expected = reference(estimator, problem)
+    fitted = duplicate(shared)
+    names = _attributes(fitted)
     for what, bags, labels, params in _refusals(estimator, problem):
         args = (bags,) if y is None else (bags, labels)
         refuses(partial(fitted.fit, *args, **params), ValueError, "", what)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+import traceback
 import warnings
 from pathlib import Path
 from typing import Any
@@ -124,14 +125,21 @@ def check_parallel_workers(estimator: Any, problem: Problem) -> None:
         joblib.delayed(_fit_and_output)(estimator, problem.X, problem.y) for _ in range(2)
     )
     for outputs in found:
+        if isinstance(outputs, Exception):
+            raise outputs
         assert_close(expected, outputs, SAME, "fitted in a worker process")
 
 
-def _fit_and_output(estimator: Any, X: Bags, y: Any) -> Outputs:
+def _fit_and_output(estimator: Any, X: Bags, y: Any) -> Outputs | Exception:
     with warnings.catch_warnings():
         # A process of its own, in which the filters of the check do not hold.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return outputs_of(fitted_on(estimator, X, y), X)
+        try:
+            return outputs_of(fitted_on(estimator, X, y), X)
+        except Exception as error:
+            # Were it raised here, joblib would end its workers, and start others for seconds.
+            error.add_note(traceback.format_exc())
+            return error
 
 
 @bag_check("dense", "sparse", "graphs", applies=always)

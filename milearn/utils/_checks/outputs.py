@@ -21,6 +21,7 @@ from .tools import (
     assert_close,
     ensure,
     fitted_on,
+    fitted_with,
     fresh,
     outputs_of,
     plain,
@@ -88,7 +89,7 @@ def check_string_labels(estimator: Any, problem: Problem) -> None:
 def check_pos_label(estimator: Any, problem: Problem) -> None:
     """Naming the first class as positive is the mirror image of labels in the other order."""
     X, y = problem.X, problem.y
-    straight = fitted_on(estimator, X, y, pos_label=None)
+    straight = fitted_with(estimator, problem, pos_label=None)
     names = np.array(["z", "a"])[y]
     turned = fitted_on(estimator, X, names, pos_label="a")
     ensure(list(turned.classes_) == ["a", "z"], f"classes_ are {list(turned.classes_)}")

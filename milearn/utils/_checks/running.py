@@ -22,6 +22,7 @@ from .tools import (
     ensure,
     fit_outputs,
     fitted_on,
+    fitted_with,
     fresh,
     outputs_of,
     reference,
@@ -76,7 +77,7 @@ def check_parallel_config(estimator: Any, problem: Problem) -> None:
     """``parallel_config`` decides where ``n_jobs=None``, and the fit is the serial one."""
     parameters = {"n_jobs": None, **_several_fits(estimator)}
     X, y = problem.X, problem.y
-    serial = fit_outputs(fitted_on(estimator, X, y, **parameters), X)
+    serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
     threads = _Threads()
     with joblib.parallel_config(backend=threads, n_jobs=2):
         found = fit_outputs(fitted_on(estimator, X, y, **parameters), X)

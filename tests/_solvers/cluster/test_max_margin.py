@@ -54,26 +54,27 @@ def sum_of_means(instances, offsets):
     return np.sum([instances[a:b].mean(axis=0) for a, b in pairs], axis=0)
 
 
+TIGHT = {"solver": "CLARABEL", "tol_gap_rel": 1e-10, "tol_gap_abs": 1e-10, "tol_feas": 1e-10}
+
+
 def linearised_optimum(witnesses, clusters, k, C, balance, m, margin="mean"):
     """Problem (11) of the paper, with n slacks, or its like for the runner-up, by cvxpy."""
     n, d = witnesses.shape
     W = cp.Variable((k, d))
     xi = cp.Variable(n, nonneg=True)
-    constraints = []
-    for i in range(n):
-        own = W[clusters[i]]
-        if margin == "mean":
-            constraints.append(
-                k / (k - 1) * ((own - cp.sum(W, axis=0) / k) @ witnesses[i]) >= 1 - xi[i]
-            )
-        else:
-            others = [q for q in range(k) if q != clusters[i]]
-            constraints += [(own - W[q]) @ witnesses[i] >= 1 - xi[i] for q in others]
+    scores = W @ witnesses.T
+    own = cp.sum(cp.multiply(np.arange(k)[:, None] == clusters, scores), axis=0)
+    if margin == "mean":
+        constraints = [k / (k - 1) * (own - cp.sum(scores, axis=0) / k) >= 1 - xi]
+    else:
+        others = [(q, np.flatnonzero(clusters != q)) for q in range(k)]
+        constraints = [own[i] - scores[q][i] >= 1 - xi[i] for q, i in others]
     if balance is not None:
-        constraints += [cp.abs((W[p] - W[q]) @ m) <= balance for p in range(k) for q in range(p)]
+        p, q = np.tril_indices(k, -1)
+        constraints.append(cp.abs((W @ m)[p] - (W @ m)[q]) <= balance)
     value = cp.Minimize(0.5 * cp.sum_squares(W) + C / n * cp.sum(xi))
     problem = cp.Problem(value, constraints)
-    problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10, tol_feas=1e-10)
+    problem.solve(**TIGHT)
     return problem.value, W.value
 
 
@@ -208,12 +209,24 @@ def global_optimum(instances, offsets, k, C, balance):
         highest = np.maximum.accumulate((-1, *clusters))
         return all(name <= top + 1 for name, top in zip(clusters, highest[:-1], strict=True))
 
-    partitions = list(filter(in_order, product(range(k), repeat=len(rows))))
-    return min(
-        linearised_optimum(instances[list(chosen)], np.array(clusters), k, C, balance, m)[0]
-        for chosen in product(*rows)
-        for clusters in partitions
-    )
+    # linearised_optimum's problem, stated once: of W, row after row, to the margins of witnesses.
+    n, d = len(rows), instances.shape[1]
+    W, xi, factors = cp.Variable((k, d)), cp.Variable(n, nonneg=True), cp.Parameter((n, k * d))
+    constraints = [factors @ cp.reshape(W, (k * d,), order="C") >= 1 - xi]
+    if balance is not None:
+        p, q = np.tril_indices(k, -1)
+        constraints.append(cp.abs((W @ m)[p] - (W @ m)[q]) <= balance)
+    value = cp.Minimize(0.5 * cp.sum_squares(W) + C / n * cp.sum(xi))
+    problem = cp.Problem(value, constraints)
+
+    def optimum(witnesses, clusters):
+        less_mean = np.eye(k)[clusters] - 1 / k
+        factors.value = (k / (k - 1) * less_mean[:, :, None] * witnesses[:, None]).reshape(n, -1)
+        return problem.solve(**TIGHT)
+
+    partitions = filter(in_order, product(range(k), repeat=n))
+    every = product(product(*rows), partitions)
+    return min(optimum(instances[list(chosen)], list(clusters)) for chosen, clusters in every)
 
 
 def best_of(instances, offsets, k, C, balance, n_init=40):
@@ -243,13 +256,14 @@ def test_two_clusters_of_points_are_maximum_margin_clustering_in_its_own_words()
     # One vector v = w_1 - w_2 and labels +-1: min 1/4 |v|^2 + C/n sum [1 - y v'x]_+.
     rng = np.random.default_rng(5)
     points, C, balance = rng.normal(size=(6, 2)) + 0.3, 5.0, 0.5
+    v, signs = cp.Variable(2), cp.Parameter(6)
+    slack = cp.sum(cp.pos(1 - cp.multiply(signs, points @ v)))
+    fair = [cp.abs(v @ points.sum(axis=0)) <= balance]
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(v) / 4 + C / 6 * slack), fair)
     values = []
-    for signs in product([1.0], *[[-1.0, 1.0]] * 5):  # -v turns all of them
-        v = cp.Variable(2)
-        slack = cp.sum(cp.pos(1 - cp.multiply(np.array(signs), points @ v)))
-        fair = [cp.abs(v @ points.sum(axis=0)) <= balance]
-        problem = cp.Problem(cp.Minimize(cp.sum_squares(v) / 4 + C / 6 * slack), fair)
-        values.append(problem.solve(solver=cp.CLARABEL, tol_gap_rel=1e-10, tol_gap_abs=1e-10))
+    for labels in product([1.0], *[[-1.0, 1.0]] * 5):  # -v turns all of them
+        signs.value = np.array(labels)
+        values.append(problem.solve(**TIGHT))
     found = best_of(points, np.arange(7), 2, C, balance)
     assert found == pytest.approx(min(values), rel=1e-6)
 

@@ -19,6 +19,7 @@ from milearn._solvers.common.gram import KernelGram, LinearGram
 from milearn._solvers.svm.bag_gram import PrecomputedGram, SetKernelGram
 from milearn._solvers.svm.coupled_dual import solve_step
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
+from tests.convex import highest_of
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
 
@@ -64,26 +65,21 @@ def oracle(bags, instances, offsets, subgradient, loss, coupling):
     """The convex problem as it is written in the module, all cuts in it."""
     f, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
     cost = 0.5 * cp.sum_squares(f)
-    blocks = [slice(*pair) for pair in itertools.pairwise(offsets)]
-    mixed = [subgradient[part] @ instances[part] @ f for part in blocks]
-    highest = [cp.max(instances[part] @ f) for part in blocks]
-    if isinstance(loss, Tube):
+    mixed = np.add.reduceat(subgradient[:, None] * instances, offsets[:-1], axis=0) @ f
+    highest, score = highest_of(instances @ f, offsets), bags @ f
+    hard = coupling.loss == "max"
+    if isinstance(loss, Hinge):
+        cost += loss.weights @ cp.pos(1 - cp.multiply(loss.signs, score + b))
+    else:
+        above = (highest if hard else score) + b - loss.targets
+        below = loss.targets - (mixed if hard else score) - b
         cost += loss.nu * loss.weights.sum() * width
-    for i, part in enumerate(blocks):
-        score = bags[i] @ f
-        if isinstance(loss, Hinge):
-            cost += loss.weights[i] * cp.pos(1 - loss.signs[i] * (score + b))
-        else:
-            hard = coupling.loss == "max"
-            above = (highest[i] if hard else score) + b - loss.targets[i]
-            below = loss.targets[i] - (mixed[i] if hard else score) - b
-            cost += loss.weights[i] * (cp.pos(above - width) + cp.pos(below - width))
-        if coupling.loss == "max" or len(instances[part]) == 1:
-            continue
-        difference = cp.maximum(score - mixed[i], highest[i] - score)
+        cost += loss.weights @ (cp.pos(above - width) + cp.pos(below - width))
+    several = np.flatnonzero(np.diff(offsets) > 1)
+    if not hard and len(several):
+        difference = cp.maximum(score - mixed, highest - score)[several]
         excess = cp.pos(difference - coupling.margin)
-        price = cp.square(excess) if coupling.loss == "l2" else excess
-        cost += coupling.weights[i] * price
+        cost += coupling.weights[several] @ (cp.square(excess) if coupling.loss == "l2" else excess)
     return cp.Problem(cp.Minimize(cost)).solve(
         solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10
     )

@@ -13,6 +13,7 @@ from scipy import sparse
 from milearn._solvers.svm import group_direction
 from milearn._solvers.svm.group_newton import solve_groups
 from milearn._solvers.svm.group_problem import GroupProblem, project_groups
+from tests.convex import highest_of
 
 
 def random_problem(seed, *, singles=False, cost=1.0, n_groups=30, d=6):
@@ -32,10 +33,11 @@ def optimum(problem):
     v = cp.Variable(problem.free.shape[1])
     Z = problem.Z.toarray() if sparse.issparse(problem.Z) else problem.Z
     u = problem.c + Z @ w + problem.free @ v
-    losses = []
-    for g, (a, b) in enumerate(itertools.pairwise(problem.offsets)):
-        loss = cp.pos(cp.max(u[a:b]))
-        losses.append(problem.costs[g] * (loss**2 if g >= problem.n_plain else loss))
+    highest = cp.pos(highest_of(u, problem.offsets))
+    plain, squared = np.split(problem.costs, [problem.n_plain])
+    losses = [plain @ highest[: len(plain)]] if len(plain) else []
+    if len(squared):
+        losses.append(squared @ cp.square(highest[len(plain) :]))
     program = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + sum(losses)))
     program.solve(solver="CLARABEL")
     return program.value

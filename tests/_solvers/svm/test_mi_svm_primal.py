@@ -18,6 +18,7 @@ from milearn._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from milearn._solvers.svm.mi_svm_working_set import Prices, joined, pass_over, working_set
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
+from tests.convex import highest_of
 
 SLACKS = ["bag", "instance"]
 
@@ -45,9 +46,12 @@ def step_optimum(bags, loss, slack, witnesses):
     positive = np.flatnonzero(loss.signs > 0)
     value = 0.5 * cp.sum_squares(w)
     value += loss.weights[positive] @ cp.pos(1 - bags.instances[witnesses] @ w - b)
-    for bag in np.flatnonzero(loss.signs < 0):
-        hinges = cp.pos(1 + bags[int(bag)] @ w + b)
-        value += loss.weights[bag] * (cp.max(hinges) if slack == "bag" else cp.sum(hinges))
+    negative = np.where(loss.signs < 0, loss.weights, 0.0)
+    hinges = cp.pos(1 + bags.instances @ w + b)
+    if slack == "bag":
+        value += negative @ highest_of(hinges, bags.offsets)
+    else:
+        value += negative[bags.bag_index] @ hinges
     program = cp.Problem(cp.Minimize(value))
     program.solve(solver="CLARABEL")
     return program.value

@@ -22,6 +22,7 @@ from milearn._solvers.svm.mi_svm_labels import best_labels, solve_instance_label
 from milearn._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
+from tests.convex import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
 # Loss, bag kernel, task.
@@ -195,21 +196,19 @@ def step_optimum(bags, loss, coupling, scales, first):
     value = 0.5 * cp.sum_squares(w)
     if loss.tube_limit is not None:
         value += loss.nu * loss.weights.sum() * eps
-    for bag in range(len(bags)):
-        own, held = sums[bag] @ w, rows[first[bag]] @ w
-        top = cp.max(rows[first[bag] : bags.offsets[bag + 1]] @ w)
-        if coupling.hard:
-            upper, lower = top, held
-        else:
-            upper = lower = own
-            excess = cp.pos(cp.maximum(cp.abs(own - held), top - own) - coupling.margin)
-            value += coupling.weights[bag] * (excess**2 if coupling.squared else excess)
-        if loss.tube_limit is None:
-            value += loss.weights[bag] * cp.pos(1 - loss.signs[bag] * (own + b))
-        else:
-            target = loss.targets[bag]
-            outside = cp.pos(upper + b - target - eps) + cp.pos(target - lower - b - eps)
-            value += loss.weights[bag] * outside
+    own, held = sums @ w, rows[first] @ w
+    top = highest_of(rows @ w, bags.offsets)
+    if coupling.hard:
+        upper, lower = top, held
+    else:
+        upper = lower = own
+        excess = cp.pos(cp.maximum(cp.abs(own - held), top - own) - coupling.margin)
+        value += coupling.weights @ (cp.square(excess) if coupling.squared else excess)
+    if loss.tube_limit is None:
+        value += loss.weights @ cp.pos(1 - cp.multiply(loss.signs, own + b))
+    else:
+        above, below = upper + b - loss.targets, loss.targets - lower - b
+        value += loss.weights @ (cp.pos(above - eps) + cp.pos(below - eps))
     program = cp.Problem(cp.Minimize(value))
     program.solve(solver="CLARABEL")
     return program.value

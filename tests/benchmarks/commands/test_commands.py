@@ -15,10 +15,11 @@ import pytest
 import sklearn
 
 from benchmarks.__main__ import COMMANDS, build_parser, main, typed
+from benchmarks.commands._quick_others import CLUSTERERS, REGRESSORS, run_others
 from benchmarks.common import data
 from benchmarks.common.page import read_page
 from benchmarks.common.protocol import run_fold, tasks_for
-from benchmarks.common.records import source_digest
+from benchmarks.common.records import RecordFile, source_digest
 from benchmarks.common.tasks import SCHEMA
 
 # Of quick, all of which runs as the README's first command.
@@ -26,6 +27,20 @@ FEW = ["plain-minmax", "default", "all-misvc"]
 # Long enough to be stopped while they run.
 STOPPED = ["instancemisvc-rbf", "misvc-l1-rbf", "sdpmil-rbf"]
 CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+def test_regression_and_clustering_of_quick(tmp_path, capsys):
+    path = tmp_path / "quick.jsonl"
+    with RecordFile(path) as file:
+        records, complete, wanted = run_others(file, jobs=1, small=True)
+    assert complete
+    assert len(records) == wanted == len(path.read_text().splitlines())
+    found = {record["method"]: record["result"] for record in records.values()}
+    assert set(found) == {*REGRESSORS, *CLUSTERERS}
+    assert all(0 < found[name]["relative_error"] < 3 for name in REGRESSORS)
+    assert all(1 / 3 <= found[name]["accuracy"] <= 1 for name in CLUSTERERS)
+    printed = capsys.readouterr().out
+    assert all(model.title in printed for model in (REGRESSORS | CLUSTERERS).values())
 
 
 def test_quick_writes_records_tables_and_a_plot_and_resumes(tmp_path, capsys):
@@ -131,7 +146,7 @@ def test_help_names_every_command_and_option(capsys):
         assert command in top
         text = shown_help(capsys, command)
         assert ("--fresh" in text) == (
-            command not in ("report", "equal", "ratios")
+            command not in ("report", "equal", "ratios", "goals")
         )  # they keep no records
         assert "--out DIR" in text
 
