@@ -186,6 +186,8 @@ def test_a_warm_start_takes_fewer_steps():
 def test_features_of_any_size_have_the_optimum_of_the_linear_program(scales, singles):
     # Beside losses of features of 1e8 the squared norm is rounding.
     plain = random_problem(3, singles=singles)
+    overlapping = np.random.default_rng(0).normal(size=plain.Z.shape)
+    plain = dataclasses.replace(plain, Z=overlapping)
     problem = dataclasses.replace(plain, Z=plain.Z * scales)
     w, v, slacks = cp.Variable(6), cp.Variable(), cp.Variable(len(plain.costs))
     u = 1.0 + plain.Z @ w + plain.e * v
