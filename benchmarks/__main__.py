@@ -29,6 +29,7 @@ COMMANDS = (
     "backends",
     "ratios",
     "equal",
+    "goals",
     "report",
     "all",
 )
@@ -45,6 +46,7 @@ KEPT = (
     "defaults",
     "backends",
     "ratios",
+    "goals",
 )
 
 

@@ -26,6 +26,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("paper all", "--fast"),
     ("scale all", "--fast"),
     ("ratios", "--only MISVC"),
+    ("goals", ""),
     ("report", ""),
 )
 # Commands that do not take every common option.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    status, summaries, _ = run_nested(args, "classical", "classical")
+    status, summaries, records = run_nested(args, "classical", "classical")
     theirs = {name: [cell[0] for cell in row] for name, row in CARBONNEAU.items()}
     rows = [[name, *(f"{value:.1f}" for value in row)] for name, row in theirs.items()]
     title = "Carbonneau et al. 2018 (theirs, 10 x 10-fold on folds of their own), accuracy %:"
@@ -61,6 +62,7 @@ def main(args: argparse.Namespace) -> int:
     rows = [[name, *map(str, row)] for name, row in PUBLISHED]
     title = "published, unchecked, with protocols of their own:"
     show(Table(["source", *PUBLISHED_SETS], rows, title=title))
+    show(cost_table(records))
     ranks = ranks_of(summaries, args.methods)
     if ranks is None:
         say("\nNo ranks: fewer than two data sets with all folds of at least two methods.")
@@ -75,6 +77,16 @@ def main(args: argparse.Namespace) -> int:
     titles = {name: method.title for name, method in METHODS.items()}
     print(f"plot:    {short_path(plot_ranks(ranks, titles, args.out / 'classical-ranks.png'))}")
     return status
+
+
+def cost_table(records: list[dict[str, Any]]) -> Table:
+    """Hours of all folds, their inner searches included, one row per data set."""
+    hours: dict[str, float] = {}
+    for record in records:
+        name = record["dataset"]
+        hours[name] = hours.get(name, 0.0) + record["cpu_seconds"] / 3600
+    rows = [[name, f"{value:.2f}"] for name, value in hours.items()]
+    return Table(["set", "CPU hours"], rows, title="time of all folds, inner searches included:")
 
 
 def rows_below(summaries: list[Summary]) -> Iterator[list[str]]:

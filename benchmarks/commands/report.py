@@ -23,14 +23,17 @@ HELP = "one HTML page with the tables and plots of every command that was run"
 
 # Commands that print one table of their own, in the order of the page.
 _COMMANDS = {
-    "quick": "The support vector machines on small data",
+    "quick": "Every family of classifiers on small data",
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
+    "assumption": "Which classifiers keep the multiple-instance assumption",
+    "automatic": "The estimators that need no settings",
     "selection": "One search over several estimators, beside the best baseline",
     "defaults": "Settings without a search, over many data sets",
     "speed": "Time and memory against baselines and peers",
     "backends": "Backends of the quadratic programs",
     "ratios": "A fit of each family beside plain scikit-learn",
+    "goals": "What was to be reached, and what is",
 }
 
 _STYLE = """

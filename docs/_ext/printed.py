@@ -1,6 +1,7 @@
 """``.. printed:: name``: tables of ``docs/results/name.tables.json``, which a command wrote.
 
-A table that is drawn from what was printed cannot differ from it.
+A table that is drawn from what was printed cannot differ from it. ``.. printed-states::`` lists the
+commands of all these files with the state of the checkout that each ran in.
 """
 
 from __future__ import annotations
@@ -44,22 +45,40 @@ class Printed(Directive):
             if table.title:
                 title = " ".join(table.title.split())
                 found.append(nodes.paragraph("", "", nodes.emphasis("", title)))
-            found += self._drawn(table)
+            found += drawn(self, table)
         return found
 
-    def _drawn(self, table: Table) -> list[nodes.Node]:
-        lines = [".. list-table::", "   :header-rows: 1", ""]
-        for row in [table.columns, *table.rows]:
-            for number, cell in enumerate(row):
-                # Literal text: a cell is no markup.
-                text = "" if not cell else cell.replace("\\", "\\\\").replace("*", r"\*")
-                text = text.replace("`", r"\`").replace("|", r"\|").replace("_", r"\_")
-                lines.append(("   * - " if number == 0 else "     - ") + text)
-        node = nodes.Element()
-        self.state.nested_parse(StringList(lines, str(self.arguments[0])), 0, node)
-        return list(node.children)
+
+class PrintedStates(Directive):
+    """One row per file of ``docs/results``: its command and the commit that printed it."""
+
+    def run(self) -> list[nodes.Node]:
+        rows = []
+        for path in sorted((DOCS / "results").glob(f"*{SUFFIX}")):
+            self.state.document.settings.record_dependencies.add(str(path))
+            try:
+                page = read_page(path)
+            except ValueError as error:
+                raise self.error(f"docs/results/{error}") from error
+            rows.append([page.command.removeprefix("python -m benchmarks "), page.commit])
+        return drawn(self, Table(["command", "commit"], rows))
+
+
+def drawn(directive: Directive, table: Table) -> list[nodes.Node]:
+    """The table as nodes of the page."""
+    lines = [".. list-table::", "   :header-rows: 1", ""]
+    for row in [table.columns, *table.rows]:
+        for number, cell in enumerate(row):
+            # Literal text: a cell is no markup.
+            text = "" if not cell else cell.replace("\\", "\\\\").replace("*", r"\*")
+            text = text.replace("`", r"\`").replace("|", r"\|").replace("_", r"\_")
+            lines.append(("   * - " if number == 0 else "     - ") + text)
+    node = nodes.Element()
+    directive.state.nested_parse(StringList(lines, "printed"), 0, node)
+    return list(node.children)
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("printed", Printed)
+    app.add_directive("printed-states", PrintedStates)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

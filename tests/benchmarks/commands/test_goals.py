@@ -1,0 +1,98 @@
+"""The figures of goals are those of the kept tables."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.commands import goals
+from benchmarks.common.page import Page, read_page
+from benchmarks.common.table import Table
+
+KEPT = Path(__file__).resolve().parents[3] / "docs" / "results"
+
+
+@pytest.mark.parametrize(
+    ("cell", "value"),
+    [
+        ("14.8 s", 14.8),
+        ("59.1 ms", 0.0591),
+        ("3,815 MB", 3815.0),
+        ("2 MiB", 2.097152),
+        ("8e-05", 8e-5),
+        ("-2.4", -2.4),
+        ("2.5 missed", 2.5),
+        ("1.42, 1.40 [1.38, 1.45] x MISVC", 1.42),
+    ],
+)
+def test_figures_of_cells_are_read_in_one_unit(cell, value):
+    assert goals.number(cell) == pytest.approx(value, rel=1e-12)
+
+
+@pytest.mark.parametrize("cell", ["", "converged", "-", "higher than MISVC (3.2)"])
+def test_a_cell_without_a_figure_is_refused(cell):
+    with pytest.raises(ValueError, match="holds no figure"):
+        goals.number(cell)
+
+
+def page_of(*rows, columns=("fit", "ratio"), title=""):
+    return Page("python -m benchmarks some", tables=[Table(columns, rows, title=title)])
+
+
+def test_the_worst_of_the_rows_counts():
+    page = page_of(("one", "1.5"), ("one more", "2.5"), ("two", "9"), ("one", ""))
+    assert goals.worst("ratio", fit="one")(page) == 2.5
+    assert goals.worst("ratio", fit="one", lowest=True)(page) == 1.5
+    with pytest.raises(ValueError, match="No figure under 'ratio'"):
+        goals.worst("ratio", fit="three")(page)
+    with pytest.raises(ValueError, match="No figure under 'ratio'"):
+        goals.worst("ratio", "another title")(page)
+
+
+def test_goals_of_both_directions():
+    upper, lower = (goals.Goal("", 2, "some", float, at_least=each) for each in (False, True))
+    assert upper.met(2)
+    assert upper.met(1)
+    assert not upper.met(2.1)
+    assert lower.met(2)
+    assert lower.met(3)
+    assert not lower.met(1.9)
+
+
+def test_ratios_to_one_svc_come_from_their_column_of_goals():
+    columns = ("fit", "ratio", "goal")
+    rows = [("MISVC", "1.2", "1 missed"), ("MISVR", "0.8", "1"), ("SVC", "", "")]
+    page = page_of(*rows, columns=columns, title="musk2: 102 bags; rbf kernel, C=1")
+    found = goals.speed_rows(page)
+    assert [row[0] for row in found] == [
+        "MISVC / one SVC, musk2, rbf kernel",
+        "MISVR / one SVC, musk2, rbf kernel",
+    ]
+    assert [row[3] for row in found] == ["missed", ""]
+
+
+def test_every_goal_is_found_in_the_kept_tables(tmp_path, capsys):
+    for path in KEPT.glob("*.tables.json"):
+        shutil.copy(path, tmp_path)
+    assert main(["goals", "--out", str(tmp_path)]) == 0
+    (table,) = read_page(tmp_path / "goals.tables.json").tables
+    assert len(table.rows) > len(goals.GOALS)
+    assert {row[3] for row in table.rows} <= {"", "missed"}
+    # A figure that gets worse is missed.
+    stated = json.loads((tmp_path / "dask.tables.json").read_text())
+    stated["tables"][0]["rows"][1][1] = "100 s"
+    (tmp_path / "dask.tables.json").write_text(json.dumps(stated))
+    assert main(["goals", "--out", str(tmp_path)]) == 0
+    (worse,) = read_page(tmp_path / "goals.tables.json").tables
+    changed = [new for new, old in zip(worse.rows, table.rows, strict=True) if new != old]
+    assert len(changed) == 1
+    assert changed[0][3:] == ["missed", "dask"]
+    (tmp_path / "dask.tables.json").unlink()
+    assert main(["goals", "--out", str(tmp_path)]) == 0
+    (shorter,) = read_page(tmp_path / "goals.tables.json").tables
+    assert [row[3] for row in shorter.rows if row[4] == "dask"] == ["not run"]
+    assert "not run" in capsys.readouterr().out
