@@ -116,7 +116,7 @@ def _beside(column: str, of: str, per: str) -> Callable[[Page], float]:
     return value
 
 
-def _share_within_a_point(page: Page) -> float:
+def _percent_within_a_point(page: Page) -> float:
     """Percent of the further sets on which the default is within a point of the best baseline."""
     # The notes count before the figures are rounded.
     found = [re.search(r"on (\d+) of (\d+) sets", table.note) for table in page.tables]
@@ -207,7 +207,7 @@ GOALS: tuple[Goal, ...] = (
         "further sets within a point of the best of five baselines",
         80,
         "automatic",
-        _share_within_a_point,
+        _percent_within_a_point,
         "%",
         at_least=True,
     ),
