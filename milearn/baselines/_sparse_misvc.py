@@ -17,7 +17,7 @@ from .._solvers.svm.sparse_mi import (
     MarginSolution,
     inherited_items,
     margin_solution,
-    or_primal,
+    margins_or_primal,
     solve_margins,
     solve_transductive,
     sparse_items,
@@ -340,4 +340,4 @@ def _inherited(
         multipliers[svm.support_] = np.abs(svm.dual_coef_[0])
         return margin_solution(gram, items, multipliers, points)
 
-    return or_primal(by_libsvm, items, points)
+    return margins_or_primal(by_libsvm, items, points)

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax
 from .._solvers.common.options import SolverOptions
+from .._solvers.common.or_primal import or_primal
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.structured.edges import Edges, edges_of
 from .._solvers.structured.milsd import (
@@ -42,7 +43,7 @@ from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
-from ._unlinked import is_mi_svm, or_primal, solve_unlinked
+from ._unlinked import is_mi_svm, judge, solve_unlinked
 
 __all__ = ["MILSD"]
 
@@ -492,6 +493,7 @@ def _solve(
     return or_primal(
         partial(solve_structured, problem, options, precision, start),
         partial(solve_structured_primal, problem, options, start),
+        judge,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import LinearGram
 from .._solvers.common.options import SolverOptions
+from .._solvers.common.or_primal import or_primal
 from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import StructuredProblem, StructuredSolution
 from .._solvers.svm.losses import Hinge
@@ -19,9 +19,8 @@ from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.sizes import by_passes
-from ..exceptions import SolverError
 
-__all__ = ["is_mi_svm", "or_primal", "solve_unlinked"]
+__all__ = ["is_mi_svm", "judge", "solve_unlinked"]
 
 # Difference of objectives up to which w is what multipliers stand for: relative to the objective,
 # and to what its gap is measured against.
@@ -59,27 +58,15 @@ def solve_unlinked(
     if not named and by_passes(solver, *size):
         return _by_passes(problem, options, start)
     return or_primal(
-        partial(_by_dual, problem, options, start), partial(_by_passes, problem, options, start)
+        partial(_by_dual, problem, options, start),
+        partial(_by_passes, problem, options, start),
+        judge,
     )
 
 
-def or_primal(
-    dual: Callable[[], StructuredSolution], primal: Callable[[], StructuredSolution]
-) -> StructuredSolution:
-    """The solution by the dual; where that misses its precision, the better one of both.
-
-    Of features of size 10^8, w is the sum of multipliers that cancel in more digits than double
-    precision has. A quadratic program over them is not solved, or w is not what it stands for. The
-    primal has w itself.
-    """
-    try:
-        found = dual()
-    except SolverError:
-        return primal()
-    if not found.out_of_digits:
-        return found
-    other = primal()
-    return other if other.objective < found.objective else found
+def judge(found: StructuredSolution) -> tuple[bool, float]:
+    """What :func:`or_primal` asks of a solution by cutting planes or by multipliers."""
+    return not found.out_of_digits, found.objective
 
 
 def _by_passes(

@@ -1,15 +1,12 @@
-"""A linear problem over multipliers, with the primal behind it where they have too few digits.
-
-The weights are w = sum_r a_r x_r. Of features of size 10^8 a non-separable problem has multipliers
-that cancel in this sum to more digits than double precision has: a quadratic program over them is
-not solved, or w is not the function that its kernel values speak of. The primal has w itself.
-"""
+"""A linear problem over multipliers, with the primal behind it where they have too few digits."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +14,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._solvers.common.cccp import CCCPSolution
-from ..exceptions import SolverError
+from .._solvers.common.or_primal import or_primal
 from ..utils._multi_start import relative_gap
 from ._formulations import Formulation, Report, TrainingBags
 from ._functions import BagFunction
@@ -65,15 +62,17 @@ class OrPrimal:
 
     def solve(self, loss: Any, start: Any, on_iteration: Report) -> CCCPSolution:
         """A local minimum of the problem with this loss, from this pair of starts."""
-        try:
-            found = self.dual.solve(loss, start[0], on_iteration)
-        except SolverError:
-            return self.primal.solve(loss, start[1], on_iteration)
-        exact = _is_exact(found, self.training.instances)
-        if exact and (found.stopped or relative_gap(found) <= self.dual.gap_tol):
-            return found
-        other = self.primal.solve(loss, start[1], on_iteration)
-        return found if exact and found.objective <= other.objective else other
+        return or_primal(
+            partial(self.dual.solve, loss, start[0], on_iteration),
+            partial(self.primal.solve, loss, start[1], on_iteration),
+            self._judge,
+        )
+
+    def _judge(self, found: CCCPSolution) -> tuple[bool, float]:
+        if not _is_exact(found, self.training.instances):
+            return False, math.inf
+        closed = relative_gap(found) <= self.dual.gap_tol
+        return bool(found.stopped) or closed, found.objective
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         """The function of the results times ``sign``, and its fitted attributes."""

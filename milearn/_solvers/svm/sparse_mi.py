@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...exceptions import SolverError
+from ..common.or_primal import or_primal
 from ..common.qp import QPProblem, solve_qp
 from ..common.rounding import rounding_scale
 from .group_newton import solve_groups
@@ -36,7 +36,7 @@ __all__ = [
     "MarginSolution",
     "inherited_items",
     "margin_solution",
-    "or_primal",
+    "margins_or_primal",
     "solve_margins",
     "solve_transductive",
     "sparse_items",
@@ -170,26 +170,21 @@ def solve_margins(
             gram, items, _multipliers(gram, items, tol=tol, solver=solver), points
         )
 
-    return or_primal(by_dual, items, points)
+    return margins_or_primal(by_dual, items, points)
 
 
-def or_primal(
+def margins_or_primal(
     dual: Callable[[], MarginSolution], items: Items, points: Matrix | None
 ) -> MarginSolution:
-    """The solution by multipliers; where that misses its precision, the better one of both."""
-    found = None
-    try:
-        found = dual()
-    except SolverError:
-        if points is None:
-            raise
-    if found is not None:
-        size = max(abs(found.objective), found.objective_scale)
-        if points is None or found.dual_gap <= _LOOSE_GAP * size:
-            return found
-    assert points is not None
-    other = _by_newton(items, points)
-    return other if found is None or other.objective < found.objective else found
+    """The solution by multipliers; of the linear kernel the better one of both, as needed."""
+    if points is None:
+        return dual()
+    return or_primal(dual, lambda: _by_newton(items, points), _judge)
+
+
+def _judge(found: MarginSolution) -> tuple[bool, float]:
+    size = max(abs(found.objective), found.objective_scale)
+    return found.dual_gap <= _LOOSE_GAP * size, found.objective
 
 
 def margin_solution(
