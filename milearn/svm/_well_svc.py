@@ -116,7 +116,8 @@ class WellSVC(BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of selections.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether no selection was found that promises a lower value.
+        Whether no selection was found that promises a lower value, and the mixture was found to
+        ``tol``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -291,7 +292,7 @@ class WellSVC(BagClassifier):
         return _Solved(result, coef, intercept, upper)
 
     def _warn(self, results: list[GenerationResult]) -> None:
-        limited = sum(not each.converged for each in results)
+        limited = sum(not each.complete for each in results)
         if limited:
             warn_user(
                 f"WellSVC stopped at max_iter={self.max_iter} before convergence in {limited} of "

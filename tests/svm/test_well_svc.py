@@ -7,6 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
+from milearn._solvers.svm import label_generation
+from milearn.exceptions import SolverError
 from milearn.svm import SDPMIL, WellSVC
 from tests.toys import two_level_bags
 
@@ -57,4 +59,17 @@ def test_a_limit_that_is_reached_is_reported():
     bags, y = two_level_bags(n_bags=24, shift=1.0)
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence in 1 of"):
         model = WellSVC(max_iter=1).fit(bags, y)
+    assert not model.converged_
+
+
+def test_a_mixture_that_is_not_found_to_tol_is_not_converged(monkeypatch):
+    def not_solved(*args):
+        raise SolverError("not solved")
+
+    monkeypatch.setattr(label_generation, "_model_minimum", not_solved)
+    bags, y = two_level_bags(n_bags=24, shift=1.0)
+    with pytest.warns(ConvergenceWarning, match="found to a relative duality gap of") as caught:
+        model = WellSVC().fit(bags, y)
+    assert not any("max_iter" in str(each.message) for each in caught)
+    assert model.dual_gap_ > model.tol * model.objective_
     assert not model.converged_

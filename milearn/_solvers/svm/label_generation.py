@@ -131,8 +131,10 @@ class GenerationResult:
         No selection and no support vector machine has a lower objective.
     n_iter : int
         Number of rounds.
-    converged : bool
+    complete : bool
         Whether no selection was found that is worth adding.
+    converged : bool
+        Whether, besides, the mixture was found to the precision asked for.
     """
 
     beta: np.ndarray
@@ -142,6 +144,7 @@ class GenerationResult:
     dual_gap: float
     lower_bound: float
     n_iter: int
+    complete: bool
     converged: bool
 
 
@@ -170,7 +173,7 @@ def generate_labels(
     """
     pool, mixture = start[None], np.ones(1)
     lower = 0.0
-    converged = False
+    complete = False
     n_iter = 0
     while True:
         n_iter += 1
@@ -192,7 +195,7 @@ def generate_labels(
         lower = max(lower, share * total - 0.5 * share**2 * largest)
         gained = 0.5 * (reached - float(master.norms.max()))
         if gained <= tol * master.value or (pool == found).all(axis=1).any():
-            converged = True
+            complete = True
             break
         if n_iter >= max_iter:
             break
@@ -209,7 +212,8 @@ def generate_labels(
         dual_gap=master.gap,
         lower_bound=lower,
         n_iter=n_iter,
-        converged=converged,
+        complete=complete,
+        converged=complete and master.gap <= tol * master.value,
     )
 
 
