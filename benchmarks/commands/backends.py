@@ -146,6 +146,7 @@ def _fit(task: BackendTask) -> dict[str, Any]:
 def _fitted(bags: Bags, y: np.ndarray, setting: str, backend: str) -> tuple[float, float]:
     model = MISVC(
         loss="max",
+        C=1.0,
         kernel="linear" if setting == "linear" else "rbf",
         gamma=1.0 / bags.shape[1],
         slack="instance" if setting == "instance" else "bag",
