@@ -18,7 +18,7 @@ from tests.common.common_checks import (
     with_scikit_learn_checks,
 )
 
-# Settings besides the defaults, which test_common.py checks. C = 1 with linear kernels: under the
+# Settings besides the defaults, which test_defaults.py checks. C = 1 with linear kernels: under the
 # class weights of 1000 of one of scikit-learn's checks the default C makes a problem that double
 # precision solves to a gap of 1.5e-6, and the warning that says so is an error here.
 SETTINGS: dict[str, list[dict]] = {

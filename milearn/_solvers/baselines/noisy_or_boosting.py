@@ -166,16 +166,15 @@ def boost_noisy_or(
 
 def _line_search(problem: BoostingProblem, scores: np.ndarray, values: np.ndarray) -> float:
     """A step along a descent direction to a zero of the slope, at most the largest step."""
-
-    def slope(step: float) -> float:
-        return -float(noisy_or_weights(problem, scores + step * values) @ values)
-
-    if slope(0.0) >= 0:
+    along = problem, scores, values
+    if _slope(0.0, *along) >= 0:
         return 0.0
     low, high = 0.0, _FIRST_STEP
-    while slope(high) < 0 and high < _LARGEST_STEP:
+    while _slope(high, *along) < 0 and high < _LARGEST_STEP:
         low, high = high, min(2.0 * high, _LARGEST_STEP)
-    step = high if slope(high) < 0 else float(brentq(slope, low, high, xtol=_STEP_TOL))
+    # SciPy keeps the function until the next search for cycles, its arguments not.
+    rising = _slope(high, *along) >= 0
+    step = float(brentq(_slope, low, high, args=along, xtol=_STEP_TOL)) if rising else high
     # Along a learner the loss need not be convex: the zero may be a maximum.
     start = problem.loss(scores)
     for _ in range(_HALVINGS):
@@ -183,6 +182,10 @@ def _line_search(problem: BoostingProblem, scores: np.ndarray, values: np.ndarra
             return step
         step *= 0.5
     return 0.0
+
+
+def _slope(step: float, problem: BoostingProblem, scores: np.ndarray, values: np.ndarray) -> float:
+    return -float(noisy_or_weights(problem, scores + step * values) @ values)
 
 
 def _softplus_sums(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:

@@ -150,7 +150,9 @@ class LinearisedRisk:
         self.n_clusters = len(counts)
         self.bounds = np.concatenate([[0], np.cumsum(counts)])
         self.owner = np.repeat(np.arange(self.n_clusters), counts)
-        self._sums = self._over_mean if margin == "mean" else self._over_runner_up
+        # Not the method itself: an object that refers to itself keeps its bags until the next
+        # search for cycles.
+        self.margin = margin
         width, whole = self.n_features, sparse.issparse(witnesses)
         if margin == "mean":
             # Blocks only where they have to be converted.
@@ -160,7 +162,8 @@ class LinearisedRisk:
         self.limit = self.n_bags if whole else max(1, _BLOCK_BYTES // (8 * max(1, width)))
 
     def __call__(self, w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        value, slope = self._sums(self.balance.join(w, self.n_clusters))
+        sums = self._over_mean if self.margin == "mean" else self._over_runner_up
+        value, slope = sums(self.balance.join(w, self.n_clusters))
         slope = self.balance.split(slope / -self.n_bags)
         return np.array([value / self.n_bags]), slope.reshape(1, -1), np.zeros((1, 0))
 

@@ -19,6 +19,7 @@ it are sums over rows of the instance matrix: a cut is X'a for one vector a of i
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -263,8 +264,7 @@ class LinearisedProblem:
         self.bags = linearised_bags(problem)
         labelled = problem.signs != 0
         self.objective_scale = rounding_scale(problem.costs[0] * problem.weights[labelled])
-        self._highest = Witnesses(problem.offsets, self.bags, self._second_scores)
-        self._difference: np.ndarray | None = None
+        self._highest = Witnesses(problem.offsets, self.bags, _AlongDifference(problem))
 
     def witnesses(self, scores: np.ndarray) -> np.ndarray:
         """Row of the highest instance of each linearised bag.
@@ -273,14 +273,6 @@ class LinearisedProblem:
         negative bags: any of them linearises the maximum, and order must not choose.
         """
         return self._highest.of(scores)
-
-    def _second_scores(self, rows: np.ndarray) -> np.ndarray:
-        problem = self.problem
-        if self._difference is None:
-            coefs = mean_difference(problem.offsets, problem.signs, problem.weights)
-            self._difference = np.asarray(problem.X.T @ coefs)
-        scores: np.ndarray = np.asarray(problem.X[rows] @ self._difference)
-        return scores
 
     def risk_problem(self, witnesses: np.ndarray) -> RiskProblem:
         """The convex problem with the concave parts linearised at ``witnesses``."""
@@ -291,6 +283,22 @@ class LinearisedProblem:
             costs=problem.costs,
             n_free=int(problem.fit_intercept),
         )
+
+
+class _AlongDifference:
+    """Scores of instances along the difference of the means of both classes."""
+
+    def __init__(self, problem: StructuredProblem) -> None:
+        self.problem = problem
+
+    @cached_property
+    def difference(self) -> np.ndarray:
+        problem = self.problem
+        coefs = mean_difference(problem.offsets, problem.signs, problem.weights)
+        return np.asarray(problem.X.T @ coefs)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.problem.X[rows] @ self.difference)
 
 
 class _StructuredRisks:

@@ -28,7 +28,7 @@ from ..._bags.segments import gather_rows, segment_index, segment_max
 from ..common.gram import Gram
 from ..common.options import SolverOptions
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
-from .mi_svm import WitnessLayout, WitnessRule
+from .mi_svm import WitnessLayout, witness_rule
 from .mi_svm_labels import best_labels
 from .problem import BinaryProblem
 
@@ -85,7 +85,7 @@ def annealed_witnesses(problem: BinaryProblem, slack: str, options: SolverOption
             if np.abs(p - last).max() <= _SETTLED:
                 break
     assert solution is not None
-    return WitnessRule(problem).witnesses(solution.scores)
+    return witness_rule(problem).of(solution.scores)
 
 
 def annealed_labels(problem: BinaryProblem, options: SolverOptions) -> np.ndarray:
@@ -126,7 +126,7 @@ def annealed_labels(problem: BinaryProblem, options: SolverOptions) -> np.ndarra
                 break
     assert solution is not None
     scores = solution.scores + solution.intercept
-    witnesses = WitnessRule(problem).witnesses(solution.scores)
+    witnesses = witness_rule(problem).of(solution.scores)
     return best_labels(scores, problem.offsets, problem.signs, witnesses)
 
 

@@ -13,12 +13,13 @@ instance, the witness. The hinge of a negative bag is convex and stays whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..._bags.segments import gather_rows, segment_max
 from ..common.cccp import CCCPResult, CCCPSolution, cccp
-from ..common.gram import BLOCK_BYTES
+from ..common.gram import BLOCK_BYTES, Gram
 from ..common.options import SolverOptions
 from ..common.rounding import RELATIVE_TIE, rounding_scale
 from ..common.witnesses import Witnesses, mean_difference
@@ -29,9 +30,9 @@ __all__ = [
     "MISVMPoint",
     "MISVMResult",
     "WitnessLayout",
-    "WitnessRule",
     "result_of_run",
     "solve_mi_svm",
+    "witness_rule",
 ]
 
 _NO_WITNESSES = np.zeros(0, dtype=np.intp)
@@ -89,7 +90,7 @@ def solve_mi_svm(
     """
     positive = problem.signs > 0
     layout = WitnessLayout(problem, slack)
-    rule = WitnessRule(problem)
+    rule = witness_rule(problem)
     n_solves = n_backend = 0
 
     def step(witnesses: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
@@ -115,7 +116,7 @@ def solve_mi_svm(
         return MISVMPoint(
             objective=0.5 * solution.norm2 + float(costs @ hinge),
             dual_gap=solution.gap,
-            linearisation=rule.witnesses(solution.scores),
+            linearisation=rule.of(solution.scores),
             intercept=intercept,
             solution=solution,
         )
@@ -143,7 +144,7 @@ def result_of_run(
     )
 
 
-class WitnessRule:
+def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Witnesses:
     """Choice of the highest instance of each positive bag, with a rule for ties.
 
     Instances tie exactly where w vanishes on all that distinguishes them, as it does at w = 0.
@@ -156,25 +157,19 @@ class WitnessRule:
     tie_tol : float
         Difference of scores that counts as a tie, as a share of the largest score.
     """
+    difference = mean_difference(problem.offsets, problem.signs, problem.weights)
+    second = partial(_scores_of_means, problem.gram, difference)
+    return Witnesses(problem.offsets, problem.positive, second, tie_tol)
 
-    def __init__(self, problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> None:
-        offsets, signs, weights = problem.offsets, problem.signs, problem.weights
-        self.gram = problem.gram
-        self.mean_difference = mean_difference(offsets, signs, weights)
-        self._highest = Witnesses(offsets, problem.positive, self._scores_of_means, tie_tol)
 
-    def witnesses(self, scores: np.ndarray) -> np.ndarray:
-        """Row of the witness of each positive bag, shape (n_positive,)."""
-        return self._highest.of(scores)
-
-    def _scores_of_means(self, rows: np.ndarray) -> np.ndarray:
-        scores = np.empty(len(rows))
-        step = max(1, BLOCK_BYTES // (8 * self.gram.n))
-        everything = (np.arange(self.gram.n), None)
-        for start in range(0, len(rows), step):
-            part = slice(start, start + step)
-            scores[part] = self.gram.inner((rows[part], None), everything) @ self.mean_difference
-        return scores
+def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    scores = np.empty(len(rows))
+    step = max(1, BLOCK_BYTES // (8 * gram.n))
+    everything = (np.arange(gram.n), None)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        scores[part] = gram.inner((rows[part], None), everything) @ difference
+    return scores
 
 
 class WitnessLayout:

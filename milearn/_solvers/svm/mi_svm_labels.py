@@ -16,7 +16,7 @@ from ..common.cccp import cccp
 from ..common.options import SolverOptions
 from ..common.rounding import rounding_scale
 from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
-from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, WitnessRule, result_of_run
+from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, result_of_run, witness_rule
 from .problem import BinaryProblem
 
 __all__ = ["best_labels", "solve_instance_labels"]
@@ -38,7 +38,7 @@ def solve_instance_labels(
     """
     offsets, signs = problem.offsets, problem.signs
     n, costs = problem.n_instances, problem.instance_weights
-    rule = WitnessRule(problem)
+    rule = witness_rule(problem)
     n_solves = n_backend = 0
 
     def step(labels: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
@@ -52,7 +52,7 @@ def solve_instance_labels(
         )
         n_solves += solution.n_solves
         n_backend += solution.n_backend
-        witnesses = rule.witnesses(solution.scores)
+        witnesses = rule.of(solution.scores)
         relabelled = best_labels(solution.scores + solution.intercept, offsets, signs, witnesses)
         intercept = optimal_intercept(solution.scores, relabelled, costs)
         hinge = np.maximum(0.0, 1.0 - relabelled * (solution.scores + intercept))
@@ -70,7 +70,7 @@ def solve_instance_labels(
         svm = solve_grouped_svm(
             problem.gram, means, tol=0.1 * options.tol, qp_solver=options.qp_solver
         )
-        first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.witnesses(svm.scores))
+        first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.of(svm.scores))
     run = cccp(step, first, options, 0.1 * options.tol)
     return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
 

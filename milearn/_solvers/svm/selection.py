@@ -32,7 +32,7 @@ from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
 from .losses import Hinge
-from .mi_svm import MISVMResult, WitnessRule, solve_mi_svm
+from .mi_svm import MISVMResult, solve_mi_svm, witness_rule
 from .mi_svm_primal import PrimalMISVMResult, solve_mi_svm_primal
 from .problem import BinaryProblem
 from .selection_bound import SelectionBound, bound_selection
@@ -186,7 +186,7 @@ def solve_selection(
         relaxation = solve_relaxation(
             relaxed, tol=_RELAXATION_TOL * options.tol, qp_solver=options.qp_solver
         )
-    selected = WitnessRule(problem, tie_tol=_TIE_TOL).witnesses(relaxation.scores)
+    selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
     if by_passes is not None and not settings.tight:
         passed = _passed(problem, selected, relaxation, options, by_passes)
         if _asks_to_stop(passed, settings, options) or not settings.polish:
@@ -328,7 +328,7 @@ def _polished_by_passes(
     return PrimalSelectionResult(
         **facts,
         relaxation=rounded.relaxation,
-        selected=WitnessRule(problem).witnesses(scores),
+        selected=witness_rule(problem).of(scores),
         bound=rounded.bound,
     )
 
@@ -361,6 +361,6 @@ def _polished(
             "n_backend": run.n_backend + rounded.n_backend,
         },
         relaxation=rounded.relaxation,
-        selected=WitnessRule(problem).witnesses(run.scores),
+        selected=witness_rule(problem).of(run.scores),
         bound=rounded.bound,
     )

@@ -1,0 +1,65 @@
+"""What a fit leaves behind: nothing of the size of the data that waits for the garbage collector.
+
+An object that refers to itself is freed only by the next search for cycles. Python begins one after
+so many new objects, whatever their size: matrices of gigabytes would pile up in a cross-validation.
+"""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+from sklearn.base import is_regressor
+
+from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from tests.common.common_checks import all_with_small_fits
+from tests.common.test_settings import ESTIMATORS
+from tests.toys import two_level_bags
+
+PRIMAL = [each(kernel="linear", solver="primal") for each in (InstanceMISVC, MISVC, MISVR, SDPMIL)]
+
+
+def held_by_cycles():
+    """The largest array, in bytes, that only cycles of objects still hold."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        gc.collect()
+        held = [each for found in gc.garbage for each in gc.get_referents(found)]
+        return max((each.nbytes for each in held if isinstance(each, np.ndarray)), default=0)
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    "estimator",
+    [*all_with_small_fits(), *ESTIMATORS, *PRIMAL],
+    ids=lambda each: repr(each).replace("\n", "").replace(" ", ""),
+)
+def test_a_fit_leaves_no_cycle_that_holds_data(estimator):
+    bags, y = two_level_bags()
+    gc.collect()
+    gc.disable()
+    try:
+        estimator.fit(bags, y.astype(float) if is_regressor(estimator) else y)
+        held = held_by_cycles()
+    finally:
+        gc.enable()
+    assert held < 8 * bags.n_instances
+
+
+def test_a_cycle_that_holds_data_is_found():
+    class Cycle:
+        def __init__(self):
+            self.data = np.zeros(1000)
+            self.method = self.__init__
+
+    gc.collect()
+    gc.disable()
+    try:
+        Cycle()
+        assert held_by_cycles() == 8000
+    finally:
+        gc.enable()
