@@ -21,6 +21,7 @@ from ..base import BagClassifier
 from ..utils._multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from ..utils._sklearn import CallbackSupport, Interval, StrOptions
 from ..utils._training_labels import TrainingLabels
+from ._centre import Centre
 from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction
 from ._kernel import Kernel
@@ -126,6 +127,8 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         training = TrainingBags.of(bags, found.used)
         kernel = self._kernel_of(training, found.sample_weights)
+        centre = Centre.of(training) if kernel.linear and self._scores_by_maximum() else Centre()
+        training = centre.subtracted(training)
         rng = check_random_state(getattr(self, "random_state", None))
         multi_start = MultiStart(self, self.max_iter)
         n_workers = multi_start.n_workers(len(found.tasks) * n_init)
@@ -138,7 +141,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         results, task = multi_start.best(
             formulation.solve, problems, X=bags, y=found.all_labels, sample_weight=sample_weight
         )
-        function, attributes = formulation.function(results, found.sign)
+        function, attributes = centre.restored(bags, *formulation.function(results, found.sign))
         witnesses = attributes.get("witnesses_")
         if witnesses is None:
             witnesses = _witnesses(function, bags, found.sign)
@@ -168,6 +171,10 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         """The kernel of a fit; ``sample_weight`` is that of the used bags."""
         spread = np.repeat(sample_weight, np.diff(training.offsets))
         return Kernel.of(self, training.instances, spread)
+
+    def _scores_by_maximum(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        return True
 
     def _selected(self, results: list[Any], training: TrainingBags) -> Mapping[str, Any]:
         """Further fitted attributes of a subclass."""

@@ -349,6 +349,9 @@ class MISVC(PassesMixin, BaseMISVC):
     def _may_pass(self) -> bool:
         return super()._may_pass() and (self.loss == "max" or self.bag_kernel != "minmax")
 
+    def _scores_by_maximum(self) -> bool:
+        return self.loss == "max"
+
     def _has_features(self) -> bool:
         return self.n_components is not None and self.loss == "max"
 

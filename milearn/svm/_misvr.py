@@ -25,6 +25,7 @@ from ._base import (
     solver_options,
     warn_of_runs,
 )
+from ._centre import Centre
 from ._coupled import CoupledSettings, couple
 from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction
@@ -293,6 +294,8 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         training = TrainingBags.of(bags, np.flatnonzero(weights > 0))
         used = training.used
         kernel = self._kernel_of(training, weights[used])
+        centre = Centre.of(training) if kernel.linear and self.loss == "max" else Centre()
+        training = centre.subtracted(training)
         rng = check_random_state(self.random_state)
         multi_start = MultiStart(self, self.max_iter)
         formulation: Formulation
@@ -308,7 +311,7 @@ class MISVR(PassesMixin, CallbackSupport, BagRegressor):
         results, task = multi_start.best(
             formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
         )
-        function, attributes = formulation.function(results, 1)
+        function, attributes = centre.restored(bags, *formulation.function(results, 1))
         highest = attributes.get("witnesses_")
         if highest is None:
             highest = by_blocks(bags, _highest, function, gives_rows=True)

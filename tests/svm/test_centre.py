@@ -1,0 +1,80 @@
+"""Linear problems that do not depend on where zero is, a million away from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm._centre import Centre
+from milearn.svm._formulations import TrainingBags
+from tests.toys import two_level_bags
+
+MODELS = [
+    make(kernel="linear", solver=solver, **settings)
+    for solver in ("dual", "primal")
+    for make, settings in [
+        (MISVC, {}),
+        (MISVC, {"slack": "instance"}),
+        (MISVR, {"loss": "max", "C": 100.0}),
+        (InstanceMISVC, {}),
+        (SDPMIL, {}),
+    ]
+]
+AWAY = np.array([1e6, -1e6, 0.0])
+
+
+def shifted(n_bags=30, **settings):
+    bags, y = two_level_bags(n_bags=n_bags, shift=1.0, **settings)
+    return bags, bags.with_instances(bags.instances + AWAY), y
+
+
+def scores(model, bags):
+    if hasattr(model, "instance_decision_function"):
+        return model.instance_decision_function(bags)
+    return model.predict_instances(bags)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda each: repr(each).replace(" ", ""))
+def test_the_solution_is_that_about_zero(model):
+    bags, far, y = shifted()
+    if isinstance(model, MISVR):
+        y = np.maximum.reduceat(bags.instances @ [1.0, 0.5, 0.0], bags.offsets[:-1])
+    model.fit(bags, y)
+    objective, expected, coef = model.objective_, scores(model, bags), model.coef_
+    assert np.abs(coef).max() > 0.1
+    model.fit(far, y)
+    # The primal goes to another point of the same precision.
+    rel = 1e-6 if model.solver == "dual" else 1e-4
+    assert model.objective_ == pytest.approx(objective, rel=rel)
+    np.testing.assert_allclose(scores(model, far), expected, atol=1e3 * rel)
+    np.testing.assert_allclose(model.coef_, coef, atol=1e3 * rel)
+    np.testing.assert_allclose(
+        scores(model, far), (far.instances @ model.coef_.T + model.intercept_)[:, 0], atol=1e-8
+    )
+
+
+def test_support_vectors_are_those_that_were_given():
+    _, far, y = shifted(n_classes=3)
+    weights = np.where(np.arange(30) < 4, 0.0, 1.0)
+    model = MISVC(kernel="linear").fit(far, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.support_vectors_, far.instances[model.support_])
+    assert model.support_.min() >= far.offsets[4]
+
+
+@pytest.mark.parametrize("loss", ["l1", "max"])
+def test_only_what_does_not_depend_on_zero_is_moved(loss):
+    # Norms of bags do: far from zero the bag kernel sees one direction.
+    bags, far, y = shifted()
+    near, away = (MISVC(loss=loss, kernel="linear").fit(each, y).objective_ for each in (bags, far))
+    assert (away == pytest.approx(near, rel=1e-6)) == (loss == "max")
+
+
+def test_sparse_and_near_instances_stay_as_they_are():
+    bags, far, _ = shifted()
+    sparse_far = far.with_instances(sparse.csr_array(far.instances))
+    everything = np.arange(len(bags))
+    assert Centre.of(TrainingBags.of(far, everything)).point is not None
+    assert Centre.of(TrainingBags.of(bags, everything)).point is None
+    assert Centre.of(TrainingBags.of(sparse_far, everything)).point is None
