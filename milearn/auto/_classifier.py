@@ -12,8 +12,8 @@ from .._bags import Bags
 from ..base import BagClassifier
 from ..svm import MISVC
 from ..svm._distinct import merge_bags
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
-from ..utils._threads import threads_for
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions, with_callbacks
+from ..utils._threads import fit_context
 from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 from ._calibration import Calibration, probabilities
 from ._candidates import Candidate, ScoreFunction, Training
@@ -192,12 +192,6 @@ class MIClassifier(CallbackSupport, BagClassifier):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        with threads_for(bags):
-            return self._fit_validated(bags, noted, y, sample_weight, groups)
-
-    def _fit_validated(
-        self, bags: Bags, noted: dict[str, Any], y: Any, sample_weight: Any, groups: Any
-    ) -> MIClassifier:
         labels = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
         classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)

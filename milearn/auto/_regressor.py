@@ -13,8 +13,8 @@ from .._bags import Bags
 from ..base import BagRegressor
 from ..svm import MISVR
 from ..svm._distinct import merge_bags
-from ..utils._sklearn import CallbackSupport, Interval, fit_context, with_callbacks
-from ..utils._threads import threads_for
+from ..utils._sklearn import CallbackSupport, Interval, with_callbacks
+from ..utils._threads import fit_context
 from ..utils.validation import validate_labels, validate_sample_weight
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import value_folds
@@ -139,12 +139,6 @@ class MIRegressor(CallbackSupport, BagRegressor):
             The fitted estimator.
         """
         bags, noted = self._validate_fit(X)
-        with threads_for(bags):
-            return self._fit_validated(bags, noted, y, sample_weight, groups)
-
-    def _fit_validated(
-        self, bags: Bags, noted: dict[str, Any], y: Any, sample_weight: Any, groups: Any
-    ) -> MIRegressor:
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
         merged = merge_bags(bags, targets, weights, groups)

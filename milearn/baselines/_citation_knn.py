@@ -10,7 +10,8 @@ import numpy as np
 from .._bags import Bags
 from .._bags.blocks import in_memory
 from ..metrics import bag_distances
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["CitationKNN"]

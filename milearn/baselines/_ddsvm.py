@@ -12,7 +12,8 @@ from .._bags import Bags
 from .._kernels.instance import resolve_gamma
 from ..base import class_scores
 from ..embedding._concepts import concept_distances, learn_concepts
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["DDSVM"]

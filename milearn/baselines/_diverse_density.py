@@ -22,7 +22,8 @@ from .._solvers.baselines.diverse_density import (
 )
 from ..base import class_scores
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ..utils._warn import warn_user
 from ._base import BaselineClassifier
 

@@ -15,7 +15,8 @@ from .._bags import Bags
 from .._bags.segments import segment_max
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
 from ..base import class_scores
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MIForest"]

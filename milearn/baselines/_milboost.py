@@ -20,7 +20,8 @@ from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DualPrices
 from ..base import class_scores
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MILBoost"]

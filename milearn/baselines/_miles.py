@@ -14,7 +14,8 @@ from .._solvers.svm.one_norm import solve_one_norm
 from ..embedding._base import chosen_points
 from ..embedding._miles import largest_similarities
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MILES"]

@@ -24,7 +24,8 @@ from .._solvers.svm.sparse_mi import (
 )
 from ..base import class_scores
 from ..utils._multi_start import values_of, warn_of_gaps
-from ..utils._sklearn import Interval, LimitedSVC, StrOptions, fit_context
+from ..utils._sklearn import Interval, LimitedSVC, StrOptions
+from ..utils._threads import fit_context
 from ..utils._warn import warn_user
 from ._base import BaselineClassifier
 

@@ -14,7 +14,8 @@ from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
 from ..utils._multi_start import warn_of_stops
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 
 __all__ = ["BAMIC"]
 

@@ -34,9 +34,9 @@ from ..utils._sklearn import (
     CallbackSupport,
     Interval,
     StrOptions,
-    fit_context,
     with_callbacks,
 )
+from ..utils._threads import fit_context
 from ..utils._warn import warn_user
 from ..utils.validation import STORED_FLOATS
 

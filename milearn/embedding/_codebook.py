@@ -15,7 +15,8 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.segments import segment_index, segment_sum
 from .._solvers.ensemble.points import distinct_points
-from ..utils._sklearn import Interval, fit_context
+from ..utils._sklearn import Interval
+from ..utils._threads import fit_context
 from ..utils.validation import STORED_FLOATS, validate_bags
 from ._base import BagEmbedding
 

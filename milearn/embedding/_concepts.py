@@ -18,7 +18,8 @@ from .._solvers.baselines.diverse_density import (
     noisy_or_solution,
     promising_starts,
 )
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ..utils._warn import warn_user
 from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 from ._base import BagEmbedding

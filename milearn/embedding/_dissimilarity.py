@@ -9,7 +9,8 @@ import numpy as np
 from .._bags import Bags
 from .._bags.blocks import in_memory
 from ..metrics import bag_distances
-from ..utils._sklearn import StrOptions, fit_context
+from ..utils._sklearn import StrOptions
+from ..utils._threads import fit_context
 from ._base import BagEmbedding
 
 __all__ = ["BagDissimilarity"]

@@ -11,7 +11,8 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._kernels.instance import resolve_gamma
 from ..metrics import bag_distances
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ._base import BagEmbedding, chosen_points
 
 __all__ = ["MILESEmbedding", "largest_similarities"]

@@ -12,7 +12,8 @@ from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.points import disjunctive_problem
 from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, fit_context, with_callbacks
+from ..utils._sklearn import Interval, with_callbacks
+from ..utils._threads import fit_context
 from ._base import BoostedBags
 
 __all__ = ["DPBoost"]

@@ -9,7 +9,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from .._bags import Bags
 from ..base import BagClassifier
-from ..utils._sklearn import StrOptions, fit_context
+from ..utils._sklearn import StrOptions
+from ..utils._threads import fit_context
 from ..utils._training_labels import TrainingLabels
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 

@@ -11,7 +11,8 @@ from sklearn.svm import NuSVR
 
 from .._bags import Bags
 from ..base import BagRegressor
-from ..utils._sklearn import Interval, fit_context
+from ..utils._sklearn import Interval
+from ..utils._threads import fit_context
 from ..utils.validation import validate_labels, validate_sample_weight
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from .._solvers.common.nystroem import FeatureGram
-from ..utils._sklearn import StrOptions, fit_context, with_callbacks
+from ..utils._sklearn import StrOptions, with_callbacks
+from ..utils._threads import fit_context
 from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
 from ._coupled import CoupledSettings, couple
 from ._formulations import (

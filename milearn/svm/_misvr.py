@@ -15,7 +15,8 @@ from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Tube
 from ..base import BagRegressor
 from ..utils._multi_start import MultiStart
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions, fit_context, with_callbacks
+from ..utils._sklearn import CallbackSupport, Interval, StrOptions, with_callbacks
+from ..utils._threads import fit_context
 from ..utils.validation import validate_labels, validate_sample_weight
 from ._base import (
     COUPLED_CONSTRAINTS,

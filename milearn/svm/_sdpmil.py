@@ -12,7 +12,8 @@ from .._solvers.svm.guo_sdp import require_clarabel
 from .._solvers.svm.selection import SelectionSettings
 from .._solvers.svm.sizes import by_passes
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context, with_callbacks
+from ..utils._sklearn import Interval, StrOptions, with_callbacks
+from ..utils._threads import fit_context
 from ..utils._warn import warn_user
 from ._base import BaseMISVC, solver_options
 from ._formulations import (

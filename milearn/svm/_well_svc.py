@@ -22,7 +22,8 @@ from .._solvers.svm.label_generation import (
 from ..base import BagClassifier, class_scores
 from ..embedding._merged import MergedBags
 from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, fit_context
+from ..utils._sklearn import Interval, StrOptions
+from ..utils._threads import fit_context
 from ..utils._training_labels import TrainingLabels
 from ..utils._warn import warn_user
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
+import math
+from collections.abc import Callable
+from functools import cache, wraps
 from threading import Lock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from .._bags import Bags
+from . import _sklearn
 
-__all__ = ["threads_for"]
+__all__ = ["fit_context"]
 
 # Up to so many instances the products of a fit take less time than waking further threads, which
 # wait for each other actively and take the processor from whoever else is at work.
@@ -51,6 +52,31 @@ class _OneThread:
 _ONE_THREAD = _OneThread()
 
 
-def threads_for(bags: Bags) -> AbstractContextManager[Any]:
-    """A context in which BLAS uses one thread where there are few instances."""
-    return nullcontext() if bags.n_instances > _FEW_INSTANCES else _ONE_THREAD
+def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
+    """scikit-learn's context of a method that fits, with one thread of BLAS for few instances."""
+    validated = _sklearn.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+
+    def decorate(fit: Callable) -> Callable:
+        @wraps(fit)
+        def with_few_threads(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+            if _n_instances(args[0] if args else kwargs.get("X")) > _FEW_INSTANCES:
+                return fit(estimator, *args, **kwargs)
+            with _ONE_THREAD:
+                return fit(estimator, *args, **kwargs)
+
+        return validated(with_few_threads)
+
+    return decorate
+
+
+def _n_instances(X: Any) -> float:
+    """Number of instances of what may be bags, at least; infinite where nothing tells."""
+    if hasattr(X, "n_instances"):
+        return float(X.n_instances)
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        # Of three dimensions the last is that of the features, and the rows of a matrix are bags.
+        return math.prod(shape[: max(1, len(shape) - 1)])
+    if isinstance(X, (list, tuple)):
+        return sum(len(each) for each in X if hasattr(each, "__len__"))
+    return math.inf

@@ -1,34 +1,87 @@
-"""Threads of linear algebra during fits of few and of many instances."""
+"""Fits of few instances use one thread of BLAS, and leave the number as it was."""
+
+from __future__ import annotations
+
+from typing import ClassVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController, threadpool_info
+import pytest
+from sklearn.base import BaseEstimator
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from milearn import Bags
-from milearn.utils._threads import _FEW_INSTANCES, threads_for
+from milearn.svm import MISVC
+from milearn.utils._threads import fit_context
+from tests.toys import two_level_bags
 
 
-def blas_threads():
-    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+def n_threads():
+    """The largest number: a library that another package brings may have one thread only."""
+    return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
 
 
-def test_few_instances_take_one_thread_and_the_others_come_back():
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
-        before = blas_threads()
-        with threads_for(Bags.singletons(np.zeros((10, 2)))):
-            assert blas_threads() == {1}
-        assert blas_threads() == before
-        with threads_for(Bags.singletons(np.zeros((_FEW_INSTANCES + 1, 2)))):
-            assert blas_threads() == before
+class Looks(BaseEstimator):
+    _parameter_constraints: ClassVar[dict] = {}
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        if y is not None:
+            raise ValueError("no y")
+        self.seen_ = n_threads()
+        return self
 
 
-def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
-    few = Bags.singletons(np.zeros((10, 2)))
-    with ThreadpoolController().limit(limits=2, user_api="blas"):
-        before = blas_threads()
-        first, second = threads_for(few), threads_for(few)
-        first.__enter__()
-        second.__enter__()
-        first.__exit__(None, None, None)
-        assert blas_threads() == {1}
-        second.__exit__(None, None, None)
-        assert blas_threads() == before
+@pytest.fixture(autouse=True)
+def _two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        if n_threads() != 2:
+            pytest.skip("this BLAS has one thread")
+        yield
+
+
+FEW = {
+    "bags": Bags(np.zeros((100, 2)), [0, 50, 100]),
+    "matrix": np.zeros((100, 2)),
+    "cube": np.zeros((10, 10, 2)),
+    "list": [np.zeros((50, 2)), np.zeros((50, 2))],
+}
+MANY = {
+    "bags": Bags(np.zeros((4000, 2)), [0, 2000, 4000]),
+    "matrix": np.zeros((4000, 2)),
+    "cube": np.zeros((40, 100, 2)),
+    "list": [np.zeros((2000, 2)), np.zeros((2000, 2))],
+    "unknown": iter([]),
+}
+
+
+@pytest.mark.parametrize("kind", FEW)
+def test_few_instances_have_one_thread(kind):
+    assert Looks().fit(FEW[kind]).seen_ == 1
+    assert Looks().fit(X=FEW[kind]).seen_ == 1
+    assert n_threads() == 2
+
+
+@pytest.mark.parametrize("kind", MANY)
+def test_many_instances_have_all(kind):
+    assert Looks().fit(MANY[kind]).seen_ == 2
+
+
+def test_an_error_leaves_the_number_as_it_was():
+    with pytest.raises(ValueError, match="no y"):
+        Looks().fit(FEW["matrix"], [1])
+    with pytest.raises(TypeError, match=r"Looks\.fit\(\) missing 1 required .* 'X'"):
+        Looks().fit()
+    assert n_threads() == 2
+
+
+def test_a_fit_within_a_fit_and_one_of_the_library():
+    class Outer(Looks):
+        @fit_context(prefer_skip_nested_validation=True)
+        def fit(self, X, y=None):
+            inner = Looks().fit(X).seen_
+            self.seen_ = max(inner, n_threads())
+            return self
+
+    assert Outer().fit(FEW["bags"]).seen_ == 1
+    MISVC().fit(*two_level_bags())
+    assert n_threads() == 2
