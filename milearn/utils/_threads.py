@@ -78,5 +78,13 @@ def _n_instances(X: Any) -> float:
         # Of three dimensions the last is that of the features, and the rows of a matrix are bags.
         return math.prod(shape[: max(1, len(shape) - 1)])
     if isinstance(X, (list, tuple)):
-        return sum(len(each) for each in X if hasattr(each, "__len__"))
+        return sum(_n_rows(each) for each in X)
     return math.inf
+
+
+def _n_rows(bag: Any) -> int:
+    shape = getattr(bag, "shape", None)
+    if shape:
+        return int(shape[0])
+    # A sparse matrix has a length that it refuses to tell.
+    return len(bag) if shape is None and hasattr(bag, "__len__") else 0

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -50,6 +51,7 @@ MANY = {
     "matrix": np.zeros((4000, 2)),
     "cube": np.zeros((40, 100, 2)),
     "list": [np.zeros((2000, 2)), np.zeros((2000, 2))],
+    "sparse": [sparse.csr_array((2000, 2)), sparse.csr_array((2000, 2))],
     "unknown": iter([]),
 }
 
