@@ -19,7 +19,7 @@ from ._functions import BagFunction, InstanceFunction, LinearExpansion
 __all__ = ["Centre"]
 
 # Distance from zero, in standard deviations, above which a centre is subtracted.
-_FAR = 1e3
+_MOST_DEVIATIONS = 1e3
 # Instances that the centre is the mean of: any one near them all will do.
 _MOST_ROWS = 1000
 
@@ -45,7 +45,7 @@ class Centre:
         rows = stored[:: -(-len(stored) // _MOST_ROWS)].astype(np.float64)
         point = rows.mean(axis=0)
         spread = np.sqrt(np.sum((rows - point) ** 2) / len(rows))
-        return cls(point) if np.linalg.norm(point) > _FAR * spread else cls()
+        return cls(point) if np.linalg.norm(point) > _MOST_DEVIATIONS * spread else cls()
 
     def subtracted(self, training: TrainingBags) -> TrainingBags:
         """The bags of a fit about the centre."""

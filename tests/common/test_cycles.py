@@ -1,4 +1,4 @@
-"""What a fit leaves behind: nothing of the size of the data that waits for the garbage collector.
+"""Cycles of objects that a fit leaves behind: none may hold something of the size of the data.
 
 An object that refers to itself is freed only by the next search for cycles. Python begins one after
 so many new objects, whatever their size: matrices of gigabytes would pile up in a cross-validation.
