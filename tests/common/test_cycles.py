@@ -10,6 +10,7 @@ import gc
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.base import is_regressor
 
 from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
@@ -17,6 +18,8 @@ from tests.common.common_checks import all_with_small_fits
 from tests.common.test_settings import ESTIMATORS
 from tests.toys import two_level_bags
 
+# Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
+BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}
 PRIMAL = [each(kernel="linear", solver="primal") for each in (InstanceMISVC, MISVC, MISVR, SDPMIL)]
 
 
@@ -32,6 +35,17 @@ def held_by_cycles():
         gc.garbage.clear()
 
 
+def minimize_leaves_a_cycle():
+    data = np.ones(1000)
+    gc.collect()
+    gc.disable()
+    try:
+        minimize(lambda x: ((x - data) ** 2).sum(), np.zeros(1), method="L-BFGS-B")
+        return held_by_cycles() > 0
+    finally:
+        gc.enable()
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "estimator",
@@ -39,6 +53,8 @@ def held_by_cycles():
     ids=lambda each: repr(each).replace("\n", "").replace(" ", ""),
 )
 def test_a_fit_leaves_no_cycle_that_holds_data(estimator):
+    if type(estimator).__name__ in BY_SCIPY and minimize_leaves_a_cycle():
+        pytest.skip("this SciPy's minimize leaves a cycle of its own")
     bags, y = two_level_bags()
     gc.collect()
     gc.disable()
