@@ -63,5 +63,7 @@ class Centre:
         coef = attributes["coef_"]
         found = {**attributes, "intercept_": attributes["intercept_"] - coef @ self.point}
         if "support_" in found:
-            found["support_vectors_"] = bags.instances[found["support_"]]
+            # In float64, as without a centre.
+            rows = bags.instances[found["support_"]]
+            found["support_vectors_"] = np.asarray(rows, dtype=np.float64)
         return InstanceFunction(LinearExpansion(coef), found["intercept_"]), found

@@ -63,6 +63,14 @@ def test_support_vectors_are_those_that_were_given():
     assert model.support_.min() >= far.offsets[4]
 
 
+def test_types_are_those_without_a_centre():
+    bags, far, y = shifted()
+    for given in (bags, far):
+        single = given.with_instances(given.instances.astype(np.float32))
+        model = MISVC(kernel="linear").fit(single, y)
+        assert model.support_vectors_.dtype == model.coef_.dtype == np.float64
+
+
 @pytest.mark.parametrize("loss", ["l1", "max"])
 def test_only_what_does_not_depend_on_zero_is_moved(loss):
     # Norms of bags do: far from zero the bag kernel sees one direction.

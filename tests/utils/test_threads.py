@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from milearn import Bags
 from milearn.svm import MISVC
-from milearn.utils._threads import fit_context
+from milearn.utils._threads import _FEW_INSTANCES, _ONE_THREAD, fit_context
 from tests.toys import two_level_bags
 
 
@@ -66,6 +66,21 @@ def test_few_instances_have_one_thread(kind):
 @pytest.mark.parametrize("kind", MANY)
 def test_many_instances_have_all(kind):
     assert Looks().fit(MANY[kind]).seen_ == 2
+
+
+def test_the_limit_belongs_to_the_few():
+    assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES, 2)))).seen_ == 1
+    assert Looks().fit(Bags.singletons(np.zeros((_FEW_INSTANCES + 1, 2)))).seen_ == 2
+
+
+def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
+    # Two fits in threads are two entries of the one context, whichever of them leaves first.
+    _ONE_THREAD.__enter__()
+    _ONE_THREAD.__enter__()
+    _ONE_THREAD.__exit__(None, None, None)
+    assert n_threads() == 1
+    _ONE_THREAD.__exit__(None, None, None)
+    assert n_threads() == 2
 
 
 def test_an_error_leaves_the_number_as_it_was():

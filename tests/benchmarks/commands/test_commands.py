@@ -221,6 +221,7 @@ def test_all_types_commands_that_exist_and_goes_on_after_one_that_fails(
         assert everything.main(args) == 2
         assert typed == [name.split()[0] for name, _ in everything.STEPS]
         assert set(typed) == set(cli.COMMANDS) - {"equal", "all"}
+        assert typed[-2:] == ["goals", "report"]
     assert "no data" in capsys.readouterr().out
 
     monkeypatch.setattr(cli, "main", lambda line: 130)
