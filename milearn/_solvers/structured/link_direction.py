@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.linalg import lu_factor, lu_solve, qr
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..common.cholesky import solve_positive
+from ..common.newton.cholesky import solve_positive
 from .linked_step import Bend
 
 __all__ = ["newton_direction"]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..common.pull import Pull
+from ..common.newton.pull import Pull
 from .link_direction import newton_direction
 from .linked_step import LinkedStep, Proportions, Scores, Smoothed
 

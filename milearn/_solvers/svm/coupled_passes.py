@@ -4,7 +4,7 @@ The problem is that of :mod:`.coupled_cccp`: bags are scaled sums of their insta
 them, or their scores are those of the highest instances (a hard maximum, in regression). Bags and
 the mixtures that linearise the maximum, one of each bag, are held in memory; of the instances those
 that are near the top of their bags are in the working set. The loss of a bag and its coupling are
-groups of :mod:`.group_newton`, the width of the tube is a variable without a norm whose cost is
+groups of :mod:`..common.newton`, the width of the tube is a variable without a norm whose cost is
 the group [eps]_+.
 """
 
@@ -22,11 +22,10 @@ from ..._bags.segments import (
     segment_max,
     segment_rank,
 )
+from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from .coupled_cccp import CoupledSolution, coupled_objective
-from .group_newton import solve_groups
-from .group_problem import GroupProblem
 from .losses import BagLoss, Coupling
 from .pass_descent import (
     EVERYTHING,

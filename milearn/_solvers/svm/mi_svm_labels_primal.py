@@ -15,11 +15,10 @@ from scipy import sparse
 
 from ..._bags.segments import segment_argmax, segment_max
 from ..common.cccp import CCCPSolution
+from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from ..common.rounding import rounding_scale
-from .group_newton import solve_groups
-from .group_problem import GroupProblem
 from .grouped_hinge import optimal_intercept
 from .losses import Hinge
 from .mi_svm_primal import solve_mi_svm_primal

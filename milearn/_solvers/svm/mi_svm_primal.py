@@ -23,11 +23,10 @@ from scipy import sparse
 
 from ..._bags.segments import gather_rows, pooling_matrix
 from ..common.cccp import CCCPSolution
+from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
 from ..common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
 from ..common.rounding import rounding_scale
-from .group_newton import solve_groups
-from .group_problem import GroupProblem
 from .losses import Hinge
 from .mi_svm_working_set import (
     BAND,

@@ -19,9 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..._bags.segments import segment_argmax
+from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
-from .group_newton import solve_groups
-from .group_problem import GroupProblem
 
 __all__ = [
     "Descent",

@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..common.newton import GroupProblem, solve_groups
 from ..common.or_primal import or_primal
 from ..common.qp import QPProblem, solve_qp
 from ..common.rounding import rounding_scale
-from .group_newton import solve_groups
-from .group_problem import GroupProblem
 from .one_norm import central_intercept
 
 __all__ = [

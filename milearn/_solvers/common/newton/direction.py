@@ -15,8 +15,8 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, cg
 
-from ..common.cholesky import solve_of_rows, solve_positive
-from .group_problem import GroupProblem, runs
+from .cholesky import solve_of_rows, solve_positive
+from .groups import GroupProblem, runs
 
 __all__ = ["newton_direction"]
 

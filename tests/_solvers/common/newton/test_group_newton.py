@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._solvers.svm import group_direction
-from milearn._solvers.svm.group_newton import solve_groups
-from milearn._solvers.svm.group_problem import GroupProblem, project_groups
+from milearn._solvers.common.newton import direction
+from milearn._solvers.common.newton.engine import solve_groups
+from milearn._solvers.common.newton.groups import GroupProblem, project_groups
 from tests.convex import highest_of
 
 
@@ -148,7 +148,7 @@ def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch)
     assert solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-6).objective == pytest.approx(
         expected, rel=2e-6
     )
-    monkeypatch.setattr(group_direction, "_DENSE_COLUMNS", 1)
+    monkeypatch.setattr(direction, "_DENSE_COLUMNS", 1)
     by_gradients = solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-4)
     assert by_gradients.objective == pytest.approx(expected, rel=2e-4)
     assert by_gradients.lower_bound <= expected * (1 + 1e-9)
@@ -157,7 +157,7 @@ def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch)
 def test_conjugate_gradients_know_squares_and_tubes(monkeypatch):
     problem = tube_problem(0, n_squared=8)
     expected = solve_groups(problem, np.zeros(5), np.zeros(2), gap_tol=1e-6).objective
-    monkeypatch.setattr(group_direction, "_DENSE_COLUMNS", 1)
+    monkeypatch.setattr(direction, "_DENSE_COLUMNS", 1)
     thin = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
     found = solve_groups(thin, np.zeros(5), np.zeros(2), gap_tol=1e-4)
     assert found.objective == pytest.approx(expected, rel=2e-4)

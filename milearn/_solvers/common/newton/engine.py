@@ -1,4 +1,4 @@
-"""Newton's method for the problems of :mod:`.group_problem`, over rows held in memory.
+"""Newton's method for the problems of :mod:`.groups`, over rows held in memory.
 
 Newton's method meets the minimum of the smoothed problem in some steps; then its a is the next p.
 That is the proximal point method on the dual, in which h need not become small: systems stay well
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..common.pull import Pull
-from ..common.rounding import rounding_scale
-from .group_direction import newton_direction
-from .group_problem import GroupProblem
+from ..rounding import rounding_scale
+from .direction import newton_direction
+from .groups import GroupProblem
+from .pull import Pull
 
 __all__ = ["GroupSolution", "solve_groups"]
 

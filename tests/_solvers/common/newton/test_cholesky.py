@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._solvers.common.cholesky import solve_of_rows, solve_positive
+from milearn._solvers.common.newton.cholesky import solve_of_rows, solve_positive
 
 
 def test_a_regular_system_has_its_solution():
