@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
-from .utils.validation import validate_bags
+from ._fit.validation import validate_bags
 
 __all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor"]
 

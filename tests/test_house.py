@@ -12,7 +12,7 @@ import pytest
 import sklearn.base
 
 import milearn
-from milearn.utils import _sklearn
+from milearn import _compat
 
 ROOT = Path(milearn.__file__).parents[1]
 MAX_LINES = 600
@@ -22,7 +22,7 @@ SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 # A module imports from its own group and from groups in rows above; groups in one row do not know
 # each other. The empty name stands for milearn/__init__.py.
 LAYERS = (
-    ("exceptions", "_bags", "utils._sklearn"),
+    ("exceptions", "_bags", "_compat"),
     ("_kernels",),
     ("_solvers.common",),
     (
@@ -33,9 +33,7 @@ LAYERS = (
         "_solvers.structured",
         "_solvers.svm",
     ),
-    ("utils._warn", "utils.validation"),
-    ("utils._estimates", "utils._threads", "utils._training_labels"),
-    ("utils._multi_start",),
+    ("_fit",),
     ("base",),
     ("metrics", "model_selection", "preprocessing"),
     ("embedding", "inspection"),
@@ -47,14 +45,13 @@ LAYERS = (
     ("datasets",),
     ("distributed",),
     ("",),
-    ("utils._checks", "utils._discovery"),
-    ("utils.estimator_checks", "utils"),
+    ("utils",),
 )
 # Groups that import less than their row allows.
 NARROW = {
     "_bags": set(),
     **{
-        group: {"_bags", "_kernels", "exceptions", "utils._sklearn", "_solvers.common"}
+        group: {"_bags", "_kernels", "exceptions", "_compat", "_solvers.common"}
         for row in LAYERS
         for group in row
         if group.startswith("_solvers")
@@ -68,7 +65,7 @@ CATCHES_WARNINGS = {
 }
 PRIVATE = {
     name
-    for kind in (*vars(sklearn.base).values(), _sklearn.CallbackSupportMixin)
+    for kind in (*vars(sklearn.base).values(), _compat.CallbackSupportMixin)
     if isinstance(kind, type)
     for name in dir(kind)
     if name.startswith("_") and not name.startswith("__")
@@ -158,7 +155,7 @@ def test_imports_run_downwards():
     [
         ("milearn/_solvers/svm/x.py", "from ...svm import MISVC"),
         ("milearn/_solvers/svm/x.py", "from ..cluster.k_medoids import y"),
-        ("milearn/_solvers/common/x.py", "from ...utils.validation import check_bags"),
+        ("milearn/_solvers/common/x.py", "from ..._fit.validation import check_bags"),
         ("milearn/_bags/x.py", "def f():\n    from ..utils import validation"),
         ("milearn/base.py", "import milearn.svm"),
         ("milearn/svm/x.py", "from ..cluster import M3IC"),
@@ -339,7 +336,7 @@ def test_private_names_of_sklearn_stand_in_one_module():
         for path, _, tree in sources("milearn")
         if any(private_sklearn_names(tree))
     }
-    assert users.pop("milearn/utils/_sklearn.py")
+    assert users.pop("milearn/_compat.py")
     assert users == {}
 
 

@@ -6,13 +6,13 @@ import numpy as np
 from scipy import sparse
 
 from milearn._bags.segments import pooling_matrix
-from milearn.base import BagClassifier
-from milearn.utils.validation import (
+from milearn._fit.validation import (
     bag_weights,
     encode_classes,
     validate_labels,
     validate_sample_weight,
 )
+from milearn.base import BagClassifier
 
 
 class LeastSquaresBags(BagClassifier):

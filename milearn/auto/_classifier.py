@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.threads import fit_context
+from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
 from ..base import BagClassifier
 from ..svm import MISVC
 from ..svm._distinct import merge_bags
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions, with_callbacks
-from ..utils._threads import fit_context
-from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 from ._calibration import Calibration, probabilities
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import class_folds

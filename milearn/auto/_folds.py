@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 
 from .._bags import Bags
+from .._fit.warn import warn_user
 from ..model_selection import StratifiedBagKFold
 from ..svm._distinct import MergedBags
-from ..utils._warn import warn_user
 
 __all__ = ["Folds", "class_folds", "value_folds"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._compat import CallbackSupport, Interval, with_callbacks
+from .._fit.threads import fit_context
+from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import MISVR
 from ..svm._distinct import merge_bags
-from ..utils._sklearn import CallbackSupport, Interval, with_callbacks
-from ..utils._threads import fit_context
-from ..utils.validation import validate_labels, validate_sample_weight
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import value_folds
 from ._plan import AVERAGE, size_plan

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
+from .._fit.training_labels import TrainingLabels
 from ..base import BagClassifier
 from ..embedding._merged import MergedBags
-from ..utils._training_labels import TrainingLabels
 
 __all__ = ["BaselineClassifier", "Training"]
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.blocks import in_memory
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
 from ..metrics import bag_distances
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["CitationKNN"]

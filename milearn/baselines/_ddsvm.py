@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.svm import SVC
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from ..base import class_scores
 from ..embedding._concepts import concept_distances, learn_concepts
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["DDSVM"]

@@ -11,6 +11,10 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
+from .._fit.warn import warn_user
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
@@ -21,10 +25,6 @@ from .._solvers.baselines.diverse_density import (
     squared_distances,
 )
 from ..base import class_scores
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
 from ._base import BaselineClassifier
 
 __all__ = ["EMDD", "DiverseDensity"]

@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import segment_max
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
 from .._solvers.baselines.annealed_forest import ForestProblem, anneal_forest, positive_votes
 from ..base import class_scores
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MIForest"]

@@ -8,6 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
 from .._solvers.baselines.noisy_or_boosting import (
     BoostingProblem,
     BoostingSolution,
@@ -19,9 +22,6 @@ from .._solvers.ensemble.learners import WeightedEnsemble
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DualPrices
 from ..base import class_scores
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MILBoost"]

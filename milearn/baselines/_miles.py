@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from .._solvers.svm.one_norm import solve_one_norm
 from ..embedding._base import chosen_points
 from ..embedding._miles import largest_similarities
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BaselineClassifier
 
 __all__ = ["MILES"]

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_mean
+from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator
 from ..model_selection import StratifiedBagKFold
 from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
-from ..utils.validation import encode_classes, validate_bags, validate_labels
 
 __all__ = ["SingleInstance"]
 

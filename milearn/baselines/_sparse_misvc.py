@@ -10,6 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._compat import Interval, LimitedSVC, StrOptions
+from .._fit.multi_start import values_of, warn_of_gaps
+from .._fit.threads import fit_context
+from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.common.qp import check_qp_solver
@@ -23,10 +27,6 @@ from .._solvers.svm.sparse_mi import (
     sparse_items,
 )
 from ..base import class_scores
-from ..utils._multi_start import values_of, warn_of_gaps
-from ..utils._sklearn import Interval, LimitedSVC, StrOptions
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
 from ._base import BaselineClassifier
 
 __all__ = ["SparseMISVC"]

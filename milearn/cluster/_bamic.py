@@ -10,12 +10,12 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.blocks import in_memory
+from .._compat import Interval, StrOptions
+from .._fit.multi_start import warn_of_stops
+from .._fit.threads import fit_context
 from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
-from ..utils._multi_start import warn_of_stops
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 
 __all__ = ["BAMIC"]
 

@@ -15,6 +15,16 @@ from sklearn.utils import check_array, check_random_state
 from .._bags import Bags
 from .._bags.blocks import compute_dtype
 from .._bags.coerce import canonical_matrix
+from .._compat import (
+    CallbackSupport,
+    Interval,
+    StrOptions,
+    with_callbacks,
+)
+from .._fit.multi_start import MultiStart, warn_of_stops
+from .._fit.threads import fit_context
+from .._fit.validation import STORED_FLOATS
+from .._fit.warn import warn_user
 from .._solvers.cluster.initial_weights import k_means_weights
 from .._solvers.cluster.margins import scores_of
 from .._solvers.cluster.max_margin import ClusterProblem, ClusterSolution, max_margin_clusters
@@ -29,16 +39,6 @@ from .._solvers.common.passes import (
 )
 from .._solvers.common.qp import check_qp_solver
 from ..base import BagClusterer
-from ..utils._multi_start import MultiStart, warn_of_stops
-from ..utils._sklearn import (
-    CallbackSupport,
-    Interval,
-    StrOptions,
-    with_callbacks,
-)
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
-from ..utils.validation import STORED_FLOATS
 
 __all__ = ["M3IC"]
 

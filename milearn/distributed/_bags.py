@@ -14,7 +14,7 @@ from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
 from .._bags.remote import RemoteBags
 from .._bags.segments import bag_ranges
-from ..utils.validation import check_bags
+from .._fit.validation import check_bags
 from ._source import DaskSource
 from ._tasks import (
     Segment,

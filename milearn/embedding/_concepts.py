@@ -11,6 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import segment_min
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
+from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
+from .._fit.warn import warn_user
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
@@ -18,10 +22,6 @@ from .._solvers.baselines.diverse_density import (
     noisy_or_solution,
     promising_starts,
 )
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
-from ..utils.validation import encode_classes, validate_labels, validate_sample_weight
 from ._base import BagEmbedding
 from ._merged import MergedBags
 

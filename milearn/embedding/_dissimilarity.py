@@ -8,9 +8,9 @@ import numpy as np
 
 from .._bags import Bags
 from .._bags.blocks import in_memory
+from .._compat import StrOptions
+from .._fit.threads import fit_context
 from ..metrics import bag_distances
-from ..utils._sklearn import StrOptions
-from ..utils._threads import fit_context
 from ._base import BagEmbedding
 
 __all__ = ["BagDissimilarity"]

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from ..metrics import bag_distances
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
 from ._base import BagEmbedding, chosen_points
 
 __all__ = ["MILESEmbedding", "largest_similarities"]

@@ -12,6 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max
+from .._compat import CallbackSupport, Interval
+from .._fit.multi_start import MultiStart, values_of
+from .._fit.training_labels import TrainingLabels
+from .._fit.warn import warn_user
 from .._solvers.ensemble.column_generation import BoostingOptions, Budget
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
 from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
@@ -19,10 +23,6 @@ from .._solvers.ensemble.points import distinct_points
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..base import BagClassifier, class_scores
-from ..utils._multi_start import MultiStart, values_of
-from ..utils._sklearn import CallbackSupport, Interval
-from ..utils._training_labels import TrainingLabels
-from ..utils._warn import warn_user
 
 __all__ = ["BoostedBags"]
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .._compat import Interval, with_callbacks
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.points import disjunctive_problem
 from .._solvers.ensemble.problem import DisjunctiveProblem
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, with_callbacks
-from ..utils._threads import fit_context
 from ._base import BoostedBags
 
 __all__ = ["DPBoost"]

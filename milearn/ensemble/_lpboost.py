@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from .._compat import with_callbacks
+from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.points import inherited_problem
 from .._solvers.ensemble.problem import DisjunctiveProblem
-from ..utils._sklearn import with_callbacks
-from ..utils._threads import fit_context
 from ._base import BoostedBags
 
 __all__ = ["LPBoost"]

@@ -9,7 +9,7 @@ from sklearn.base import is_clusterer, is_regressor
 
 from .._bags import Bags
 from .._bags.segments import segment_argmax
-from ..utils.validation import as_bags, check_bags
+from .._fit.validation import as_bags, check_bags
 
 __all__ = ["InstanceScores", "class_column", "instance_scores", "local_bags", "pixel_pictures"]
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
+from .._fit.validation import check_bags
 from .._kernels.bag import (
     BAG_KERNELS,
     bag_scales,
@@ -21,7 +22,6 @@ from .._kernels.bag_vectors import median_of_rows
 from .._kernels.instance import KERNELS, instance_kernel, takes_sparse
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernel
 from .._kernels.memory import block_bytes, require_memory
-from ..utils.validation import check_bags
 
 __all__ = ["bag_kernel"]
 

@@ -11,11 +11,11 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import segment_max, segment_min, segment_sum
+from .._fit.validation import check_bags
 from .._kernels.emd import earth_movers, require_pot
 from .._kernels.memory import block_bytes, require_memory
 from .._kernels.pairs import Block, Wanted, over_blocks, pair_reductions
 from .._kernels.squares import BLOCKS_HELD, Side, columns_of, rows_of
-from ..utils.validation import check_bags
 
 __all__ = ["BAG_METRICS", "bag_distances"]
 

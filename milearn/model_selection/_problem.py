@@ -12,7 +12,7 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from ..utils.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, missing_labels
 
 __all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
 

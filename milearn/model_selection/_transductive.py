@@ -14,7 +14,7 @@ from sklearn.utils import Bunch
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
-from ..utils.validation import as_bags, missing_labels
+from .._fit.validation import as_bags, missing_labels
 from ._stratified import StratifiedBagKFold
 
 __all__ = ["transductive_cross_val_score", "transductive_grid_search"]

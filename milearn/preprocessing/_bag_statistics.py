@@ -15,7 +15,7 @@ from .._bags import Bags
 from .._bags.blocks import Block, compute_dtype, is_read_in_blocks
 from .._bags.coerce import canonical_csr
 from .._bags.segments import gather_rows, segment_max, segment_min
-from ..utils.validation import STORED_FLOATS, validate_bags
+from .._fit.validation import STORED_FLOATS, validate_bags
 
 __all__ = ["BagStatistics"]
 

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._bags import Bags
 from .._bags.blocks import is_read_in_blocks
-from ..utils.validation import STORED_FLOATS, validate_bags
+from .._fit.validation import STORED_FLOATS, validate_bags
 from ._instance_transformer import InstanceTransformer, fit_block
 
 __all__ = ["ClippedScaler"]

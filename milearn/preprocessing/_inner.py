@@ -12,7 +12,7 @@ from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
 
 from .._bags import Bags
-from ..utils.validation import validate_sample_weight
+from .._fit.validation import validate_sample_weight
 
 __all__ = ["copy_input_tags", "inner_tags", "routed_fit_params"]
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.blocks import Block, converted, is_read_in_blocks
-from ..utils.validation import STORED_FLOATS, as_bags, validate_bags
+from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 
 __all__ = ["InstanceTransformer"]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags.coerce import canonical_graph
-from ..utils.validation import missing_labels
+from .._fit.validation import missing_labels
 
 __all__ = ["check_graph", "homophily", "link_graph"]
 

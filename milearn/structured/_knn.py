@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._fit.validation import check_bags
 from .._solvers.common.rounding import RELATIVE_TIE
 from ..metrics import bag_distances
-from ..utils.validation import check_bags
 
 __all__ = ["knn_bag_graph"]
 

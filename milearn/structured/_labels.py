@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._bags import Bags
-from ..utils.validation import missing_labels, validate_labels
+from .._fit.validation import missing_labels, validate_labels
 
 __all__ = ["LabelledScore", "known_labels"]
 

@@ -12,12 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import pooling_matrix
+from .._compat import Interval, StrOptions
+from .._fit.threads import fit_context
+from .._fit.validation import bag_weights, encode_classes
+from .._fit.warn import warn_user
 from .._solvers.structured.link_content import FactorOptions, fit_link_content, separate_factors
 from ..base import BagEstimator
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
-from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels
 

@@ -15,6 +15,17 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax
+from .._compat import (
+    CallbackSupport,
+    Interval,
+    StrOptions,
+    with_callbacks,
+)
+from .._fit.estimates import links_seconds, warn_if_long
+from .._fit.multi_start import MultiStart, relative_gap, values_of, warn_of_stops
+from .._fit.threads import fit_context
+from .._fit.validation import bag_weights, encode_classes
+from .._fit.warn import warn_user
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.or_primal import or_primal
 from .._solvers.common.qp import check_qp_solver
@@ -28,17 +39,6 @@ from .._solvers.structured.milsd import (
 )
 from .._solvers.structured.milsd_primal import by_newton, solve_structured_primal
 from ..base import BagClassifier
-from ..utils._estimates import links_seconds, warn_if_long
-from ..utils._multi_start import MultiStart, relative_gap, values_of, warn_of_stops
-from ..utils._sklearn import (
-    CallbackSupport,
-    Interval,
-    StrOptions,
-    with_callbacks,
-)
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
-from ..utils.validation import bag_weights, encode_classes
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels

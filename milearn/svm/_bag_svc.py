@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.svm import SVC, LinearSVC
 
 from .._bags import Bags
+from .._compat import StrOptions
+from .._fit.threads import fit_context
+from .._fit.training_labels import TrainingLabels
 from ..base import BagClassifier
-from ..utils._sklearn import StrOptions
-from ..utils._threads import fit_context
-from ..utils._training_labels import TrainingLabels
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 
 __all__ = ["BagSVC"]

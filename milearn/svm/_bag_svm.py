@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_memory
 
 from .._bags import Bags
+from .._compat import Interval, StrOptions
 from .._kernels.memory import require_memory
-from ..utils._sklearn import Interval, StrOptions
 from ._distinct import MergedBags, is_text, merge_bags
 from ._kernel_average import (
     KernelAverage,

@@ -10,10 +10,10 @@ from sklearn.linear_model import Ridge
 from sklearn.svm import NuSVR
 
 from .._bags import Bags
+from .._compat import Interval
+from .._fit.threads import fit_context
+from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ..utils._sklearn import Interval
-from ..utils._threads import fit_context
-from ..utils.validation import validate_labels, validate_sample_weight
 from ._bag_svm import BAG_SVM_CONSTRAINTS, BagSVM
 
 __all__ = ["BagSVR"]

@@ -12,15 +12,15 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
+from .._compat import CallbackSupport, Interval, StrOptions
+from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
+from .._fit.training_labels import TrainingLabels
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Hinge
 from ..base import BagClassifier
-from ..utils._multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions
-from ..utils._training_labels import TrainingLabels
 from ._centre import Centre
 from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction

@@ -18,6 +18,14 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
 from .._bags.segments import gather_rows
+from .._fit.estimates import (
+    features_seconds,
+    kernel_seconds,
+    relaxation_seconds,
+    warn_if_long,
+)
+from .._fit.multi_start import values_of
+from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.gram import Gram
@@ -32,14 +40,6 @@ from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from .._solvers.svm.mi_svm_working_set import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
-from ..utils._estimates import (
-    features_seconds,
-    kernel_seconds,
-    relaxation_seconds,
-    warn_if_long,
-)
-from ..utils._multi_start import values_of
-from ..utils.validation import STORED_FLOATS
 from ._functions import (
     BagFunction,
     Expansion,

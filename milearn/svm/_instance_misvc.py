@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from .._compat import StrOptions, with_callbacks
+from .._fit.threads import fit_context
 from .._solvers.common.nystroem import FeatureGram
-from ..utils._sklearn import StrOptions, with_callbacks
-from ..utils._threads import fit_context
 from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
 from ._formulations import (
     ANNEALED,

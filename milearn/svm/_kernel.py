@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.metrics.pairwise import linear_kernel
 
+from .._fit.warn import warn_user
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
-from ..utils._warn import warn_user
 
 __all__ = ["Kernel", "training_gram", "warn_of_indefinite"]
 

@@ -11,13 +11,13 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
+from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.multi_start import MultiStart
+from .._fit.threads import fit_context
+from .._fit.validation import validate_labels, validate_sample_weight
 from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.losses import Tube
 from ..base import BagRegressor
-from ..utils._multi_start import MultiStart
-from ..utils._sklearn import CallbackSupport, Interval, StrOptions, with_callbacks
-from ..utils._threads import fit_context
-from ..utils.validation import validate_labels, validate_sample_weight
 from ._base import (
     COUPLED_CONSTRAINTS,
     KERNEL_CONSTRAINTS,

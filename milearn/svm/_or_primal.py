@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._fit.multi_start import relative_gap
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.or_primal import or_primal
-from ..utils._multi_start import relative_gap
 from ._formulations import Formulation, Report, TrainingBags
 from ._functions import BagFunction
 

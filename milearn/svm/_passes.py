@@ -15,6 +15,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.segments import bag_ranges, pooling_matrix
+from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.gram import BLOCK_BYTES
 from .._solvers.common.nystroem import FeatureMap
@@ -23,7 +24,6 @@ from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from .._solvers.svm.sizes import by_passes
-from ..utils.validation import STORED_FLOATS
 from ._base import solver_options
 from ._formulations import (
     ANNEALED,

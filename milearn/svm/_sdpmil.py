@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from .._compat import Interval, StrOptions, with_callbacks
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
+from .._fit.warn import warn_user
 from .._solvers.svm.guo_sdp import require_clarabel
 from .._solvers.svm.selection import SelectionSettings
 from .._solvers.svm.sizes import by_passes
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions, with_callbacks
-from ..utils._threads import fit_context
-from ..utils._warn import warn_user
 from ._base import BaseMISVC, solver_options
 from ._formulations import (
     Formulation,

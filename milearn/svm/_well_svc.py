@@ -11,6 +11,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._bags.segments import gather_rows
+from .._compat import Interval, StrOptions
+from .._fit.multi_start import values_of
+from .._fit.threads import fit_context
+from .._fit.training_labels import TrainingLabels
+from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
 from .._solvers.svm.label_generation import (
@@ -21,11 +26,6 @@ from .._solvers.svm.label_generation import (
 )
 from ..base import BagClassifier, class_scores
 from ..embedding._merged import MergedBags
-from ..utils._multi_start import values_of
-from ..utils._sklearn import Interval, StrOptions
-from ..utils._threads import fit_context
-from ..utils._training_labels import TrainingLabels
-from ..utils._warn import warn_user
 
 __all__ = ["WellSVC"]
 

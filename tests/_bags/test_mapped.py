@@ -19,9 +19,9 @@ from sklearn.svm import LinearSVC
 
 from milearn import Bags
 from milearn._bags import mapped
+from milearn._fit.validation import STORED_FLOATS, check_bags, validate_bags
 from milearn.cluster import BAMIC, M3IC
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.utils.validation import STORED_FLOATS, check_bags, validate_bags
 from tests._bags.kinds import assert_same
 
 

@@ -13,10 +13,10 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from milearn import Bags
+from milearn._fit.validation import bag_weights
 from milearn.cluster import M3IC
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
-from milearn.utils.validation import bag_weights
 
 __all__ = ["stated_objective"]
 

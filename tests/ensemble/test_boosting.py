@@ -15,11 +15,11 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags
+from milearn._compat import HAS_CALLBACKS
 from milearn._solvers.common.lp import LPModel
 from milearn.datasets import make_ambiguous_plane, make_bags
 from milearn.ensemble import Ball, DPBoost, FittedClassifier, LPBoost, Stump
 from milearn.exceptions import SolverError
-from milearn.utils._sklearn import HAS_CALLBACKS
 
 LEARNERS = {
     "stump": "stump",

@@ -9,6 +9,7 @@ from sklearn.metrics import f1_score, make_scorer, roc_auc_score
 
 from milearn import Bags
 from milearn._bags.segments import segment_mean
+from milearn._fit.validation import missing_labels, validate_bags
 from milearn.datasets import make_bags
 from milearn.model_selection import (
     BagShuffleSplit,
@@ -17,7 +18,6 @@ from milearn.model_selection import (
     transductive_grid_search,
 )
 from milearn.structured import MILSD
-from milearn.utils.validation import missing_labels, validate_bags
 
 
 class Neighbours(ClassifierMixin, BaseEstimator):

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_mean
+from milearn._compat import HAS_CALLBACKS, CallbackSupport, with_callbacks
+from milearn._fit.validation import as_bags, validate_bags, validate_labels
 from milearn.base import BagEstimator
 from milearn.utils._checks.data import KINDS, PROBLEMS, TASKS
 from milearn.utils._checks.registry import REGISTERED, BagCheck, always
 from milearn.utils._checks.tools import fitted_on, reference
-from milearn.utils._sklearn import HAS_CALLBACKS, CallbackSupport, with_callbacks
 from milearn.utils.estimator_checks import (
     _Check,
     applies,
@@ -27,7 +28,6 @@ from milearn.utils.estimator_checks import (
     check_bag_estimator,
     parametrize_with_bag_checks,
 )
-from milearn.utils.validation import as_bags, validate_bags, validate_labels
 from tests.toys import LeastSquaresBags
 
 # -- sound estimators of every kind --------------------------------------------------------------

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._bags.segments import segment_argmax, segment_max
-from ...utils._sklearn import LimitedSVC
+from ..._compat import LimitedSVC
 from ..common.qp import QPResult, solve_qp_near
 from .bag_gram import BagGram
 from .coupled_dual_qp import CoupledDualQP, WarmStart

@@ -30,7 +30,7 @@ from ..._bags.segments import (
     segment_mean,
     segment_min,
 )
-from ...utils._sklearn import LimitedSVC
+from ..._compat import LimitedSVC
 from ..common.active_set import active_set_iterations, polish
 from ..common.gram import Gram
 from ..common.piecewise import lowest_point

@@ -31,8 +31,8 @@ import numpy as np
 from scipy import linalg, optimize
 
 from ..._bags.segments import segment_index, segment_max
+from ..._compat import LimitedSVC
 from ...exceptions import SolverError
-from ...utils._sklearn import LimitedSVC
 from ..common.qp import solve_qp
 from ..common.qp_problem import QPProblem
 from .one_norm import central_intercept

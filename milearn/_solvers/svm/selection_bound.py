@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..._bags.segments import segment_index, segment_max, segment_mean
-from ...utils._sklearn import LimitedSVC
+from ..._compat import LimitedSVC
 from .guo_relaxation import RelaxationProblem
 
 __all__ = ["SelectionBound", "bound_selection", "largest_norm"]

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ..._bags import Bags
 from ..._bags.segments import segment_max
-from ...utils.validation import check_bags
+from ..._fit.validation import check_bags
 
 __all__ = ["add_irrelevant_features", "make_affinity"]
 

@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..._bags import Bags
-from .._sklearn import has_valid_parameters
+from ..._compat import has_valid_parameters
 from .data import Problem
 
 BAG_METHODS = ("predict", "decision_function", "predict_proba", "score_samples", "transform")

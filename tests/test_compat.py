@@ -9,8 +9,8 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.pipeline import make_pipeline
 
-from milearn.utils import _sklearn
-from milearn.utils._sklearn import (
+from milearn import _compat
+from milearn._compat import (
     HAS_CALLBACKS,
     CallbackSupport,
     FitTask,
@@ -108,7 +108,7 @@ def test_task_without_context_does_nothing(data):
 
 def test_older_scikit_learn_is_a_no_op(data, monkeypatch):
     # Run on every version: with 1.9 the flag is all that tells the two apart.
-    monkeypatch.setattr(_sklearn, "HAS_CALLBACKS", False)
+    monkeypatch.setattr(_compat, "HAS_CALLBACKS", False)
     assert Iterative().fit(*data).n_iter_ == 3
 
 

@@ -11,8 +11,8 @@ from sklearn.base import BaseEstimator
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from milearn import Bags
+from milearn._fit.threads import _FEW_INSTANCES, _ONE_THREAD, fit_context
 from milearn.svm import MISVC
-from milearn.utils._threads import _FEW_INSTANCES, _ONE_THREAD, fit_context
 from tests.toys import two_level_bags
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from . import _sklearn
+from .. import _compat
 
 __all__ = ["fit_context"]
 
@@ -54,7 +54,7 @@ _ONE_THREAD = _OneThread()
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
     """scikit-learn's context of a method that fits, with one thread of BLAS for few instances."""
-    validated = _sklearn.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
+    validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
     def decorate(fit: Callable) -> Callable:
         @wraps(fit)

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax, segment_max, segment_min
-from milearn.utils.validation import (
+from milearn._fit.validation import (
     as_bags,
     bag_weights,
     check_bags,

@@ -14,7 +14,7 @@ __all__ = ["warn_user"]
 # Between the user's line and the warning stand frames of these packages only: decorators of
 # scikit-learn, meta-estimators and pipelines, joblib's loops.
 _INSIDE = tuple(
-    f"{Path(path).resolve().parent}{sep}"
+    f"{Path(path).parent}{sep}"
     for path in (sklearn.__file__, joblib.__file__, Path(__file__).parents[1] / "__init__.py")
     for sep in ("/", "\\")
 )

@@ -9,8 +9,8 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
-from ._sklearn import FitTask
-from ._warn import warn_user
+from .._compat import FitTask
+from .warn import warn_user
 
 __all__ = ["MultiStart", "relative_gap", "values_of", "warn_of_gaps", "warn_of_stops"]
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from sklearn.exceptions import EfficiencyWarning
 
-from ._warn import warn_user
+from .warn import warn_user
 
 __all__ = [
     "LONG_SECONDS",

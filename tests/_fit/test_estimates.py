@@ -7,16 +7,16 @@ import pytest
 from sklearn.exceptions import EfficiencyWarning
 
 from milearn import Bags
-from milearn.datasets import make_bags
-from milearn.structured import MILSD
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
-from milearn.utils import _estimates
-from milearn.utils._estimates import (
+from milearn._fit import estimates
+from milearn._fit.estimates import (
     features_seconds,
     kernel_seconds,
     links_seconds,
     relaxation_seconds,
 )
+from milearn.datasets import make_bags
+from milearn.structured import MILSD
+from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
 
 # CPU seconds with one thread: bags, instances, features; seen, and not only when this was written.
 SEEN = [
@@ -66,7 +66,7 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
         raise Begun
 
     monkeypatch.setattr(where, begin)
-    monkeypatch.setattr(_estimates, "LONG_SECONDS", 1e-3)
+    monkeypatch.setattr(estimates, "LONG_SECONDS", 1e-3)
     bags, y = make_bags(40, random_state=0)
     target = y.astype(float) if isinstance(model, MISVR) else y
     said = rf"40 bags with {bags.n_instances} instances .* by a factor of 10 perhaps\): .*{remedy}"
@@ -79,7 +79,7 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
 def test_what_is_short_or_goes_by_passes_says_nothing(monkeypatch):
     bags, y = make_bags(40, random_state=0)
     MISVC().fit(bags, y)
-    monkeypatch.setattr(_estimates, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(estimates, "LONG_SECONDS", 0.0)
     MISVC(kernel="linear", solver="primal").fit(bags, y)
     MISVC(loss="l1", n_components=5, random_state=0).fit(bags, y)
 

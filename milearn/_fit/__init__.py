@@ -1,0 +1,1 @@
+"""The machinery of every fit: validation, labels, threads, starts, and warnings."""

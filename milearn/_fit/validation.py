@@ -1,0 +1,574 @@
+"""Validation of bags, labels and weights."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.utils import assert_all_finite, check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from .._bags import Bags
+from .._bags.blocks import Block, converted
+from .._bags.coerce import frame_names, is_missing
+from .._bags.remote import RemoteBags, check_takes_remote
+
+__all__ = [
+    "as_bags",
+    "bag_weights",
+    "check_bags",
+    "encode_classes",
+    "missing_labels",
+    "validate_bags",
+    "validate_labels",
+    "validate_sample_weight",
+]
+
+_FLOATS = (np.float64, np.float32)
+# For what reads the instances in blocks, and converts float16 there.
+STORED_FLOATS = (np.float64, np.float32, np.float16)
+# All bits of the exponent of a float16: infinity or NaN.
+_HALF_EXPONENT = np.uint16(0x7C00)
+
+
+# -- input -------------------------------------------------------------------------------------
+
+
+def as_bags(X: Any) -> Any:
+    """``X`` as :class:`~milearn.Bags` when it is bags, None when it is a plain matrix.
+
+    Bags are: a ``Bags``, distributed bags, a 3-D array, and a list, tuple, series or 1-D object
+    array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
+    left to scikit-learn's validation, which takes each row as a bag of one instance.
+
+    Parameters
+    ----------
+    X : bags or matrix
+        Input of an estimator.
+
+    Returns
+    -------
+    Bags, distributed bags or None
+        None for what scikit-learn validates.
+
+    Raises
+    ------
+    TypeError
+        For a string or bytes.
+    ValueError
+        For blocks that do not fit together; the message names the bag.
+    """
+    if isinstance(X, (Bags, RemoteBags)):
+        return X
+    if isinstance(X, (str, bytes)):
+        raise TypeError(
+            f"X is a string ({str(X)[:40]!r}): pass bags; to read them from a file use "
+            "milearn.datasets.load_bags."
+        )
+    if sparse.issparse(X) or hasattr(X, "columns"):
+        return None
+    if hasattr(X, "to_numpy"):
+        X = X.to_numpy()
+    if isinstance(X, np.ndarray) and X.ndim == 3:
+        # Also of objects: NumPy makes this of a list of equal-sized blocks with dtype=object.
+        n_bags, size, width = X.shape
+        return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+    if isinstance(X, np.ndarray) and X.dtype != object:
+        return None
+    sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
+    if sequence and any(_depth(block) == 2 or isinstance(block, (str, bytes)) for block in X):
+        return Bags.from_list(X)
+    return None
+
+
+def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
+    """Bags or a matrix as :class:`~milearn.Bags`, for functions that belong to no estimator.
+
+    What :func:`validate_bags` does but for what it notes on an estimator: rows of a matrix are bags
+    of one instance, other types of instances become the first of ``dtype``, and values that are
+    not finite are refused by the position of their bag.
+
+    Parameters
+    ----------
+    X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        The input.
+    dtype : type or tuple of types, default=(float64, float32)
+        Types of instances that are kept; the first stands in for any other.
+
+    Returns
+    -------
+    Bags
+        Checked bags.
+
+    Raises
+    ------
+    ValueError
+        For bags that do not fit together, values that are not finite, or a data frame with a
+        column that is not numeric.
+    TypeError
+        For a string.
+    """
+    kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
+    bags = as_bags(X)
+    if bags is None:
+        with _advice_on_frames(X):
+            matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
+        return Bags.singletons(matrix, feature_names=frame_names(X))
+    if bags.is_remote:
+        check_takes_remote(None)
+    if bags.dtype not in kinds:
+        bags = converted(bags, _target_dtype(bags, kinds))
+    _check_finite(bags, allow_nan=False)
+    return bags
+
+
+@contextlib.contextmanager
+def _advice_on_frames(X: Any) -> Iterator[None]:
+    """Replace scikit-learn's error for a data frame whose texts are no numbers by our own."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        found = _text_column(X) if hasattr(X, "columns") else None
+        if found is None:
+            raise
+        name, value = found
+        raise ValueError(
+            f"X is a data frame whose column {name!r} holds {value!r}, which is not a number: if "
+            f"the column names the bag of each row, pass Bags.from_frame(X, {name!r}); encode "
+            "any other column as numbers first."
+        ) from error
+
+
+def _text_column(df: Any) -> tuple[Any, str] | None:
+    """The first column of a data frame with a text that is no number, and that text."""
+    for name in df.columns:
+        values = np.asarray(df[name])
+        for value in values if values.dtype.kind in "OU" and values.ndim == 1 else ():
+            if isinstance(value, str):
+                try:
+                    float(value)
+                except ValueError:
+                    return name, str(value)
+    return None
+
+
+def _depth(block: Any) -> int:
+    shape = getattr(block, "shape", None)
+    if shape is not None:
+        return len(shape)
+    if isinstance(block, (list, tuple)):
+        return 1 + (_depth(block[0]) if len(block) else 0)
+    return 0
+
+
+def validate_bags(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool = True,
+    dtype: Any = _FLOATS,
+    accept_sparse: bool = True,
+    ensure_all_finite: bool | str = True,
+    min_bags: int = 1,
+) -> Bags:
+    """The one way in: bags or a matrix, checked, as :class:`~milearn.Bags`.
+
+    Sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator`` with ``reset=True``, else
+    checks against them. A matrix goes through scikit-learn's ``validate_data`` and each of its
+    rows becomes a bag of one instance.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that the bags are for.
+    X : Bags, 3-D array, sequence of 2-D blocks, or matrix
+        The input of one of its methods.
+    reset : bool, default=True
+        True in ``fit``, False in methods that come after it.
+    dtype : type or tuple of types, default=(float64, float32)
+        Instances of another type are converted to the first, float16 to float32 where that is
+        among them. Estimators that read in blocks pass ``STORED_FLOATS``, which leaves float16.
+    accept_sparse : bool, default=True
+        Whether CSR instances are allowed.
+    ensure_all_finite : bool or "allow-nan", default=True
+        Whether NaN and infinity are refused.
+    min_bags : int, default=1
+        Minimum number of bags.
+
+    Returns
+    -------
+    Bags
+        Checked bags.
+
+    Raises
+    ------
+    ValueError
+        For bags that do not fit together, too few of them, other features than in ``fit``, values
+        that are not finite, or a data frame with a column that is not numeric.
+    TypeError
+        For a string, sparse instances with ``accept_sparse=False``, or distributed bags where the
+        estimator needs all instances in one place.
+    """
+    kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
+    bags = as_bags(X)
+    if bags is None:
+        with _advice_on_frames(X):
+            matrix = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                dtype=list(kinds),
+                accept_sparse="csr" if accept_sparse else False,
+                ensure_all_finite=ensure_all_finite,
+                ensure_min_samples=min_bags,
+                order="C",
+            )
+        return Bags.singletons(matrix, feature_names=frame_names(X))
+    if bags.is_remote:
+        check_takes_remote(estimator)
+    name = type(estimator).__name__
+    n_bags, n_features = bags.shape
+    if n_bags < min_bags:
+        raise ValueError(
+            f"Found {n_bags} bag(s) while a minimum of {min_bags} is required by {name}."
+        )
+    if n_features == 0:
+        raise ValueError(f"The bags have 0 features while a minimum of 1 is required by {name}.")
+    if bags.is_sparse and not accept_sparse:
+        raise TypeError(
+            f"The instances are sparse but {name} needs dense ones: convert them with "
+            "bags.with_instances(bags.instances.toarray())."
+        )
+    if not reset:
+        _check_features(estimator, bags, reset)
+    if bags.dtype not in kinds:
+        bags = converted(bags, _target_dtype(bags, kinds))
+    if ensure_all_finite is True or ensure_all_finite == "allow-nan":
+        _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
+    if reset:  # last: bags that are refused leave nothing behind
+        _check_features(estimator, bags, reset)
+    return bags
+
+
+def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:
+    names = bags.feature_names
+    fitted_names = None if reset else getattr(estimator, "feature_names_in_", None)
+    if names is not None and fitted_names is not None:
+        if len(names) != len(fitted_names) or list(names) != list(fitted_names):
+            raise ValueError(
+                "The feature names should match those that were passed during fit: got "
+                f"{_short(names)}, fitted with {_short(fitted_names)}."
+            )
+        return
+    validate_data(estimator, bags, reset=reset, skip_check_array=True)
+    if names is None:
+        return
+    if reset:
+        estimator.feature_names_in_ = names
+    else:
+        warnings.warn(
+            f"X has feature names, but {type(estimator).__name__} was fitted without feature names",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _short(names: np.ndarray) -> str:
+    shown = ", ".join(str(name) for name in names[:3])
+    return f"{len(names)} names ({shown}{', ...' if len(names) > 3 else ''})"
+
+
+def _target_dtype(bags: Bags, kinds: Any) -> Any:
+    """The type to convert to: the first of those allowed, but no more than needed for float16."""
+    return np.float32 if bags.dtype == np.float16 and np.float32 in kinds else kinds[0]
+
+
+def _check_finite(bags: Bags, allow_nan: bool) -> None:
+    if get_config()["assume_finite"]:
+        return
+    parts = bags.source(dtype=bags.dtype).map(_first_wrong, allow_nan, in_parts=True)
+    found = next((part for part in parts if part is not None), None)
+    if found is None:
+        return
+    row, value = found
+    bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
+    what = "NaN" if np.isnan(value) else "infinity"
+    remedy = (
+        "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or remove "
+        "the instance"
+        if what == "NaN"
+        else "remove or clip it"
+    )
+    raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
+
+
+def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
+    """Row and value of the first entry that is not finite."""
+    if sparse.issparse(block.instances):
+        entries = _wrong_entries(block.instances.data, allow_nan)
+        if entries is None:
+            return None
+        entry = int(np.flatnonzero(entries)[0])
+        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
+        return block.first_row + row, block.instances.data[entry]
+    entries = _wrong_entries(block.instances, allow_nan)
+    if entries is None:
+        return None
+    at = int(np.flatnonzero(entries.any(axis=1))[0])
+    return block.first_row + at, block.instances[at][entries[at]][0]
+
+
+def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:
+    """Mask of the entries that are not finite (NaN may be allowed); None without one."""
+    if values.dtype == np.float16:
+        # A sum would overflow, and bits are faster than a type that processors do not have.
+        sound = not (values.view(np.uint16) & _HALF_EXPONENT == _HALF_EXPONENT).any()
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):
+            sound = bool(np.isfinite(np.sum(values)))
+    if sound:
+        return None
+    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
+    return wrong if wrong.any() else None
+
+
+def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
+    """Labels as a 1-D array, one per bag.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        The estimator that the labels are for; named in error messages.
+    y : array-like of shape (n_bags,)
+        Class or value of each bag.
+    bags : Bags
+        The bags that the labels belong to.
+    numeric : bool, default=False
+        Whether to convert to finite float64, as regression needs.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        The labels, in the order of the bags.
+
+    Raises
+    ------
+    ValueError
+        Without labels, for another number of labels than bags, labels of mixed types, or numbers
+        that are not finite where ``numeric``.
+    """
+    if y is None:
+        raise ValueError(
+            f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
+            "is None."
+        )
+    # NumPy would turn the numbers of a list with numbers and strings into strings.
+    if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
+        _check_label_types(y)
+    y = column_or_1d(y, warn=True)
+    if len(y) != len(bags):
+        raise ValueError(
+            f"y has {len(y)} labels for {len(bags)} bags: pass one label per bag (inconsistent "
+            "numbers of samples)."
+        )
+    if numeric:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    return y
+
+
+def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
+    """Non-negative weights, one per bag; ones when None was given.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_bags,) or None
+        Weights of the bags.
+    bags : Bags
+        The bags that the weights belong to.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Weights as float64.
+    """
+    if sample_weight is None:
+        return np.ones(len(bags))
+    weights = check_array(
+        np.full(len(bags), sample_weight) if np.isscalar(sample_weight) else sample_weight,
+        ensure_2d=False,
+        dtype=np.float64,
+        input_name="sample_weight",
+    )
+    if weights.shape != (len(bags),):
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(len(bags),)}: pass one weight per "
+            "bag."
+        )
+    if (weights < 0).any():
+        raise ValueError(
+            f"sample_weight is negative at bag {int(np.argmax(weights < 0))}: weights must not be "
+            "negative."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every bag: give some bag a positive weight.")
+    return weights
+
+
+# -- labels ------------------------------------------------------------------------------------
+
+
+def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
+    """Mask of the missing labels: NaN, None, and the value named by ``unlabeled``.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,)
+        Labels.
+    unlabeled : label, default=None
+        Value of ``y`` that marks a missing label.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_bags,)
+        True where the label is missing.
+    """
+    if y.dtype.kind == "f":
+        missing = np.isnan(y)
+    elif y.dtype == object:
+        missing = np.array([is_missing(label) for label in y], dtype=bool)
+    else:
+        missing = np.zeros(len(y), dtype=bool)
+    if unlabeled is not None:
+        there = np.flatnonzero(~missing)
+        missing[there] = [label == unlabeled for label in y[there].tolist()]
+    return missing
+
+
+def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
+    """Sorted classes, the class number of each bag, and the number of the positive class.
+
+    The positive class of two is ``classes[1]`` unless ``pos_label`` names it; of three or more
+    each is positive in turn, and the number returned is -1.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_bags,)
+        Class of each bag.
+    pos_label : label, default=None
+        The positive class of two.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,)
+        Sorted classes.
+    codes : ndarray of shape (n_bags,)
+        Position of the class of each bag in ``classes``.
+    positive : int
+        Position of the positive class, or -1.
+
+    Raises
+    ------
+    ValueError
+        For labels that are no classes, labels that are missing or of mixed types, fewer than two
+        classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
+    """
+    if y.dtype == object:
+        _check_label_types(y)
+    # Before scikit-learn casts what is infinite and warns about it.
+    assert_all_finite(y, input_name="y")
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        held = ", ".join(repr(label) for label in classes.tolist())
+        raise ValueError(
+            f"y holds one class only ({held}): a classifier needs bags of at least two classes."
+        )
+    if pos_label is not None:
+        hits = np.flatnonzero(classes == pos_label)
+        if len(hits) == 0:
+            raise ValueError(
+                f"pos_label={pos_label!r} is not a label in y: the labels are {classes.tolist()}."
+            )
+        if len(classes) > 2:
+            raise ValueError(
+                f"pos_label={pos_label!r} was given but y has {len(classes)} classes: it names "
+                "the positive one of two; leave it out."
+            )
+        return classes, codes, int(hits[0])
+    return classes, codes, 1 if len(classes) == 2 else -1
+
+
+def _check_label_types(y: Any) -> None:
+    """Refuse labels that are missing, and labels that are partly strings and partly not."""
+    missing = [label for label in y if is_missing(label)]
+    if missing:
+        raise ValueError(
+            f"y holds {len(missing)} missing label(s) ({missing[0]!r}): leave these bags out, or "
+            "fit an estimator that learns from bags without a label, such as MILSD."
+        )
+    texts = sum(isinstance(label, str) for label in y)
+    if texts == len(y):
+        return
+    types = ", ".join(sorted({type(label).__name__ for label in y}))
+    if texts:
+        raise ValueError(
+            f"y holds labels of mixed types ({types}): give every bag a label of the same type, a "
+            "string or a whole number."
+        )
+    if all(isinstance(label, Real) for label in y):
+        raise ValueError(
+            f"Unknown label type: y is an array of Python objects ({types}); convert it to an "
+            "array of whole numbers, as in np.array(y.tolist())."
+        )
+
+
+def bag_weights(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, sample_weight: np.ndarray
+) -> np.ndarray:
+    """Weight of each bag: its sample weight times the weight of its class.
+
+    ``class_weight="balanced"`` makes the classes weigh the same, counted in sample weights, so
+    that a weight of two equals a bag that is there twice.
+
+    Parameters
+    ----------
+    class_weight : dict, "balanced" or None
+        Weights of the classes, as scikit-learn takes them.
+    classes : ndarray of shape (n_classes,)
+        Sorted classes.
+    codes : ndarray of shape (n_bags,)
+        Position of the class of each bag in ``classes``.
+    sample_weight : ndarray of shape (n_bags,)
+        Weights of the bags.
+
+    Returns
+    -------
+    ndarray of shape (n_bags,)
+        Product of both weights.
+    """
+    if class_weight is None:
+        return sample_weight
+    if isinstance(class_weight, str):
+        totals = np.bincount(codes, weights=sample_weight, minlength=len(classes))
+        present = totals > 0
+        factors = np.zeros(len(classes))
+        factors[present] = totals.sum() / (present.sum() * totals[present])
+    else:
+        labels = classes.tolist()
+        unknown = [key for key in class_weight if key not in labels]
+        if unknown:
+            raise ValueError(
+                f"class_weight names {unknown[0]!r}, which is not a label in y: the labels are "
+                f"{labels}."
+            )
+        factors = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+        if (factors < 0).any() or not np.isfinite(factors).all():
+            raise ValueError("class_weight must hold finite numbers that are not negative.")
+    return sample_weight * factors[codes]
