@@ -14,7 +14,18 @@ from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.validation import validate_bags
 
-__all__ = ["BagClassifier", "BagClusterer", "BagEstimator", "BagRegressor"]
+__all__ = [
+    "BagClassifier",
+    "BagClusterer",
+    "BagEstimator",
+    "BagRegressor",
+    "class_scores",
+    "highest_class",
+]
+
+# Scores of classes that differ by less, as a share of the largest of a row, are equal: constant
+# functions and bags on the margin score -1 up to rounding.
+_EQUAL = 1e-7
 
 
 class BagEstimator(BaseEstimator):
@@ -191,13 +202,13 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         scores = self._instance_scores(bags)
         if scores.ndim == 1:
             return segment_argmax(self._positive_sign * scores, bags.offsets)
-        predicted = np.argmax(self._bag_scores(bags), axis=1)
+        predicted = highest_class(self._bag_scores(bags))
         return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 1:
             return self.classes_[(scores > 0).astype(np.intp)]
-        return self.classes_[np.argmax(scores, axis=1)]
+        return self.classes_[highest_class(scores)]
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -289,3 +300,10 @@ class BagClusterer(ClusterMixin, BagEstimator):
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:
     """Scores in scikit-learn's sign: one column as it is for two classes, several side by side."""
     return sign * columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def highest_class(scores: np.ndarray) -> np.ndarray:
+    """Column of the highest score of each row, the first of those that are equal up to rounding."""
+    size = np.abs(np.nan_to_num(scores, posinf=0.0, neginf=0.0)).max(axis=1, keepdims=True)
+    highest = scores.max(axis=1, keepdims=True)
+    return np.argmax(scores >= highest - _EQUAL * size, axis=1)

@@ -15,8 +15,11 @@ __all__ = ["KERNELS", "instance_kernel", "resolve_gamma", "takes_sparse"]
 # scikit-learn's names of kernels between rows.
 KERNELS = tuple(sorted(kernel_metrics()))
 
-# Those that refuse CSR rows.
+# Those that refuse CSR rows, and read-only ones.
 _DENSE_ONLY = ("additive_chi2", "chi2")
+# Squared length of a row, in units of the RBF's width, above which |x|^2 + |z|^2 - 2 <x, z> loses
+# too many digits of |x - z|^2.
+_FAR = 1e3
 
 
 def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None) -> float:
@@ -68,9 +71,11 @@ def instance_kernel(
         return partial(_inner_products, function), True
     if kernel == "rbf":
         return partial(_gaussians, function, gamma), True
+    if kernel in _DENSE_ONLY:
+        return partial(_of_writable, function), kernel == "chi2"
     if kernel in ("poly", "polynomial"):
         return function, coef0 >= 0 and float(degree).is_integer()
-    return function, kernel not in ("additive_chi2", "sigmoid")
+    return function, kernel != "sigmoid"
 
 
 def takes_sparse(kernel: str | Callable) -> bool:
@@ -85,23 +90,38 @@ def _inner_products(of_any_kind: Callable, left: Any, right: Any) -> np.ndarray:
 
 
 def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np.ndarray:
-    """scikit-learn's arithmetic, step by step, so that its digits are those of other matrices."""
+    """scikit-learn's arithmetic, about the mean of the right rows where these are far from zero."""
     if not _are_plain(left, right):
         return np.asarray(of_any_kind(left, right))
+    same = right is left
+    norms = np.einsum("ij,ij->i", right, right)
+    if gamma * norms.max(initial=0.0) > _FAR:
+        centre = right.mean(axis=0)
+        right = right - centre
+        left = right if same else left - centre
+        norms = np.einsum("ij,ij->i", right, right)
     values = -2.0 * (left @ right.T)
-    norms = np.einsum("ij,ij->i", left, left)
-    values += norms[:, None]
-    values += norms if right is left else np.einsum("ij,ij->i", right, right)
+    values += (norms if same else np.einsum("ij,ij->i", left, left))[:, None]
+    values += norms
     np.maximum(values, 0.0, out=values)
-    if right is left:
+    if same:
         np.fill_diagonal(values, 0.0)
     values *= -gamma
-    return np.exp(values, out=values)
+    return np.asarray(np.exp(values, out=values))
+
+
+def _of_writable(function: Callable, left: Any, right: Any) -> np.ndarray:
+    """Values of a compiled kernel that refuses read-only arrays, such as those of Bags."""
+    return np.asarray(function(_writable(left), _writable(right)))
+
+
+def _writable(rows: Any) -> Any:
+    return np.require(rows, requirements="W") if isinstance(rows, np.ndarray) else rows
 
 
 def _are_plain(*matrices: Any) -> bool:
     """Whether scikit-learn's validation, longer than a small block's values, has nothing to do."""
-    return all(type(each) is np.ndarray and each.dtype == np.float64 for each in matrices)
+    return all(isinstance(each, np.ndarray) and each.dtype == np.float64 for each in matrices)
 
 
 def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:

@@ -9,6 +9,8 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
+from ..base import highest_class
+
 __all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
 
 # A smaller slope says that scores of bags left out know nothing of their class.
@@ -104,7 +106,7 @@ def class_measures(
         predicted = (decisions[:, 0] > 0).astype(np.intp)
         columns = [(codes == 1, decisions[:, 0])]
     else:
-        predicted = decisions.argmax(axis=1)
+        predicted = highest_class(decisions)
         columns = [(codes == code, decisions[:, code]) for code in range(decisions.shape[1])]
     areas = [
         roc_auc_score(truth, scores, sample_weight=weights)

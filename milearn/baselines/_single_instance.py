@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_mean
 from .._fit.validation import encode_classes, validate_bags, validate_labels
-from ..base import BagEstimator
+from ..base import BagEstimator, highest_class
 from ..model_selection import StratifiedBagKFold
 from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
 
@@ -360,7 +360,7 @@ class SingleInstance(BagEstimator):
         scores = self._instance_scores(bags)
         if scores.ndim == 1:
             return segment_argmax(self._positive_sign * scores, bags.offsets)
-        predicted = np.argmax(self._pool(scores, bags), axis=1)
+        predicted = highest_class(self._pool(scores, bags))
         return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
     # -- what scikit-learn asks -------------------------------------------------------------
@@ -514,7 +514,7 @@ class SingleInstance(BagEstimator):
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 1:
             return self.classes_[(scores > 0).astype(np.intp)]
-        return self.classes_[np.argmax(scores, axis=1)]
+        return self.classes_[highest_class(scores)]
 
 
 def _check_weighed_classes(

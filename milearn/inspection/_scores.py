@@ -10,6 +10,7 @@ from sklearn.base import is_clusterer, is_regressor
 from .._bags import Bags
 from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
+from ..base import highest_class
 
 __all__ = ["InstanceScores", "class_column", "instance_scores", "local_bags", "pixel_pictures"]
 
@@ -74,7 +75,7 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         witnesses = np.asarray(model.witness(inner))
         return InstanceScores(sign * scores, witnesses, "score", 0.0, label_name)
     if class_label is None:
-        columns = np.argmax(np.asarray(model.decision_function(inner)), axis=1)
+        columns = highest_class(np.asarray(model.decision_function(inner)))
     else:
         columns = np.full(len(bags), class_column(model, class_label))
     chosen = scores[np.arange(len(scores)), columns[bags.bag_index]]

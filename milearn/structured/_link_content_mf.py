@@ -17,7 +17,7 @@ from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
 from .._solvers.structured.link_content import FactorOptions, fit_link_content, separate_factors
-from ..base import BagEstimator
+from ..base import BagEstimator, highest_class
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels
 
@@ -260,7 +260,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 def _decide(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
     if scores.shape[1] == 1:
         return classes[(scores[:, 0] > 0).astype(np.intp)]
-    return classes[np.argmax(scores, axis=1)]
+    return classes[highest_class(scores)]
 
 
 def _links(bags: Bags) -> sparse.csr_array:

@@ -123,3 +123,28 @@ def test_a_block_of_kernel_values_takes_no_job(rows):
     with parallel_config(backend=Counting(), n_jobs=2):
         kernel(*rows)
     assert Counting.asked == 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_read_only_rows(name, rows):
+    kernel, _ = instance_kernel(name, **OPTIONS)
+    expected = kernel(*rows)
+    for each in rows:
+        each.flags.writeable = False
+    np.testing.assert_array_equal(kernel(*rows), expected)
+
+
+@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+def test_values_do_not_depend_on_the_origin(name):
+    rng = np.random.default_rng(0)
+    # Multiples of 1/64, whose sums with the offset are exact.
+    left, right = (np.round(rng.normal(size=(n, 3)) * 64) / 64 for n in (40, 25))
+    kernel, _ = instance_kernel(name, **OPTIONS)
+    for offset in (1e7, 2.0**36):
+        np.testing.assert_allclose(
+            kernel(left + offset, right + offset), kernel(left, right), rtol=1e-12
+        )
+        moved = left + offset
+        whole = kernel(moved, moved)
+        np.testing.assert_allclose(whole, kernel(left, left), rtol=1e-12)
+        np.testing.assert_array_equal(np.diagonal(whole), 1.0)

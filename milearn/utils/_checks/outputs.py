@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 
 from ..._bags import Bags
 from ..._bags.segments import segment_max, segment_min
+from ...base import highest_class
 from .data import Problem
 from .registry import always, bag_check, both, classifies, has, takes
 from .tools import (
@@ -239,7 +240,7 @@ def check_witness(estimator: Any, problem: Problem) -> None:
         left, right = {"bag score": ("", pooled)}, {"bag score": ("", scores)}
         assert_close(left, right, SAME, f"the {name} instance score")
     if scores.ndim == 2:
-        best = scores.argmax(axis=1)
+        best = highest_class(scores)
         pooled, instances = pooled[np.arange(len(X)), best], instances[:, best]
         attained = instances[rows, np.arange(len(X))]
     else:
