@@ -17,6 +17,7 @@ from milearn._fit.validation import bag_weights
 from milearn.cluster import M3IC
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from tests.oracles import blocks_of, maximum_loss
 
 __all__ = ["stated_objective"]
 
@@ -68,10 +69,6 @@ def _weights(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> n
     return bag_weights(model.class_weight, model.classes_, codes, given)
 
 
-def _blocks(values: np.ndarray, bags: Bags) -> list[np.ndarray]:
-    return np.split(values, bags.offsets[1:-1])
-
-
 def _maximum(
     model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float] | None:
@@ -79,14 +76,8 @@ def _maximum(
         return None
     norm2, scores, parts = _expansion(model, bags)
     weights = _weights(model, y, given)
-    total = 0.0
-    for block, label, weight in zip(_blocks(scores, bags), y, weights, strict=True):
-        if label == model.classes_[1]:
-            total += weight * max(0.0, 1 - block.max())
-        elif model.slack == "bag":
-            total += weight * max(0.0, 1 + block.max())
-        else:
-            total += weight * np.maximum(0.0, 1 + block).sum()
+    positive = y == model.classes_[1]
+    total = maximum_loss(scores, bags.offsets, positive, weights, model.slack)
     size = weights @ bags.sizes
     return 0.5 * norm2 + model.C * total, _ROUNDING * model.C * size * parts
 
@@ -97,7 +88,7 @@ def _labels(
     norm2, scores, parts = _expansion(model, bags)
     weights = _weights(model, y, given)
     total = 0.0
-    for block, label, weight in zip(_blocks(scores, bags), y, weights, strict=True):
+    for block, label, weight in zip(blocks_of(scores, bags.offsets), y, weights, strict=True):
         if label == model.classes_[1]:
             # The best label of each instance, and the highest one has to be positive.
             losses = np.minimum(np.maximum(0.0, 1 - block), np.maximum(0.0, 1 + block))
@@ -116,7 +107,7 @@ def _selection(
     norm2, scores, parts = _expansion(model, bags)
     weights = _weights(model, y, given)
     total = 0.0
-    for bag, (block, label) in enumerate(zip(_blocks(scores, bags), y, strict=True)):
+    for bag, (block, label) in enumerate(zip(blocks_of(scores, bags.offsets), y, strict=True)):
         if label == model.classes_[1]:
             total += weights[bag] * max(0.0, 1 - scores[model.selected_[bag]])
         else:
@@ -132,7 +123,7 @@ def _clusters(
     scores = _dense(bags) @ W.T
     k = len(W)
     margins = k / (k - 1) * (scores.max(axis=1) - scores.mean(axis=1))
-    hinges = [max(0.0, 1 - block.max()) for block in _blocks(margins, bags)]
+    hinges = [max(0.0, 1 - block.max()) for block in blocks_of(margins, bags.offsets)]
     parts = float((np.abs(_dense(bags)) @ np.abs(W).T).max())
     return 0.5 * np.sum(W**2) + model.C * np.mean(hinges), _ROUNDING * model.C * 4 * parts
 
@@ -146,7 +137,7 @@ def _unlinked(
     w, b = np.asarray(model.coef_[0], dtype=np.float64), float(model.intercept_[0])
     weights = _weights(model, y, given)
     signs = np.where(y == model.classes_[1], 1.0, -1.0)
-    tops = np.array([block.max() for block in _blocks(X @ w + b, bags)])
+    tops = np.array([block.max() for block in blocks_of(X @ w + b, bags.offsets)])
     loss = np.mean(weights * np.maximum(0.0, 1 - signs * tops))
     parts = float((np.abs(X) @ np.abs(w)).max() + abs(b))
     return 0.5 * w @ w + model.C * loss, _ROUNDING * model.C * weights.mean() * parts

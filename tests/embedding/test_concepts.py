@@ -12,16 +12,14 @@ from milearn._solvers.baselines.diverse_density import ConceptSolution
 from milearn.baselines import DDSVM, DiverseDensity
 from milearn.embedding import ConceptEmbedding
 from milearn.embedding._concepts import _distinct_maxima
+from tests.oracles import noisy_or_loss
 from tests.toys import two_level_bags
 
 
 def looped(bags, y, code, t, s):
     """Negative logarithm of the diverse density of a class, one instance at a time."""
-    total = 0.0
-    for bag, label in zip(bags, y, strict=True):
-        none = np.prod([1.0 - np.exp(-np.sum((s * (x - t)) ** 2)) for x in bag])
-        total -= np.log(1.0 - none if label == code else none)
-    return total
+    blocks = [np.exp(-np.sum((s * (bag - t)) ** 2, axis=1)) for bag in bags]
+    return noisy_or_loss(blocks, y == code, np.ones(len(bags)))
 
 
 def test_concepts_are_stationary_points_of_the_loop_for_each_class():

@@ -22,6 +22,7 @@ from milearn._kernels.bag import (
 from milearn._kernels.instance import instance_kernel
 from milearn._kernels.learned import learn_bag_kernel
 from milearn.metrics import bag_kernel
+from tests.bags import random_bags
 
 KERNELS = [
     {"kernel": "rbf", "gamma": 0.3},
@@ -29,12 +30,6 @@ KERNELS = [
     {"kernel": "poly", "degree": 2, "coef0": 1.0, "gamma": 0.5},
     {"kernel": laplacian_kernel},
 ]
-
-
-def random_bags(seed, n_bags=9, d=4, largest=6):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, largest + 1, size=n_bags)
-    return Bags(rng.normal(size=(sizes.sum(), d)), np.r_[0, np.cumsum(sizes)])
 
 
 def between_instances(left, right, kernel, gamma=None, degree=3, coef0=0.0):

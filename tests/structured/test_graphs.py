@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn import Bags
 from milearn.metrics import bag_distances
 from milearn.structured import homophily, knn_bag_graph, link_graph
+from tests.bags import random_bags
 
 
 def naive_links(pairs, n, kind):
@@ -144,16 +144,10 @@ def test_homophily_refuses_what_is_no_graph():
         homophily(np.eye(2), [[0, 1], [1, 0]])
 
 
-def some_bags(seed=0, n_bags=15):
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 4, size=n_bags)
-    return Bags(rng.normal(size=(sizes.sum(), 2)), np.r_[0, np.cumsum(sizes)])
-
-
 @pytest.mark.parametrize("mutual", [False, True])
 @pytest.mark.parametrize("metric", ["min", "max", "mean"])
 def test_knn_graph_equals_a_loop(metric, mutual):
-    bags = some_bags()
+    bags = random_bags(0, 15, 2, 3)
     distances = bag_distances(bags, metric=metric)
     n = len(bags)
     near = np.zeros((n, n), dtype=bool)
@@ -170,7 +164,7 @@ def test_knn_graph_equals_a_loop(metric, mutual):
 
 
 def test_knn_graph_of_a_kernel_is_that_of_its_distances():
-    bags = some_bags(1)
+    bags = random_bags(1, 15, 2, 3)
     means = np.array([block.mean(axis=0) for block in bags])
     graph = knn_bag_graph(bags, 2, kernel=lambda b: np.array([m.mean(0) for m in b]) @ means.T)
     single = knn_bag_graph(means, 2)
@@ -193,7 +187,7 @@ def test_knn_graph_of_few_bags():
 
 
 def test_knn_graph_refuses():
-    bags = some_bags()
+    bags = random_bags(0, 15, 2, 3)
     with pytest.raises(ValueError, match="n_neighbors=0 must be at least 1"):
         knn_bag_graph(bags, 0)
     with pytest.raises(TypeError, match="no whole number"):
@@ -207,7 +201,7 @@ def test_knn_graph_refuses():
 
 
 def test_given_distances_are_not_written_into():
-    distances = bag_distances(some_bags())
+    distances = bag_distances(random_bags(0, 15, 2, 3))
     before = distances.copy()
     knn_bag_graph(distances, metric="precomputed")
     np.testing.assert_array_equal(distances, before)

@@ -32,7 +32,7 @@ from milearn.exceptions import SolverError
 from milearn.model_selection import StratifiedBagKFold
 from milearn.structured import MILSD, _milsd, _unlinked
 from milearn.svm import MISVC
-from tests.convex import highest_of
+from tests.oracles import highest_of
 
 GRAPHS = ["bag", "instance", "both"]
 NONE = np.zeros((0, 0))

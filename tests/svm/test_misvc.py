@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -19,16 +18,10 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, InstanceMISVC
+from tests.bags import labelled_bags
+from tests.oracles import maximum_loss, maximum_optimum
 
 SLACKS = ["bag", "instance"]
-
-
-def small_bags(seed, n_bags=7, d=3):
-    """Few small bags without structure: many local minima."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 4, size=n_bags)
-    bags = Bags(rng.normal(size=(sizes.sum(), d)), np.r_[0, np.cumsum(sizes)])
-    return bags, (np.arange(n_bags) < 3).astype(int)
 
 
 def objective(model, bags, y, weights=None):
@@ -40,48 +33,23 @@ def objective(model, bags, y, weights=None):
     dual[model.support_] = model.dual_coef_[0]
     scores = gram @ dual + model.intercept_[0]
     weights = np.ones(len(bags)) if weights is None else weights
-    sign = np.where(y == 1, 1.0, -1.0)
-    hinge = np.maximum(0, 1 - sign * segment_max(scores, bags.offsets))
-    if model.slack == "instance":
-        per_instance = np.add.reduceat(np.maximum(0, 1 + scores), bags.offsets[:-1])
-        hinge = np.where(y == 1, hinge, per_instance)
-    return 0.5 * dual @ gram @ dual + model.C * weights @ hinge
-
-
-def optimum(bags, y, C, slack):
-    """The least value over all choices of witnesses, each a convex program."""
-    blocks = list(bags)
-    choices = itertools.product(
-        *(range(len(b)) for b, label in zip(blocks, y, strict=True) if label)
-    )
-    best = np.inf
-    negatives = [block for block, label in zip(blocks, y, strict=True) if not label]
-    for choice in choices:
-        positives = (block for block, label in zip(blocks, y, strict=True) if label)
-        w, b = cp.Variable(bags.shape[1]), cp.Variable()
-        cost = 0.5 * cp.sum_squares(w)
-        for row, block in zip(choice, positives, strict=True):
-            cost += C * cp.pos(1 - (block[row] @ w + b))
-        for block in negatives:
-            hinge = cp.pos(1 + block @ w + b)
-            cost += C * (cp.max(hinge) if slack == "bag" else cp.sum(hinge))
-        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
-    return best
+    loss = maximum_loss(scores, bags.offsets, y == 1, weights, model.slack)
+    return 0.5 * dual @ gram @ dual + model.C * loss
 
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("seed", range(3))
 def test_best_of_twenty_starts_is_the_optimum(seed, slack):
-    bags, y = small_bags(seed)
+    bags, y = labelled_bags(seed)
     model = MISVC(C=2.0, kernel="linear", slack=slack, n_init=20, random_state=0).fit(bags, y)
-    assert model.objective_ == pytest.approx(optimum(bags, y, 2.0, slack), rel=1e-6)
+    assert model.objective_ == pytest.approx(maximum_optimum(bags, y, 2.0, slack), rel=1e-6)
 
 
 @pytest.mark.parametrize("init", ["mean", "random"])
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("seed", range(8))
 def test_result_is_a_fixed_point(seed, slack, init):
-    bags, y = small_bags(seed, n_bags=10)
+    bags, y = labelled_bags(seed, n_negative=7)
     model = MISVC(C=1.0, kernel="linear", slack=slack, init=init, random_state=seed).fit(bags, y)
     assert model.converged_
     again = MISVC(C=1.0, kernel="linear", slack=slack, init=model.witnesses_).fit(bags, y)
@@ -263,7 +231,7 @@ def test_qp_solvers_agree():
 
 
 def test_more_starts_are_never_worse_and_n_jobs_does_not_matter():
-    bags, y = small_bags(4, n_bags=14)
+    bags, y = labelled_bags(4, n_negative=11)
     one = MISVC(kernel="linear", C=5.0).fit(bags, y)
     many = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0).fit(bags, y)
     parallel = MISVC(kernel="linear", C=5.0, n_init=4, random_state=0, n_jobs=2).fit(bags, y)

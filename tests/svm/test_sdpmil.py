@@ -18,7 +18,8 @@ from milearn._bags.segments import segment_argmax, segment_max, segment_sum
 from milearn._solvers.svm import selection as _selection
 from milearn.datasets import load_bags, make_bags
 from milearn.svm import MISVC
-from tests._solvers.svm.selection_oracle import enumerated, random_bags
+from tests.bags import labelled_bags
+from tests.oracles import selection_optimum
 
 
 def kernel_matrix(model, bags):
@@ -63,19 +64,19 @@ def test_objective_is_the_stated_one_and_never_rises(C, kernel, polish):
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("seed", range(12))
 def test_no_solution_lies_below_the_enumerated_optimum(seed, kernel):
-    bags, y = random_bags(seed)
+    bags, y = labelled_bags(seed)
     rounded = SDPMIL(C=2.0, kernel=kernel).fit(bags, y)
     polished = SDPMIL(C=2.0, kernel=kernel, polish=True).fit(bags, y)
-    best = enumerated(kernel_matrix(rounded, bags), bags, y, 2.0)
+    best = selection_optimum(kernel_matrix(rounded, bags), bags, y, 2.0)
     assert best * (1 - 1e-6) <= polished.objective_ <= rounded.objective_
 
 
 def test_the_selection_is_the_best_one_where_bags_are_clear():
     found = 0
     for seed in range(10):
-        bags, y = random_bags(seed, shift=4.0)
+        bags, y = labelled_bags(seed, shift=4.0)
         model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
-        best = enumerated(kernel_matrix(model, bags), bags, y, 1.0)
+        best = selection_optimum(kernel_matrix(model, bags), bags, y, 1.0)
         found += model.objective_ <= best * (1 + 1e-6)
     assert found >= 9
 
@@ -83,7 +84,7 @@ def test_the_selection_is_the_best_one_where_bags_are_clear():
 def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
     held = 0
     for seed in range(30):
-        bags, y = random_bags(seed, shift=1.0)
+        bags, y = labelled_bags(seed, shift=1.0)
         for bound in (2.0, 4.0):
             for selection in ("one", "at_least_one"):
                 model = SDPMIL(C=1.0, kernel="linear", slack_bound=bound, selection=selection).fit(
@@ -109,7 +110,7 @@ def test_the_bound_fails_where_they_do_not():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_attributes_tell_what_was_selected(seed):
-    bags, y = random_bags(seed, n_positive=5, n_negative=5)
+    bags, y = labelled_bags(seed, n_positive=5, n_negative=5)
     model = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
     assert model.eta_.shape == (bags.n_instances,)
     assert segment_sum(model.eta_, bags.offsets)[y == 1] == pytest.approx(1.0)
@@ -126,7 +127,7 @@ def test_attributes_tell_what_was_selected(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_polish_ends_in_a_fixed_point_of_misvc(seed):
-    bags, y = random_bags(seed, n_positive=6, n_negative=6)
+    bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
     model = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
     assert model.converged_
     assert (model.selected_[y == 1] == model.witnesses_[y == 1]).all()
@@ -139,7 +140,7 @@ def test_polish_ends_in_a_fixed_point_of_misvc(seed):
 def test_polish_starts_from_the_selection():
     lower = 0
     for seed in range(20):
-        bags, y = random_bags(seed, n_positive=6, n_negative=6)
+        bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
         rounded = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
         start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])
         descent = MISVC(loss="max", C=1.0, kernel="linear", slack="instance", init=start).fit(
@@ -159,7 +160,7 @@ def test_polish_starts_from_the_selection():
 @pytest.mark.parametrize("selection", ["one", "at_least_one"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_both_formulations_agree(kernel, selection):
-    bags, y = random_bags(0, n_positive=4, n_negative=4, shift=2.0)
+    bags, y = labelled_bags(0, n_positive=4, n_negative=4, shift=2.0)
     options = {"kernel": kernel, "selection": selection}
     qp = SDPMIL(**options).fit(bags, y)
     sdp = SDPMIL(**options, formulation="sdp").fit(bags, y)
@@ -169,7 +170,7 @@ def test_both_formulations_agree(kernel, selection):
 
 
 def test_sdp_asks_for_clarabel_before_it_begins(monkeypatch):
-    bags, y = random_bags(0)
+    bags, y = labelled_bags(0)
     monkeypatch.setitem(sys.modules, "clarabel", None)
     model = SDPMIL(formulation="sdp")
     with pytest.raises(ImportError, match=r'pip install "milearn\[conic\]"'):
@@ -208,7 +209,7 @@ def test_classes_one_against_the_rest():
 
 
 def test_pos_label_turns_the_problem():
-    bags, y = random_bags(3, n_positive=5, n_negative=5, shift=3.0)
+    bags, y = labelled_bags(3, n_positive=5, n_negative=5, shift=3.0)
     names = np.where(y == 1, "musk", "non-musk")
     model = SDPMIL(kernel="linear", pos_label="musk").fit(bags, names)
     plain = SDPMIL(kernel="linear").fit(bags, y)
@@ -219,7 +220,7 @@ def test_pos_label_turns_the_problem():
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_weights_are_costs_and_repetitions(kernel):
-    bags, y = random_bags(1, n_positive=6, n_negative=6, shift=1.0)
+    bags, y = labelled_bags(1, n_positive=6, n_negative=6, shift=1.0)
     options = {"kernel": kernel, "gamma": 0.3, "polish": True}
     weighted = SDPMIL(**options).fit(bags, y, sample_weight=np.where(y == 1, 2.0, 1.0))
     by_class = SDPMIL(**options, class_weight={1: 2.0}).fit(bags, y)
@@ -237,7 +238,7 @@ def test_weights_are_costs_and_repetitions(kernel):
 
 
 def test_a_bag_of_weight_zero_is_not_there():
-    bags, y = random_bags(2, n_positive=5, n_negative=5)
+    bags, y = labelled_bags(2, n_positive=5, n_negative=5)
     weights = np.ones(10)
     weights[[0, 7]] = 0.0
     model = SDPMIL(kernel="linear").fit(bags, y, sample_weight=weights)
@@ -320,7 +321,7 @@ def test_verbose_prints_the_objective(capsys):
 
 
 def test_no_convergence_and_inexact_programs_warn(monkeypatch):
-    bags, y = random_bags(7, n_positive=10, n_negative=10)
+    bags, y = labelled_bags(7, n_positive=10, n_negative=10)
     with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before convergence"):
         SDPMIL(kernel="linear", max_iter=1, polish=True).fit(bags, y)
     solve = _selection.solve_relaxation

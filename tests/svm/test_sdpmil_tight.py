@@ -15,7 +15,8 @@ from milearn._solvers.svm import selection as _selection
 from milearn._solvers.svm import selection_bound as _selection_bound
 from milearn._solvers.svm.selection_bound import bound_selection, largest_norm
 from milearn.datasets import load_bags
-from tests._solvers.svm.selection_oracle import enumerated, random_bags
+from tests.bags import labelled_bags
+from tests.oracles import selection_optimum
 
 SIZES = [(3, 4, 3), (3, 4, 30), (5, 8, 10), (2, 1, 2)]
 
@@ -30,12 +31,12 @@ def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countab
     )
     n_positive, n_negative, d = size
     for seed, kernel in enumerate(["linear", "rbf"] * 2):
-        bags, y = random_bags(seed, n_positive=n_positive, n_negative=n_negative, d=d)
+        bags, y = labelled_bags(seed, n_positive=n_positive, n_negative=n_negative, d=d)
         model = SDPMIL(C=C, kernel=kernel, relaxation="tight").fit(bags, y)
         gram = bags.instances @ bags.instances.T
         if kernel == "rbf":
             gram = rbf_kernel(bags.instances, gamma=model.gamma_)
-        best = enumerated(gram, bags, y, C)
+        best = selection_optimum(gram, bags, y, C)
         assert 0 < model.lower_bound_ <= best * (1 + 1e-7)
         assert model.objective_ >= best * (1 - 1e-6)
         assert model.optimality_gap_ == model.objective_ - model.lower_bound_
@@ -43,24 +44,24 @@ def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countab
 
 
 def test_the_bound_counts_weights():
-    bags, y = random_bags(1, n_positive=4, n_negative=5)
+    bags, y = labelled_bags(1, n_positive=4, n_negative=5)
     weights = np.where(y == 1, 3.0, 0.5)
     model = SDPMIL(1.0, kernel="linear", relaxation="tight")
     model.fit(bags, y, sample_weight=weights)
-    best = enumerated(bags.instances @ bags.instances.T, bags, y, 1.0, weights)
+    best = selection_optimum(bags.instances @ bags.instances.T, bags, y, 1.0, weights)
     assert 0.5 * best < model.lower_bound_ <= best * (1 + 1e-7)
 
 
 def test_the_bound_is_near_where_bags_are_clear():
     for seed in range(5):
-        bags, y = random_bags(seed, n_positive=5, n_negative=5, shift=4.0)
+        bags, y = labelled_bags(seed, n_positive=5, n_negative=5, shift=4.0)
         model = SDPMIL(C=1.0, kernel="linear", relaxation="tight").fit(bags, y)
         assert model.optimality_gap_ <= 0.1 * model.objective_
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_best_of_the_mixed_selections_is_kept(seed):
-    bags, y = random_bags(seed, n_positive=6, n_negative=6)
+    bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
     rounded = SDPMIL(kernel="linear").fit(bags, y)
     tight = SDPMIL(kernel="linear", relaxation="tight").fit(bags, y)
     polished = SDPMIL(kernel="linear", relaxation="tight", polish=True).fit(bags, y)
@@ -91,7 +92,7 @@ def test_the_bound_of_the_norm_and_its_count(seed):
 
 
 def test_one_class_against_the_rest_has_a_bound_each():
-    bags, _ = random_bags(0, n_positive=6, n_negative=6)
+    bags, _ = labelled_bags(0, n_positive=6, n_negative=6)
     model = SDPMIL(kernel="linear", relaxation="tight").fit(bags, np.arange(12) % 3)
     assert model.lower_bound_.shape == model.optimality_gap_.shape == (3,)
     assert (model.lower_bound_ > 0).all()

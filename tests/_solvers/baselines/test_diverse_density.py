@@ -14,6 +14,7 @@ from milearn._solvers.baselines.diverse_density import (
     promising_starts,
     squared_distances,
 )
+from tests.oracles import blocks_of, noisy_or_loss
 
 
 def problem(seed=0, n_bags=8, d=3):
@@ -23,26 +24,17 @@ def problem(seed=0, n_bags=8, d=3):
     return ConceptProblem(X, offsets, np.arange(n_bags) % 2 == 0, rng.uniform(0.5, 2.0, n_bags))
 
 
-def members(given):
-    return [
-        given.instances[a:b] for a, b in zip(given.offsets[:-1], given.offsets[1:], strict=True)
-    ]
-
-
 def looped(given, t, s):
     """Negative log-likelihood of the noisy-or, one instance at a time."""
-    total = 0.0
-    for bag, positive, cost in zip(members(given), given.positive, given.costs, strict=True):
-        none = 1.0
-        for x in bag:
-            none *= 1.0 - np.exp(-np.sum((s * (x - t)) ** 2))
-        total -= cost * np.log(1.0 - none if positive else none)
-    return total
+    probabilities = np.exp(-np.sum((s * (given.instances - t)) ** 2, axis=1))
+    return noisy_or_loss(blocks_of(probabilities, given.offsets), given.positive, given.costs)
 
 
 def looped_nearest(given, t, s):
     total = 0.0
-    for bag, positive, cost in zip(members(given), given.positive, given.costs, strict=True):
+    for bag, positive, cost in zip(
+        blocks_of(given.instances, given.offsets), given.positive, given.costs, strict=True
+    ):
         p = max(np.exp(-np.sum((s * (x - t)) ** 2)) for x in bag)
         total -= cost * np.log(p if positive else 1.0 - p)
     return total

@@ -12,6 +12,7 @@ from milearn._solvers.baselines.noisy_or_boosting import (
     log_odds,
     noisy_or_weights,
 )
+from tests.oracles import blocks_of, noisy_or_loss
 
 
 def problem(seed=0, n_bags=10, n_points=15):
@@ -22,19 +23,10 @@ def problem(seed=0, n_bags=10, n_points=15):
     return BoostingProblem(point_of, offsets, np.arange(n_bags) % 2 == 0, costs, n_points)
 
 
-def members(given):
-    return [given.point_of[a:b] for a, b in zip(given.offsets[:-1], given.offsets[1:], strict=True)]
-
-
 def looped(given, scores):
     """Negative log-likelihood, one instance at a time."""
-    total = 0.0
-    for bag, positive, cost in zip(members(given), given.positive, given.costs, strict=True):
-        none = 1.0
-        for point in bag:
-            none *= 1.0 - 1.0 / (1.0 + np.exp(-scores[point]))
-        total -= cost * np.log(1.0 - none if positive else none)
-    return total
+    probabilities = 1.0 / (1.0 + np.exp(-scores[given.point_of]))
+    return noisy_or_loss(blocks_of(probabilities, given.offsets), given.positive, given.costs)
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0, 4.0])

@@ -19,7 +19,7 @@ from milearn._solvers.common.gram import KernelGram, LinearGram
 from milearn._solvers.svm.bag_gram import PrecomputedGram, SetKernelGram
 from milearn._solvers.svm.coupled_dual import solve_step
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from tests.convex import highest_of
+from tests.oracles import highest_of
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
@@ -18,7 +17,7 @@ from milearn._solvers.svm.mi_svm_primal import solve_mi_svm_primal
 from milearn._solvers.svm.mi_svm_working_set import Prices, joined, pass_over, working_set
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
-from tests.convex import highest_of
+from tests.oracles import maximum_loss, maximum_step
 
 SLACKS = ["bag", "instance"]
 
@@ -31,30 +30,7 @@ def data(seed, n_bags=40, d=5, cost=1.0):
 
 def objective(bags, loss, slack, w, b):
     scores = bags.instances @ w + b
-    top = segment_max(scores, bags.offsets)
-    positive = loss.signs > 0
-    value = 0.5 * w @ w + loss.weights[positive] @ np.maximum(0, 1 - top[positive])
-    if slack == "bag":
-        return value + loss.weights[~positive] @ np.maximum(0, 1 + top[~positive])
-    weights = np.where(positive, 0.0, loss.weights)[bags.bag_index]
-    return value + weights @ np.maximum(0, 1 + scores)
-
-
-def step_optimum(bags, loss, slack, witnesses):
-    """Optimum of the convex step with these witnesses."""
-    w, b = cp.Variable(bags.shape[1]), cp.Variable()
-    positive = np.flatnonzero(loss.signs > 0)
-    value = 0.5 * cp.sum_squares(w)
-    value += loss.weights[positive] @ cp.pos(1 - bags.instances[witnesses] @ w - b)
-    negative = np.where(loss.signs < 0, loss.weights, 0.0)
-    hinges = cp.pos(1 + bags.instances @ w + b)
-    if slack == "bag":
-        value += negative @ highest_of(hinges, bags.offsets)
-    else:
-        value += negative[bags.bag_index] @ hinges
-    program = cp.Problem(cp.Minimize(value))
-    program.solve(solver="CLARABEL")
-    return program.value
+    return 0.5 * w @ w + maximum_loss(scores, bags.offsets, loss.signs > 0, loss.weights, slack)
 
 
 @pytest.fixture(params=["all rows", "rows near the margin"])
@@ -102,7 +78,10 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol):
         margins = 1 - bags.instances[start] @ found.w - found.intercept
         free = 1 - tops - found.intercept
         value = held + loss.weights[positive] @ (np.maximum(0, margins) - np.maximum(0, free))
-        assert value - step_optimum(bags, loss, slack, start) <= found.dual_gap + 1e-7 * value
+        assert (
+            value - maximum_step(bags, loss.signs > 0, loss.weights, slack, start)
+            <= found.dual_gap + 1e-7 * value
+        )
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -168,7 +147,7 @@ def test_a_small_working_set_gives_the_same(slack, monkeypatch):
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
     positive = loss.signs > 0
-    best = step_optimum(bags, loss, slack, _highest(bags, small)[positive])
+    best = maximum_step(bags, loss.signs > 0, loss.weights, slack, _highest(bags, small)[positive])
     assert small.objective - small.dual_gap <= best * (1 + 1e-6)
 
 

@@ -22,7 +22,7 @@ from milearn._solvers.svm.mi_svm_labels import best_labels, solve_instance_label
 from milearn._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
-from tests.convex import highest_of
+from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
 # Loss, bag kernel, task.

@@ -56,9 +56,9 @@ def test_bounds_stand_in_their_order(tmp_path, capsys):
     bags = Bags(rng.normal(size=(9, 3)), np.array([0, 2, 4, 6, 7, 9]))
     y = np.array([1, 1, 1, 0, 0])
     _, counted, free, hull = guo2009_bounds.bounds(bags, y, 1.0)
-    from tests._solvers.svm.selection_oracle import enumerated
+    from tests.oracles import selection_optimum
 
-    best = enumerated(bags.instances @ bags.instances.T, bags, y, 1.0)
+    best = selection_optimum(bags.instances @ bags.instances.T, bags, y, 1.0)
     assert 0 < free <= counted * 1.01 <= best * 1.01
     assert hull <= best * (1 + 1e-6)
 

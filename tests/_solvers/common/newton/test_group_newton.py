@@ -13,7 +13,7 @@ from scipy import sparse
 from milearn._solvers.common.newton import direction
 from milearn._solvers.common.newton.engine import solve_groups
 from milearn._solvers.common.newton.groups import GroupProblem, project_groups
-from tests.convex import highest_of
+from tests.oracles import highest_of
 
 
 def random_problem(seed, *, singles=False, cost=1.0, n_groups=30, d=6):

@@ -1,0 +1,119 @@
+"""What fits are compared with: losses, convex steps and enumerations, without code of ours."""
+
+from __future__ import annotations
+
+import itertools
+
+import cvxpy as cp
+import numpy as np
+import qpsolvers
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def blocks_of(values, offsets):
+    """The values of each bag."""
+    return np.split(values, offsets[1:-1])
+
+
+def highest_of(values, offsets):
+    """Highest value of each range, as one expression: cvxpy takes a millisecond for each."""
+    first, last = np.asarray(offsets)[:-1, None], np.asarray(offsets)[1:, None] - 1
+    longest = int((last - first).max()) + 1
+    # The last value of a range stands in for those that it has less than the longest one.
+    rows = np.minimum(first + np.arange(longest), last)
+    return cp.max(cp.reshape(values[rows.ravel()], rows.shape, order="C"), axis=1)
+
+
+def selections(bags, y):
+    """Every choice of one row from each positive bag."""
+    spans = [range(a, b) for a, b in itertools.pairwise(bags.offsets)]
+    return itertools.product(*(span for span, label in zip(spans, y, strict=True) if label))
+
+
+# -- the hard maximum ------------------------------------------------------------------------------
+
+
+def maximum_loss(scores, offsets, positive, costs, slack):
+    """Hinge losses of bags that score as their highest instance, times the costs of the bags.
+
+    With ``slack="instance"`` each instance of a negative bag has a loss of its own.
+    """
+    total = 0.0
+    for block, label, cost in zip(blocks_of(scores, offsets), positive, costs, strict=True):
+        if label:
+            total += cost * max(0.0, 1 - block.max())
+        elif slack == "bag":
+            total += cost * max(0.0, 1 + block.max())
+        else:
+            total += cost * np.maximum(0.0, 1 + block).sum()
+    return total
+
+
+def maximum_step(bags, positive, costs, slack, witnesses):
+    """Optimum of the linear problem with given witnesses of the positive bags."""
+    w, b = cp.Variable(bags.shape[1]), cp.Variable()
+    cost = 0.5 * cp.sum_squares(w)
+    cost += costs[positive] @ cp.pos(1 - bags.instances[list(witnesses)] @ w - b)
+    negative = np.where(positive, 0.0, costs)
+    hinges = cp.pos(1 + bags.instances @ w + b)
+    if slack == "bag":
+        cost += negative @ highest_of(hinges, bags.offsets)
+    else:
+        cost += negative[bags.bag_index] @ hinges
+    return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+
+
+def maximum_optimum(bags, y, C, slack):
+    """The least value over all choices of witnesses, each a convex program."""
+    costs = np.full(len(bags), float(C))
+    return min(maximum_step(bags, y == 1, costs, slack, each) for each in selections(bags, y))
+
+
+# -- one instance of each positive bag -----------------------------------------------------------
+
+
+def selection_value(gram, rows, signs, costs):
+    """Value of the support vector machine on some rows: the optimum of its dual."""
+    signed = gram[np.ix_(rows, rows)] * np.outer(signs, signs)
+    n = len(rows)
+    dual = qpsolvers.solve_qp(
+        signed,
+        -np.ones(n),
+        A=signs[None],
+        b=np.zeros(1),
+        lb=np.zeros(n),
+        ub=costs,
+        solver="piqp",
+        **dict.fromkeys(("eps_abs", "eps_rel"), 1e-9),
+    )
+    return dual.sum() - 0.5 * dual @ signed @ dual
+
+
+def selection_optimum(gram, bags, y, C, weights=None):
+    """Problem (3) of Guo (2009): the best choice of one instance of each positive bag."""
+    weights = np.ones(len(bags)) if weights is None else weights
+    negative = np.flatnonzero(y[bags.bag_index] == 0)
+    costs = C * np.append(weights[y == 1], weights[bags.bag_index[negative]])
+    signs = np.repeat([1.0, -1.0], [int(y.sum()), len(negative)])
+    return min(
+        selection_value(gram, np.append(choice, negative), signs, costs)
+        for choice in selections(bags, y)
+    )
+
+
+# -- noisy-or --------------------------------------------------------------------------------------
+
+
+def noisy_or_loss(blocks, positive, costs):
+    """Negative log-likelihood of bags with at least one positive instance, in a loop.
+
+    ``blocks`` holds the probabilities of the instances of each bag.
+    """
+    total = 0.0
+    for block, label, cost in zip(blocks, positive, costs, strict=True):
+        none = 1.0
+        for probability in block:
+            none *= 1.0 - probability
+        total -= cost * np.log(1.0 - none if label else none)
+    return total
