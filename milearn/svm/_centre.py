@@ -1,8 +1,7 @@
-"""Instances far from zero, for linear problems that do not depend on where zero is.
+"""Instances far from zero, for linear problems that do not depend on the origin.
 
 A maximum of scores with an intercept without a penalty has the same w for the instances less any
-centre c, and the intercept b + <w, c>. A million away from zero their inner products have a dozen
-digits more than their differences, and double precision keeps none of these.
+centre c, and the intercept b + <w, c>.
 """
 
 from __future__ import annotations
@@ -13,45 +12,32 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
+from .._kernels.centring import centre_of
 from ._formulations import TrainingBags
 from ._functions import BagFunction, InstanceFunction, LinearExpansion
 
 __all__ = ["Centre"]
 
-# Distance from zero, in standard deviations, above which a centre is subtracted.
-_MOST_DEVIATIONS = 1e3
-# Instances that the centre is the mean of: any one near them all will do.
-_MOST_ROWS = 1000
-
 
 @dataclass(frozen=True)
 class Centre:
-    """What is subtracted from the instances of a fit.
-
-    Attributes
-    ----------
-    point : ndarray of shape (n_features,) or None
-        None for nothing.
-    """
+    """Point that is subtracted from the instances of a fit; None subtracts nothing."""
 
     point: np.ndarray | None = None
 
     @classmethod
     def of(cls, training: TrainingBags) -> Centre:
-        """That of bags far from zero, if their instances are dense and in memory."""
-        stored = training.stored if not training.is_remote else None
-        if not isinstance(stored, np.ndarray) or isinstance(stored, np.memmap):
-            return cls()
-        rows = stored[:: -(-len(stored) // _MOST_ROWS)].astype(np.float64)
-        point = rows.mean(axis=0)
-        spread = np.sqrt(np.sum((rows - point) ** 2) / len(rows))
-        return cls(point) if np.linalg.norm(point) > _MOST_DEVIATIONS * spread else cls()
+        """The centre of bags with features far from zero, if they are dense and in memory."""
+        return cls(None if training.is_remote else centre_of(training.stored))
 
     def subtracted(self, training: TrainingBags) -> TrainingBags:
-        """The bags of a fit about the centre."""
+        """The bags of a fit with the centre as origin."""
         if self.point is None:
             return training
-        selected = training.selected.with_instances(training.instances - self.point)
+        # In float16 a difference may overflow.
+        dtype = np.promote_types(training.stored.dtype, np.float32)
+        instances = np.subtract(training.stored, self.point, dtype=dtype, casting="same_kind")
+        selected = training.selected.with_instances(instances)
         return replace(training, selected=selected)
 
     def restored(

@@ -86,3 +86,6 @@ def test_sparse_and_near_instances_stay_as_they_are():
     assert Centre.of(TrainingBags.of(far, everything)).point is not None
     assert Centre.of(TrainingBags.of(bags, everything)).point is None
     assert Centre.of(TrainingBags.of(sparse_far, everything)).point is None
+    scaled = bags.with_instances(bags.instances * [1e-3, 1.0, 1e3] + 100.0)
+    point = Centre.of(TrainingBags.of(scaled, everything)).point
+    np.testing.assert_array_equal(point > 0, [True, True, False])

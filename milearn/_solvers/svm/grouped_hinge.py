@@ -211,9 +211,7 @@ def solve_grouped_svm(
         if not closed:
             added = _violators(patterns, group, working)
         if done or len(added) == 0 or n_solves < _ROUNDS_WITH_PRUNING:
-            # What is far beyond its margin would only make the next problem larger.
-            far = (working.status == 0) & (working.margins > _DROP_MARGIN)
-            working.status[far] = -1
+            working.drop(working.margins > _DROP_MARGIN)
         if done or (len(added) == 0 and precision <= _MIN_TOL):
             working.precision = precision
             return solution

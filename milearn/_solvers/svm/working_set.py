@@ -72,3 +72,15 @@ class WorkingSet:
             changed=changed,
             inexact=False,
         )
+
+    def drop(self, clear: np.ndarray) -> None:
+        """Leave out patterns at zero that clear their margin; of each sign one stays at least.
+
+        They would only make the next problem larger.
+        """
+        dropped = (self.status == 0) & clear
+        for sign in (1.0, -1.0):
+            own = np.flatnonzero((self.status >= 0) & (self.sign == sign))
+            if len(own) and dropped[own].all():
+                dropped[own[np.argmin(self.margins[own])]] = False
+        self.status[dropped] = -1

@@ -15,6 +15,7 @@ from milearn._solvers.svm.grouped_hinge import (
     solve_grouped_svm,
 )
 from milearn._solvers.svm.working_set import WorkingSet
+from milearn.exceptions import SolverError
 
 
 def random_patterns(seed, *, single, means, n_groups=14, d=4):
@@ -139,3 +140,29 @@ def test_intercept_takes_the_middle_of_an_interval():
     )
     doubled = optimal_intercept(np.array([2.0, 2.0, -3.0, -3.0]), np.r_[1.0, 1, -1, -1], np.ones(4))
     assert doubled == pytest.approx(0.5)
+
+
+def test_the_working_set_keeps_a_pattern_of_each_sign():
+    signs = np.array([1.0, 1.0, -1.0, -1.0, -1.0])
+    working = WorkingSet.from_patterns(np.arange(4), signs, 5)
+    working.status[:] = [1, 0, 0, 0, -1]
+    working.margins = np.array([1.0, 5.0, 3.0, 2.0, 0.0])
+    working.drop(working.margins > 1.2)
+    np.testing.assert_array_equal(working.status, [1, -1, -1, 0, -1])
+
+
+def test_one_extreme_instance_is_solved_or_refused_by_the_backend():
+    solved = 0
+    for seed in range(6):
+        X, n = np.random.default_rng(seed).normal(size=(90, 3)), 90
+        X[-1] = [1e6, -1e6, 0.0]
+        signs = np.repeat(np.where(np.arange(30) % 2, 1.0, -1.0), 3)
+        patterns = Patterns(np.arange(n), None, np.arange(n + 1), signs, np.full(n, 10.0))
+        try:
+            solution = solve_grouped_svm(LinearGram(X), patterns, tol=1e-7)
+        except SolverError:
+            continue
+        solved += 1
+        assert solution.objective - solution.gap <= 10.0 * n
+        assert set(signs[solution.working.status >= 0]) == {1.0, -1.0}
+    assert solved > 0
