@@ -14,9 +14,9 @@ from .._solvers.common.or_primal import or_primal
 from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import StructuredProblem, StructuredSolution
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm import solve_mi_svm
-from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision
+from .._solvers.svm.maximum.dual import solve_mi_svm
+from .._solvers.svm.maximum.rows import solve_mi_svm_primal
+from .._solvers.svm.maximum.view import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.sizes import by_passes
 

@@ -32,12 +32,12 @@ from .._solvers.common.gram import Gram
 from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
-from .._solvers.svm.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.mi_svm import solve_mi_svm
-from .._solvers.svm.mi_svm_labels import solve_instance_labels
-from .._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from .._solvers.svm.mi_svm_working_set import precision
+from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
+from .._solvers.svm.maximum.dual import solve_mi_svm
+from .._solvers.svm.maximum.labels_dual import solve_instance_labels
+from .._solvers.svm.maximum.rows import solve_mi_svm_primal
+from .._solvers.svm.maximum.view import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ._functions import (

@@ -22,7 +22,7 @@ from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
+from .._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
 from .._solvers.svm.sizes import by_passes
 from ._base import solver_options
 from ._formulations import (

@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from milearn import Bags
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm_labels import best_labels
+from milearn._solvers.svm.maximum.labels_dual import best_labels
 from milearn.datasets import make_bags, make_false_frequency
 from milearn.svm import InstanceMISVC
 from milearn.svm._formulations import TrainingBags

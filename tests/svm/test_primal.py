@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from milearn._solvers.common.feature_source import FeatureSource
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm import mi_svm_primal, mi_svm_working_set
-from milearn._solvers.svm.mi_svm_working_set import pass_over
+from milearn._solvers.svm.maximum import rows, view
+from milearn._solvers.svm.maximum.view import pass_over
 from milearn._solvers.svm.sizes import by_passes
 from milearn.datasets import load_bags, make_bags, save_bags
 from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
@@ -285,7 +285,7 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
     fresh = linear(solver="primal")
     with monkeypatch.context() as patched:
         for each in (model, fresh):
-            patched.setattr(mi_svm_primal, "pass_over", _Fails(number, happens))
+            patched.setattr(rows, "pass_over", _Fails(number, happens))
             with pytest.raises(KeyboardInterrupt):
                 each.fit(bags, y)
     assert vars(model).keys() == before.keys()
@@ -299,7 +299,7 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
 
 
 def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
-    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
+    monkeypatch.setattr(view, "_FEW_ROWS", 0)
     bags, y = make_bags(150, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
     model = linear(solver="primal", init="mean")
     expected = model.fit(bags[:50], y[:50]).objective_
@@ -318,7 +318,7 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
         assert model.objective_ == pytest.approx(value, rel=1e-9)
 
     stopped("stopped at max_iter=1 before convergence", max_iter=1)
-    solve = mi_svm_primal.solve_mi_svm_primal
+    solve = rows.solve_mi_svm_primal
 
     def with_callback(source, loss, slack, start, options, gap_tol):
         asked = options.watched_by(lambda iteration, objective: iteration == 2)

@@ -22,17 +22,17 @@ from ..._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ..common.newton import GroupProblem, solve_groups
-from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
-from .coupled_cccp import CoupledSolution, coupled_objective
-from .losses import BagLoss, Coupling
-from .pass_descent import (
+from ..common.descent import (
     EVERYTHING,
     MAX_PASSES,
     Matrix,
     descend,
 )
+from ..common.newton import GroupProblem, solve_groups
+from ..common.options import SolverOptions
+from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from .coupled_cccp import CoupledSolution, coupled_objective
+from .losses import BagLoss, Coupling
 
 __all__ = ["CoupledPassesResult", "solve_coupled_passes"]
 
@@ -98,7 +98,7 @@ class _BlockTops:
 
 @dataclass(frozen=True)
 class _SeenTops:
-    """What a pass saw: a :class:`.pass_descent.Seen` with a working set of instances."""
+    """What a pass saw: a :class:`.descent.Seen` with a working set of instances."""
 
     value: float
     objective: float
@@ -195,7 +195,7 @@ def _zero_result(
 
 
 class _Coupled:
-    """The problem as a :class:`.pass_descent.PassModel`."""
+    """The problem as a :class:`.descent.PassModel`."""
 
     def __init__(
         self, source: PassSource, loss: BagLoss, coupling: Coupling, bag_kernel: str

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..common.rounding import rounding_scale
-from .grouped_hinge import optimal_intercept
+from .maximum.grouped_hinge import optimal_intercept
 
 __all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 
@@ -165,7 +165,7 @@ class Hinge:
         return np.where(margins < 1.0, -self.signs * self.weights, 0.0)
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """Refused: :func:`.mi_svm.solve_mi_svm` is the solver of the hard maximum with a hinge."""
+        """Refused: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
         raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
 
     def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -28,12 +28,12 @@ from ..common.pivoted_cholesky import (
     sparse_features,
 )
 from ..common.rounding import rounding_scale
-from .grouped_hinge import Patterns, solve_grouped_svm
 from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .guo_sdp import solve_three_cones
 from .losses import Hinge
-from .mi_svm import MISVMResult, solve_mi_svm, witness_rule
-from .mi_svm_primal import PrimalMISVMResult, solve_mi_svm_primal
+from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
+from .maximum.grouped_hinge import Patterns, solve_grouped_svm
+from .maximum.rows import PrimalMISVMResult, solve_mi_svm_primal
 from .problem import BinaryProblem
 from .selection_bound import SelectionBound, bound_selection
 

@@ -13,13 +13,14 @@ from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm import coupled_passes, mi_svm_labels_primal
+from milearn._solvers.svm import coupled_passes
 from milearn._solvers.svm.bag_gram import SetKernelGram
 from milearn._solvers.svm.coupled_cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled_passes import solve_coupled_passes
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.mi_svm_labels import best_labels, solve_instance_labels
-from milearn._solvers.svm.mi_svm_labels_primal import solve_instance_labels_primal
+from milearn._solvers.svm.maximum import labels_rows
+from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
+from milearn._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from tests.oracles import highest_of
@@ -40,7 +41,7 @@ TIED = [
 def near_rows(request, monkeypatch):
     """Whether few instances are the working set as a whole, or those near the margin only."""
     if request.param:
-        for module in (mi_svm_labels_primal, coupled_passes):
+        for module in (labels_rows, coupled_passes):
             monkeypatch.setattr(module, "EVERYTHING", 0)
 
 
@@ -123,8 +124,8 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
 
 def test_rows_that_cross_the_margin_join_the_working_set(monkeypatch):
     """With sums of rows alone the step would go in circles."""
-    monkeypatch.setattr(mi_svm_labels_primal, "EVERYTHING", 0)
-    monkeypatch.setattr(mi_svm_labels_primal, "_BAND", 0.0)
+    monkeypatch.setattr(labels_rows, "EVERYTHING", 0)
+    monkeypatch.setattr(labels_rows, "_BAND", 0.0)
     bags, signs, weights = data(4)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_primal(source(bags), Hinge(signs, weights), start, OPTIONS, 1e-4)

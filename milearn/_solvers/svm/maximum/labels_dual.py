@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._bags.segments import segment_index, segment_max
-from ..common.cccp import cccp
-from ..common.options import SolverOptions
-from ..common.rounding import rounding_scale
+from ...._bags.segments import segment_index, segment_max
+from ...common.cccp import cccp
+from ...common.options import SolverOptions
+from ...common.rounding import rounding_scale
+from ..problem import BinaryProblem
+from .dual import MISVMPoint, MISVMResult, WitnessLayout, result_of_run, witness_rule
 from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
-from .mi_svm import MISVMPoint, MISVMResult, WitnessLayout, result_of_run, witness_rule
-from .problem import BinaryProblem
 
 __all__ = ["best_labels", "solve_instance_labels"]
 

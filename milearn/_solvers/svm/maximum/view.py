@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_rank
-from ..common.newton import GroupProblem
-from ..common.passes import Block, PassSource, stacked, width_of
-from ..common.row_stack import below_each_other
+from ...._bags.segments import gather_rows, segment_argmax, segment_max, segment_rank
+from ...common.newton import GroupProblem
+from ...common.passes import Block, PassSource, stacked, width_of
+from ...common.row_stack import below_each_other
 
 __all__ = [
     "BAND",

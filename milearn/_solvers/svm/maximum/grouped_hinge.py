@@ -24,18 +24,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import (
+from ...._bags.segments import (
     gather_rows,
     segment_index,
     segment_mean,
     segment_min,
 )
-from ..._compat import LimitedSVC
-from ..common.active_set import active_set_iterations, polish
-from ..common.gram import Gram
-from ..common.piecewise import lowest_point
-from ..common.qp import ActiveSet, QPProblem, QPResult, solve_qp, solve_qp_near
-from ..common.rounding import rounding_scale
+from ...._compat import LimitedSVC
+from ...common.active_set import active_set_iterations, polish
+from ...common.gram import Gram
+from ...common.piecewise import lowest_point
+from ...common.qp import ActiveSet, QPProblem, QPResult, solve_qp, solve_qp_near
+from ...common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
 __all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..._bags.segments import segment_argmax
-from ..common.newton import GroupProblem, solve_groups
-from ..common.options import SolverOptions
+from .newton import GroupProblem, solve_groups
+from .options import SolverOptions
 
 __all__ = [
     "Descent",

@@ -9,12 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.svm.grouped_hinge import (
+from milearn._solvers.svm.maximum.grouped_hinge import (
     Patterns,
     optimal_intercept,
     solve_grouped_svm,
 )
-from milearn._solvers.svm.working_set import WorkingSet
+from milearn._solvers.svm.maximum.working_set import WorkingSet
 from milearn.exceptions import SolverError
 
 
@@ -114,7 +114,7 @@ def test_an_offset_shared_by_all_instances_costs_no_digits():
 
 def test_an_ill_conditioned_problem_is_solved_without_libsvm(monkeypatch):
     instances, patterns, vectors = random_patterns(9, single=True, means=False, n_groups=60)
-    monkeypatch.setattr("milearn._solvers.svm.grouped_hinge._libsvm_steps", lambda n: 1)
+    monkeypatch.setattr("milearn._solvers.svm.maximum.grouped_hinge._libsvm_steps", lambda n: 1)
     solution = solve_grouped_svm(LinearGram(instances), patterns, tol=1e-9)
     assert solution.working.libsvm_failed
     assert solution.objective == pytest.approx(by_cvxpy(vectors, patterns, 1.0), rel=1e-6)

@@ -1,6 +1,6 @@
 """MI-SVM with a linear kernel in the primal, by a handful of passes over the instances.
 
-The problem is that of :mod:`.mi_svm`, J(w, b). A convex step (witnesses of the positive bags held)
+The problem is that of :mod:`.dual`, J(w, b). A convex step (witnesses of the positive bags held)
 is solved over a working set of rows: the witnesses, and of the negative bags the rows near or
 beyond the margin. What is far from it is summed up in two rows, whose hinges bound the sums of
 hinges from below by convexity. A pass scores all rows and gives
@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows, pooling_matrix
-from ..common.cccp import CCCPSolution
-from ..common.newton import GroupProblem, solve_groups
-from ..common.options import SolverOptions
-from ..common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
-from ..common.rounding import rounding_scale
-from .losses import Hinge
-from .mi_svm_working_set import (
+from ...._bags.segments import gather_rows, pooling_matrix
+from ...common.cccp import CCCPSolution
+from ...common.newton import GroupProblem, solve_groups
+from ...common.options import SolverOptions
+from ...common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
+from ...common.rounding import rounding_scale
+from ..losses import Hinge
+from .view import (
     BAND,
     Held,
     Moved,

@@ -10,11 +10,11 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm import mi_svm_working_set
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.mi_svm import solve_mi_svm
-from milearn._solvers.svm.mi_svm_primal import solve_mi_svm_primal
-from milearn._solvers.svm.mi_svm_working_set import Prices, joined, pass_over, working_set
+from milearn._solvers.svm.maximum import view
+from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.maximum.rows import solve_mi_svm_primal
+from milearn._solvers.svm.maximum.view import Prices, joined, pass_over, working_set
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from tests.oracles import maximum_loss, maximum_step
@@ -37,7 +37,7 @@ def objective(bags, loss, slack, w, b):
 def rows_held(request, monkeypatch):
     """Small data are held as a whole, unless the parameter says otherwise."""
     if request.param != "all rows":
-        monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
+        monkeypatch.setattr(view, "_FEW_ROWS", 0)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
@@ -141,8 +141,8 @@ def test_a_small_working_set_gives_the_same(slack, monkeypatch):
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
     free = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
-    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
-    monkeypatch.setattr(mi_svm_working_set, "_WORKING_NUMBERS", 4 * 60)
+    monkeypatch.setattr(view, "_FEW_ROWS", 0)
+    monkeypatch.setattr(view, "_WORKING_NUMBERS", 4 * 60)
     small = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
@@ -168,7 +168,7 @@ def test_the_better_of_two_starts_over_all_bags(slack):
 
 
 def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
-    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
+    monkeypatch.setattr(view, "_FEW_ROWS", 0)
     bags, loss = data(1, n_bags=150)
     source = ArraySource(bags.instances, bags.offsets)
     found = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, 1)
@@ -183,7 +183,7 @@ def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
 @pytest.mark.parametrize("slack", SLACKS)
 def test_a_working_set_lies_below_the_step_everywhere(slack, monkeypatch):
     """Rows that were kept must not be counted again in the sums of rows that are far."""
-    monkeypatch.setattr(mi_svm_working_set, "_FEW_ROWS", 0)
+    monkeypatch.setattr(view, "_FEW_ROWS", 0)
     bags, loss = data(0, n_bags=150, d=4)
     source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 4 * 50)
     prices = Prices(loss.signs, loss.weights, slack == "instance")

@@ -1,6 +1,6 @@
 """mi-SVM with a linear kernel in the primal, by passes over the instances.
 
-The problem is that of :mod:`.mi_svm_labels`. A convex step (labels held) is an SVM over all
+The problem is that of :mod:`.labels_dual`. A convex step (labels held) is an SVM over all
 instances. Rows near the margin are in its working set one by one. Those beyond it, whose hinges are
 linear there, and those that keep clear of it are summed up, by their labels and the intervals of
 their margins, in a few rows whose hinges bound the sums of hinges from below by convexity.
@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import segment_argmax, segment_max
-from ..common.cccp import CCCPSolution
-from ..common.newton import GroupProblem, solve_groups
-from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
-from ..common.rounding import rounding_scale
-from .grouped_hinge import optimal_intercept
-from .losses import Hinge
-from .mi_svm_primal import solve_mi_svm_primal
-from .pass_descent import (
+from ...._bags.segments import segment_argmax, segment_max
+from ...common.cccp import CCCPSolution
+from ...common.descent import (
     EVERYTHING,
     MAX_PASSES,
     Matrix,
     descend,
 )
+from ...common.newton import GroupProblem, solve_groups
+from ...common.options import SolverOptions
+from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from ...common.rounding import rounding_scale
+from ..losses import Hinge
+from .grouped_hinge import optimal_intercept
+from .rows import solve_mi_svm_primal
 
 __all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]
 
@@ -152,7 +152,7 @@ def solve_instance_labels_primal(
 
 
 class _Labels:
-    """The problem as a :class:`.pass_descent.PassModel`; labels are the linearisation."""
+    """The problem as a :class:`.descent.PassModel`; labels are the linearisation."""
 
     def __init__(self, source: PassSource, loss: Hinge) -> None:
         self.source, self.loss = source, loss

@@ -24,13 +24,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from ..._bags.segments import gather_rows, segment_index, segment_max
-from ..common.gram import Gram
-from ..common.options import SolverOptions
+from ...._bags.segments import gather_rows, segment_index, segment_max
+from ...common.gram import Gram
+from ...common.options import SolverOptions
+from ..problem import BinaryProblem
+from .dual import WitnessLayout, witness_rule
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
-from .mi_svm import WitnessLayout, witness_rule
-from .mi_svm_labels import best_labels
-from .problem import BinaryProblem
+from .labels_dual import best_labels
 
 __all__ = ["TEMPERATURES", "annealed_labels", "annealed_witnesses"]
 

@@ -8,10 +8,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from milearn._solvers.svm.annealing import _gibbs, _probabilities
+from milearn._solvers.svm.maximum.annealing import _gibbs, _probabilities
 from milearn.svm import MISVC, InstanceMISVC
-from tests.svm.test_instance_misvc import small_bags as labelled_bags
-from tests.svm.test_misvc import small_bags
+from tests.bags import labelled_bags as small_bags
+from tests.svm.test_instance_misvc import small_bags as bags_of_labels
 
 OFFSETS = np.array([0, 1, 4, 6])
 
@@ -45,7 +45,7 @@ def test_probabilities_minimise_both_losses_less_entropy(shift):
     [
         (MISVC(C=2.0, kernel="linear"), small_bags, (0, 1, 2, 19, 39)),
         (MISVC(C=2.0, kernel="linear", slack="instance"), small_bags, (0, 1, 9, 19, 39)),
-        (InstanceMISVC(C=2.0, kernel="linear"), labelled_bags, (0, 1, 7, 11, 21)),
+        (InstanceMISVC(C=2.0, kernel="linear"), bags_of_labels, (0, 1, 7, 11, 21)),
     ],
     ids=["bag", "instance", "labels"],
 )
@@ -61,7 +61,7 @@ def test_minima_are_never_higher_than_from_the_default_start(model, make, seeds)
 
 
 def test_several_starts_and_features_stand_beside_it():
-    bags, y = small_bags(0, n_bags=12)
+    bags, y = small_bags(0, n_negative=9)
     one = MISVC(C=2.0, init="annealed", random_state=0).fit(bags, y).objective_
     several = MISVC(C=2.0, init="annealed", n_init=3, random_state=0).fit(bags, y)
     assert several.objective_ <= one * (1 + 1e-9)

@@ -17,14 +17,14 @@ from functools import partial
 
 import numpy as np
 
-from ..._bags.segments import gather_rows, segment_max
-from ..common.cccp import CCCPResult, CCCPSolution, cccp
-from ..common.gram import BLOCK_BYTES, Gram
-from ..common.options import SolverOptions
-from ..common.rounding import RELATIVE_TIE, rounding_scale
-from ..common.witnesses import Witnesses, mean_difference
+from ...._bags.segments import gather_rows, segment_max
+from ...common.cccp import CCCPResult, CCCPSolution, cccp
+from ...common.gram import BLOCK_BYTES, Gram
+from ...common.options import SolverOptions
+from ...common.rounding import RELATIVE_TIE, rounding_scale
+from ...common.witnesses import Witnesses, mean_difference
+from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
-from .problem import BinaryProblem
 
 __all__ = [
     "MISVMPoint",
