@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
+from ._fit.shared_docs import with_shared_docs
 from ._fit.validation import validate_bags
 
 __all__ = [
@@ -19,8 +20,6 @@ __all__ = [
     "BagClusterer",
     "BagEstimator",
     "BagRegressor",
-    "class_scores",
-    "highest_class",
 ]
 
 # Scores of classes that differ by less, as a share of the largest of a row, are equal: constant
@@ -40,6 +39,10 @@ class BagEstimator(BaseEstimator):
     _fitted_names: tuple[str, ...] = ()
     # Instances of other types are converted to the first of these.
     _dtypes: Any = np.float64
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__doc__ = with_shared_docs(cls.__doc__)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -97,17 +97,14 @@ class BagOfWords(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the clustering; of more a sample is drawn. None
         for all.
-    random_state : int, RandomState instance or None, default=None
-        Determines the sample and the first centres. Pass an int for reproducible results.
+    {random_state: the sample and the first centres}
 
     Attributes
     ----------
     words_ : ndarray of shape (n_words_, n_features)
         The words.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -197,17 +194,14 @@ class VLAD(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the clustering; of more a sample is drawn. None
         for all.
-    random_state : int, RandomState instance or None, default=None
-        Determines the sample and the first centres. Pass an int for reproducible results.
+    {random_state: the sample and the first centres}
 
     Attributes
     ----------
     words_ : ndarray of shape (n_words_, n_features)
         The words.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------
@@ -305,17 +299,14 @@ class FisherVector(_Codebook):
     max_instances : int, default=100000
         Maximum number of training instances for the mixture; of more a sample is drawn. None for
         all.
-    random_state : int, RandomState instance or None, default=None
-        Determines the sample and the start of the mixture. Pass an int for reproducible results.
+    {random_state: the sample and the start of the mixture}
 
     Attributes
     ----------
     mixture_ : GaussianMixture
         The fitted mixture.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -126,10 +126,8 @@ class ConceptEmbedding(BagEmbedding):
         The number behind ``gamma``.
     n_iter_ : int
         Number of iterations of the longest descent that is kept.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

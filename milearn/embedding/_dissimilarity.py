@@ -42,10 +42,8 @@ class BagDissimilarity(BagEmbedding):
     ----------
     bags_ : Bags
         The training bags.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

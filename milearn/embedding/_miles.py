@@ -38,8 +38,7 @@ class MILESEmbedding(BagEmbedding):
         "auto" is 1 / n_features.
     n_prototypes : int, default=None
         Number of prototypes, drawn from the distinct training instances; all of them when None.
-    random_state : int, RandomState instance or None, default=None
-        Determines which prototypes are drawn. Pass an int for reproducible results.
+    {random_state: which prototypes are drawn}
 
     Attributes
     ----------
@@ -49,10 +48,8 @@ class MILESEmbedding(BagEmbedding):
         Rows of the prototypes in the training instances.
     gamma_ : float
         The number behind ``gamma``.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -1,0 +1,67 @@
+"""Shared descriptions: what takes the place of a name in braces."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+import pytest
+
+from milearn._fit.shared_docs import with_shared_docs
+from milearn.base import BagEstimator
+from milearn.utils import all_estimators
+
+
+class Documented(BagEstimator):
+    r"""A model of :math:`x_{ij}`.
+
+    Parameters
+    ----------
+    {class_weight: C}
+    {n_jobs: classes and starts}
+
+    Attributes
+    ----------
+    {n_features_in_}
+    """
+
+
+class Inherited(Documented):
+    pass
+
+
+def test_the_text_takes_the_place_of_its_name():
+    assert inspect.getdoc(Documented) == inspect.cleandoc(r"""
+        A model of :math:`x_{ij}`.
+
+        Parameters
+        ----------
+        class_weight : dict, "balanced" or None, default=None
+            Factor on C by class.
+        n_jobs : int, default=None
+            Number of jobs that run in parallel, over classes and starts. None means 1 unless in a
+            :obj:`joblib.parallel_config` context; -1 means using all processors.
+
+        Attributes
+        ----------
+        n_features_in_ : int
+            Number of features of an instance.
+        """)
+    assert max(map(len, Documented.__doc__.splitlines())) <= 100
+
+
+def test_a_subclass_without_a_docstring_and_none_at_all_stay_as_they_are():
+    assert Inherited.__doc__ is None
+    assert inspect.getdoc(Inherited) == inspect.getdoc(Documented)
+    assert with_shared_docs(None) is None
+
+
+@pytest.mark.parametrize("line", ["{n_jobs}", "{pos_label: C}"])
+def test_a_subject_too_few_or_too_many_is_refused(line):
+    with pytest.raises(ValueError, match="takes a subject, or takes none"):
+        with_shared_docs(f"    {line}")
+
+
+def test_no_estimator_shows_a_placeholder():
+    shown = {name for name, each in all_estimators() if re.search(r"^ *\{", each.__doc__, re.M)}
+    assert shown == set()
