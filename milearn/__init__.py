@@ -1,4 +1,4 @@
-"""milearn: multiple-instance learning for scikit-learn."""
+"""Multiple-instance learning for scikit-learn."""
 
 from ._bags.container import Bags
 from .auto import MIClassifier, MIRegressor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import runpy
 from functools import cache
 from pathlib import Path
 
@@ -240,6 +241,18 @@ def f(a, *, {nine[3:]}):
 """
     found = [(name, count) for _, name, count in long_signatures(ast.parse(text))]
     assert found == [("A.method", 9), ("f", 9), ("f.<locals>.inner", 9)]
+
+
+# -- the picture of the folders -------------------------------------------------------------------
+
+
+def test_contributing_shows_the_folders_as_they_are():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = page.partition("<!-- written by .ci/tree -->\n```\n")[2].partition("```\n")[0]
+    picture = runpy.run_path(str(ROOT / ".ci" / "tree"))["picture"]()
+    assert shown == picture, "run .ci/tree: it writes the picture into CONTRIBUTING.md"
+    for line in picture.splitlines():
+        assert len(line.split(maxsplit=1)) == 2, f"{line.strip()}: its __init__.py says nothing"
 
 
 # -- where what may stand --------------------------------------------------------------------------

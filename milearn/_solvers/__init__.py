@@ -1,1 +1,1 @@
-"""Solvers: arrays in, a result object out. They know no estimators, no labels, no containers."""
+"""Arrays in, a result object out: solvers know no estimators, labels or containers."""

@@ -1,4 +1,4 @@
-"""Discovery and checks of estimators."""
+"""Discovery and checks of estimators, and validation of bags."""
 
 from ._discovery import all_estimators
 

@@ -1,1 +1,1 @@
-"""Solvers of the baselines: functions of arrays."""
+"""Diverse density, MILBoost, MIForest."""

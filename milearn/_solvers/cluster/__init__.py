@@ -1,1 +1,1 @@
-"""Solvers of :mod:`milearn.cluster`."""
+"""Maximum-margin clustering, k-medoids."""

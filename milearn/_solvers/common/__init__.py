@@ -1,1 +1,1 @@
-"""Solvers and linear algebra that more than one family of estimators uses."""
+"""Quadratic and linear programs, Gram matrices and passes: shared by all of them."""

@@ -1,1 +1,1 @@
-"""Solvers of :mod:`milearn.ensemble`."""
+"""Boosting by linear programs with column generation."""

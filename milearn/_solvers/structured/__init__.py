@@ -1,1 +1,1 @@
-"""Solvers of :mod:`milearn.structured`."""
+"""Linked bags: MILSD and matrix factorisation."""

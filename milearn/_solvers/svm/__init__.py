@@ -1,1 +1,1 @@
-"""Solvers of :mod:`milearn.svm`."""
+"""The convex steps of the support vector machines, and what alternates with them."""
