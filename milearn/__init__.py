@@ -9,6 +9,8 @@ from .svm import (
     MISVC,
     MISVR,
     SDPMIL,
+    CoupledMISVC,
+    CoupledMISVR,
     InstanceMISVC,
 )
 
@@ -22,6 +24,8 @@ __all__ = [
     "MISVR",
     "SDPMIL",
     "Bags",
+    "CoupledMISVC",
+    "CoupledMISVR",
     "DPBoost",
     "InstanceMISVC",
     "LPBoost",

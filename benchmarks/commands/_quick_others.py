@@ -19,7 +19,7 @@ from milearn.cluster import BAMIC, M3IC
 from milearn.datasets import load_digit_bags, make_affinity
 from milearn.metrics import clustering_accuracy
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.svm import MISVR, BagSVR
+from milearn.svm import BagSVR, CoupledMISVR
 
 from ..common.memory import Stopwatch
 from ..common.page import show
@@ -56,7 +56,7 @@ REGRESSORS = {
     ),
     "regressor": Model("MIRegressor", lambda: MIRegressor(random_state=0)),
     "bagsvr": Model("BagSVR", BagSVR),
-    "misvr": Model("MISVR", lambda: _scaled(MISVR())),
+    "misvr": Model("MISVR", lambda: _scaled(CoupledMISVR())),
 }
 CLUSTERERS = {
     "kmeans": Model(

@@ -23,7 +23,7 @@ from milearn import Bags
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.model_selection import BagShuffleSplit
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
 
 from ..common import weka as _weka
 from ..common.data import load
@@ -93,11 +93,11 @@ class Row:
 
 
 def _misvc(slack: str) -> Callable[[str, float, float], Any]:
-    return lambda kernel, gamma, C: MISVC(kernel=kernel, gamma=gamma, C=C, loss="max", slack=slack)
+    return lambda kernel, gamma, C: MISVC(kernel=kernel, gamma=gamma, C=C, slack=slack)
 
 
-def _without_coupling(bag_kernel: str, kernel: str, gamma: float, C: float) -> MISVC:
-    return MISVC(loss="l1", kernel=kernel, gamma=gamma, C=C, coupling=0.0, bag_kernel=bag_kernel)
+def _without_coupling(bag_kernel: str, kernel: str, gamma: float, C: float) -> CoupledMISVC:
+    return CoupledMISVC(kernel=kernel, gamma=gamma, C=C, coupling=0.0, bag_kernel=bag_kernel)
 
 
 OURS: dict[str, Row] = {
@@ -108,7 +108,7 @@ OURS: dict[str, Row] = {
     ),
     "misvc-l1": Row(
         "MISVC, l1, coupling 0.1",
-        lambda kernel, gamma, C: MISVC(kernel=kernel, gamma=gamma, C=C, loss="l1", coupling=0.1),
+        lambda kernel, gamma, C: CoupledMISVC(kernel=kernel, gamma=gamma, C=C, coupling=0.1),
     ),
     **{
         problem: Row(

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import qpsolvers
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
-from milearn import MISVC, Bags
+from milearn import Bags
 from milearn._bags.segments import segment_argmax
 from milearn._solvers.common.cutting_plane import (
     CuttingPlaneOptions,
     RiskProblem,
     cutting_plane,
 )
+from milearn._solvers.common.gram import Gram, KernelGram, LinearGram
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.problem import BinaryProblem
 
 from ..common.data import load
 from ..common.memory import Stopwatch
-from ..common.methods import gap_of
 from ..common.output import add_common_options
 from ..common.page import say, show
 from ..common.protocol import run
@@ -144,16 +148,16 @@ def _fit(task: BackendTask) -> dict[str, Any]:
 
 
 def _fitted(bags: Bags, y: np.ndarray, setting: str, backend: str) -> tuple[float, float]:
-    model = MISVC(
-        loss="max",
-        C=1.0,
-        kernel="linear" if setting == "linear" else "rbf",
-        gamma=1.0 / bags.shape[1],
-        slack="instance" if setting == "instance" else "bag",
-        qp_solver=backend,
-    ).fit(bags, y)
-    objective = float(model.objective_)
-    return objective, max(0.0, gap_of(model) / objective)
+    gram: Gram = LinearGram(bags.instances)
+    if setting != "linear":
+        kernel = partial(rbf_kernel, gamma=1.0 / bags.shape[1])
+        gram = KernelGram(bags.instances, kernel, 2**30)
+    signs = np.where(y == 1, 1.0, -1.0)
+    problem = BinaryProblem(gram, bags.offsets, signs, np.ones(len(signs)))
+    slack = "instance" if setting == "instance" else "bag"
+    options = SolverOptions(tol=1e-6, max_iter=100, qp_solver=backend)
+    found = solve_mi_svm(problem, slack, None, options)
+    return found.objective, max(0.0, found.dual_gap / found.objective)
 
 
 def _cut(bags: Bags, y: np.ndarray, n_risks: int, backend: str) -> tuple[float, float]:

@@ -35,7 +35,7 @@ from milearn.metrics import clustering_accuracy
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics
 from milearn.structured import MILSD, LinkContentMF, knn_bag_graph
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 
 try:
     from milearn.baselines import SingleInstance
@@ -53,24 +53,20 @@ OBJECTIVE_TOL = 1e-6
 _RBF = {"kernel": "rbf", "gamma": "scale", "C": 10.0}
 _LINEAR = {"kernel": "linear", "C": 0.1}
 SETTINGS: dict[str, Callable[[], Any]] = {
-    "MISVC, l1, rbf": partial(MISVC, loss="l1", **_RBF),
-    "MISVC, l1, linear": partial(MISVC, loss="l1", **_LINEAR),
-    "MISVC, l2, rbf": partial(MISVC, loss="l2", **_RBF),
-    "MISVC, epsilon_insensitive, rbf": partial(MISVC, loss="epsilon_insensitive", **_RBF),
-    "MISVC, l1, minmax, rbf": partial(MISVC, loss="l1", bag_kernel="minmax", **_RBF),
-    "MISVC, l1, coupling 0, rbf": partial(MISVC, loss="l1", coupling=0.0, **_RBF),
-    "MISVC, l1, 50 components, rbf": partial(
-        MISVC, loss="l1", n_components=50, random_state=0, **_RBF
-    ),
-    "MISVC, max, bag slack, rbf": partial(MISVC, loss="max", slack="bag", **_RBF),
-    "MISVC, max, bag slack, linear": partial(MISVC, loss="max", slack="bag", **_LINEAR),
-    "MISVC, max, instance slack, rbf": partial(MISVC, loss="max", slack="instance", **_RBF),
-    "MISVC, max, instance slack, linear": partial(MISVC, loss="max", slack="instance", **_LINEAR),
-    "MISVC, max, 3 starts, rbf": partial(
-        MISVC, loss="max", slack="bag", n_init=3, random_state=0, **_RBF
-    ),
-    "MISVR, l1, rbf": partial(MISVR, loss="l1", kernel="rbf", gamma="scale", C=1.0),
-    "MISVR, max, linear": partial(MISVR, loss="max", kernel="linear", C=0.1),
+    "MISVC, l1, rbf": partial(CoupledMISVC, **_RBF),
+    "MISVC, l1, linear": partial(CoupledMISVC, **_LINEAR),
+    "MISVC, l2, rbf": partial(CoupledMISVC, loss="l2", **_RBF),
+    "MISVC, epsilon_insensitive, rbf": partial(CoupledMISVC, loss="epsilon_insensitive", **_RBF),
+    "MISVC, l1, minmax, rbf": partial(CoupledMISVC, bag_kernel="minmax", **_RBF),
+    "MISVC, l1, coupling 0, rbf": partial(CoupledMISVC, coupling=0.0, **_RBF),
+    "MISVC, l1, 50 components, rbf": partial(CoupledMISVC, n_components=50, random_state=0, **_RBF),
+    "MISVC, max, bag slack, rbf": partial(MISVC, slack="bag", **_RBF),
+    "MISVC, max, bag slack, linear": partial(MISVC, slack="bag", **_LINEAR),
+    "MISVC, max, instance slack, rbf": partial(MISVC, slack="instance", **_RBF),
+    "MISVC, max, instance slack, linear": partial(MISVC, slack="instance", **_LINEAR),
+    "MISVC, max, 3 starts, rbf": partial(MISVC, slack="bag", n_init=3, random_state=0, **_RBF),
+    "MISVR, l1, rbf": partial(CoupledMISVR, kernel="rbf", gamma="scale", C=1.0),
+    "MISVR, max, linear": partial(MISVR, kernel="linear", C=0.1),
     "InstanceMISVC, rbf": partial(InstanceMISVC, **_RBF),
     "InstanceMISVC, linear": partial(InstanceMISVC, **_LINEAR),
     "SDPMIL, rbf": partial(SDPMIL, **_RBF),
@@ -115,7 +111,7 @@ else:
         "BagSVC, average": partial(BagSVC, 10.0, random_state=0),
         "BagSVR, set": partial(BagSVR, C=10.0, bag_kernel="set", random_state=0),
         "ClippedScaler, MISVC": partial(
-            make_pipeline, ClippedScaler("standard", clip=3.0), MISVC(loss="max", **_RBF)
+            make_pipeline, ClippedScaler("standard", clip=3.0), MISVC(**_RBF)
         ),
         "MILES": partial(MILES, C=1.0),
         "CitationKNN": partial(CitationKNN, n_references=2, n_citers=4),
@@ -266,7 +262,7 @@ def _fitted_accuracy(
 ) -> float:
     if isinstance(model, _CLUSTERERS):
         return float(clustering_accuracy(y[test], model.fit(bags[train]).predict(bags[test])))
-    if isinstance(model, MISVR):
+    if isinstance(model, (MISVR, CoupledMISVR)):
         model.fit(bags[train], 2.0 * y[train] - 1.0)
         return float(np.mean((model.predict(bags[test]) > 0) == (y[test] == 1)))
     return float(np.mean(model.fit(bags[train], y[train]).predict(bags[test]) == y[test]))

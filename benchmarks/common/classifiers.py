@@ -39,7 +39,7 @@ from milearn.ensemble import DPBoost, LPBoost
 from milearn.metrics import bag_kernel
 from milearn.preprocessing import InstanceTransformer
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, BagSVC, InstanceMISVC, WellSVC
+from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC, WellSVC
 
 __all__ = ["CLASSIFIERS", "Classifier"]
 
@@ -151,12 +151,12 @@ CLASSIFIERS: tuple[Classifier, ...] = (
         "SI-kNN",
     ),
     Classifier("all-sbmil", "SparseMISVC, sbMIL", lambda: SparseMISVC(eta=0.5)),
-    Classifier("all-misvc-l1", "MISVC, l1 loss", lambda: MISVC(loss="l1")),
-    Classifier("all-misvc", "MISVC, max loss", lambda: MISVC(loss="max"), "MI-SVM"),
+    Classifier("all-misvc-l1", "MISVC, l1 loss", CoupledMISVC),
+    Classifier("all-misvc", "MISVC, max loss", MISVC, "MI-SVM"),
     Classifier(
         "all-misvc-instance",
         "MISVC, max loss, instance slack",
-        lambda: MISVC(loss="max", slack="instance"),
+        lambda: MISVC(slack="instance"),
         "MI-SVM",
     ),
     Classifier("all-instancemisvc", "InstanceMISVC", InstanceMISVC, "mi-SVM"),

@@ -28,7 +28,7 @@ from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from milearn.structured import MILSD
-from milearn.svm import MISVC, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
 
 from .classifiers import CLASSIFIERS
 from .search import search_grid, search_pipeline, search_score
@@ -186,7 +186,7 @@ def _coupled(kernel: str) -> Method:
     return Method(
         f"misvc-l1-{kernel}",
         f"MISVC, l1 loss, {kernel}",
-        _on_instances(lambda: MISVC(loss="l1", kernel=kernel)),
+        _on_instances(lambda: CoupledMISVC(kernel=kernel)),
         "misvc",
         kernel,
     )
@@ -207,7 +207,7 @@ def _misvc(kernel: str, slack: str) -> Method:
     return Method(
         f"misvc-{slack}-{kernel}",
         f"MISVC, {slack} slack, {kernel}",
-        _on_instances(lambda: MISVC(loss="max", kernel=kernel, slack=slack)),
+        _on_instances(lambda: MISVC(kernel=kernel, slack=slack)),
         "misvc",
         kernel,
     )
@@ -309,23 +309,23 @@ AUTOMATIC = (
 
 # SVMs whose settings are compared as they are, at the costs and widths of FIXED_C, FIXED_GAMMA.
 FIXED: dict[str, Callable[..., BaseEstimator]] = {
-    'MISVC(loss="l1", coupling=0)': partial(MISVC, loss="l1", coupling=0.0),
-    'MISVC(loss="l1")': partial(MISVC, loss="l1"),
-    'MISVC(loss="l2")': partial(MISVC, loss="l2"),
-    'MISVC(loss="epsilon_insensitive")': partial(MISVC, loss="epsilon_insensitive"),
-    'MISVC(loss="l1", bag_kernel="minmax")': partial(MISVC, loss="l1", bag_kernel="minmax"),
-    'MISVC(loss="max")': partial(MISVC, loss="max"),
-    'MISVC(loss="max", slack="instance")': partial(MISVC, loss="max", slack="instance"),
+    "CoupledMISVC(coupling=0)": partial(CoupledMISVC, coupling=0.0),
+    "CoupledMISVC()": CoupledMISVC,
+    'CoupledMISVC(loss="l2")': partial(CoupledMISVC, loss="l2"),
+    'CoupledMISVC(loss="epsilon_insensitive")': partial(CoupledMISVC, loss="epsilon_insensitive"),
+    'CoupledMISVC(bag_kernel="minmax")': partial(CoupledMISVC, bag_kernel="minmax"),
+    "MISVC()": MISVC,
+    'MISVC(slack="instance")': partial(MISVC, slack="instance"),
     "InstanceMISVC()": InstanceMISVC,
     "SDPMIL()": SDPMIL,
-    'MISVC(loss="l1", coupling=0, kernel="laplacian")': partial(
-        MISVC, loss="l1", coupling=0.0, kernel="laplacian"
+    'CoupledMISVC(coupling=0, kernel="laplacian")': partial(
+        CoupledMISVC, coupling=0.0, kernel="laplacian"
     ),
-    'MISVC(loss="l1", coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
-        MISVC, loss="l1", coupling=0.0, kernel="laplacian", bag_kernel="minmax"
+    'CoupledMISVC(coupling=0, kernel="laplacian", bag_kernel="minmax")': partial(
+        CoupledMISVC, coupling=0.0, kernel="laplacian", bag_kernel="minmax"
     ),
-    'MISVC(loss="l1", kernel="laplacian")': partial(MISVC, loss="l1", kernel="laplacian"),
-    'MISVC(loss="max", kernel="laplacian")': partial(MISVC, loss="max", kernel="laplacian"),
+    'CoupledMISVC(kernel="laplacian")': partial(CoupledMISVC, kernel="laplacian"),
+    'MISVC(kernel="laplacian")': partial(MISVC, kernel="laplacian"),
     'InstanceMISVC(kernel="laplacian")': partial(InstanceMISVC, kernel="laplacian"),
     'SDPMIL(kernel="laplacian")': partial(SDPMIL, kernel="laplacian"),
 }
@@ -394,20 +394,20 @@ METHODS: dict[str, Method] = {
         Method(
             "misvc-l1-minmax",
             "MISVC, l1 loss, min/max kernel",
-            _on_instances(lambda: MISVC(loss="l1", bag_kernel="minmax")),
+            _on_instances(lambda: CoupledMISVC(bag_kernel="minmax")),
             "misvc",
         ),
         Method(
             "misvc-laplacian",
             "MISVC, no tie, laplacian",
-            _on_instances(lambda: MISVC(loss="l1", coupling=0.0, kernel="laplacian")),
+            _on_instances(lambda: CoupledMISVC(coupling=0.0, kernel="laplacian")),
             "misvc",
         ),
         Method(
             "misvc-minmax-laplacian",
             "MISVC, no tie, min/max, laplacian",
             _on_instances(
-                lambda: MISVC(loss="l1", coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
+                lambda: CoupledMISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
             ),
             "misvc",
         ),

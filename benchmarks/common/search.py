@@ -11,7 +11,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 
 from milearn import Bags
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.svm import MISVC
+from milearn.svm import MISVC, CoupledMISVC
 
 __all__ = ["search_grid", "search_pipeline", "search_score"]
 
@@ -26,7 +26,7 @@ def search_pipeline(text: bool = False) -> Pipeline:
             ("scale", InstanceTransformer(scaler)),
             ("rows", "passthrough"),
             ("scale_rows", "passthrough"),
-            ("estimator", MISVC(loss="l1")),
+            ("estimator", CoupledMISVC()),
         ]
     )
 
@@ -47,7 +47,7 @@ def search_grid(
     # Of texts of unit length distances are about 1, of standardised features about n_features.
     unit = 1.0 if text else 1.0 / n_features
     whole = {
-        "estimator": [MISVC(loss="l1", coupling=0.0)],
+        "estimator": [CoupledMISVC(coupling=0.0)],
         "estimator__C": list(costs),
         "estimator__gamma": [gamma * unit for gamma in gammas],
     }
@@ -55,8 +55,8 @@ def search_grid(
         "rows": [BagStatistics(STATISTICS, sparse_output=text)],
         "scale_rows": [Normalizer() if text else StandardScaler()],
         "estimator": [
-            MISVC(loss="l1", coupling=0.0),
-            MISVC(loss="l1", coupling=0.0, kernel="laplacian"),
+            CoupledMISVC(coupling=0.0),
+            CoupledMISVC(coupling=0.0, kernel="laplacian"),
         ],
         "estimator__C": list(costs),
         "estimator__gamma": [
@@ -64,7 +64,7 @@ def search_grid(
         ],
     }
     single = {
-        "estimator": [MISVC(loss="max")],
+        "estimator": [MISVC()],
         "estimator__C": [costs[0]],
         "estimator__gamma": [gamma * unit for gamma in gammas if 0.3 <= gamma <= 1.0],
     }

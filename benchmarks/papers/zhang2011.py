@@ -199,7 +199,7 @@ def _tuned(model: Any, grid: Any, X: Any, y: np.ndarray) -> tuple[Any, Any, dict
 def _misvm(pages: Pages, train: np.ndarray) -> Outcome:
     from milearn.svm import MISVC
 
-    model = MISVC(loss="max", kernel="linear", slack="instance", tol=1e-3)
+    model = MISVC(kernel="linear", slack="instance", tol=1e-3)
     best, chosen, seconds = _tuned(model, {"C": GRID_BAG}, pages.bags[train], pages.y[train])
     return best.predict(pages.bags), chosen, seconds
 

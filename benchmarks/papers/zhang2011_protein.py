@@ -121,7 +121,7 @@ def _protein_result(task: ProteinTask) -> dict[str, Any]:
     else:
         costs = {"C": [C / len(train) for C in GRID_C]}
         model, grid = {
-            "misvm": (MISVC(loss="max", kernel="linear", tol=1e-3), costs),
+            "misvm": (MISVC(kernel="linear", tol=1e-3), costs),
             "mi-svm": (InstanceMISVC(kernel="linear", C=INSTANCE_C, tol=1e-3), {}),
             "majority": (make_pipeline(BagStatistics(), DummyClassifier()), {}),
             "baseline": (

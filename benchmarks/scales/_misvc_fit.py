@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from milearn import MISVC, Bags
+from milearn import Bags, CoupledMISVC
 from milearn.datasets import make_bags
 from milearn.metrics import bag_kernel
 
@@ -38,8 +38,8 @@ def fit(size: int, seed: int) -> dict[str, Any]:
     every, labels = make_bags(n_bags + N_NEW, N_FEATURES, bag_size=BAG_SIZE, random_state=0)
     bags, y = every[:n_bags], labels[:n_bags]
     # The first fit imports solver libraries: a few bags take that away.
-    MISVC(loss="l1", n_components=5, random_state=0).fit(bags[:20], y[:20])
-    model = MISVC(loss="l1", C=GAMMA_COST / len(bags), n_components=N_COMPONENTS, random_state=seed)
+    CoupledMISVC(n_components=5, random_state=0).fit(bags[:20], y[:20])
+    model = CoupledMISVC(C=GAMMA_COST / len(bags), n_components=N_COMPONENTS, random_state=seed)
     with PeakMemory() as memory:
         watch = Stopwatch()
         model.fit(bags, y)

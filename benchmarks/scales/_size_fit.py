@@ -21,7 +21,7 @@ from milearn.cluster import BAMIC, M3IC
 from milearn.datasets import make_bags
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.structured import MILSD, LinkContentMF
-from milearn.svm import MISVC, SDPMIL, BagSVC, InstanceMISVC, WellSVC
+from milearn.svm import MISVC, SDPMIL, BagSVC, CoupledMISVC, InstanceMISVC, WellSVC
 
 from ..common.memory import measured
 
@@ -32,16 +32,16 @@ _MAX_FITS = 5
 
 # Every name: how it is printed, and how it is made for a number of clusters.
 ESTIMATORS: dict[str, tuple[str, Callable[[int], Any]]] = {
-    "misvc": ("MISVC, rbf", lambda k: MISVC(C=1.0, loss="l1")),
+    "misvc": ("MISVC, rbf", lambda k: CoupledMISVC(C=1.0)),
     "misvc-bag": (
         "MISVC, max, bag slack, linear",
-        lambda k: MISVC(kernel="linear", loss="max", slack="bag", C=0.1),
+        lambda k: MISVC(kernel="linear", slack="bag", C=0.1),
     ),
     "misvc-instance": (
         "MISVC, max, instance slack, linear",
-        lambda k: MISVC(kernel="linear", loss="max", slack="instance", C=0.1),
+        lambda k: MISVC(kernel="linear", slack="instance", C=0.1),
     ),
-    "misvc-rbf": ("MISVC, max, bag slack, rbf", lambda k: MISVC(C=1.0, loss="max")),
+    "misvc-rbf": ("MISVC, max, bag slack, rbf", lambda k: MISVC(C=1.0)),
     "instancemisvc": ("InstanceMISVC, linear", lambda k: InstanceMISVC(kernel="linear", C=0.1)),
     "sdpmil": ("SDPMIL, linear", lambda k: SDPMIL(kernel="linear", C=0.1)),
     "milsd": ("MILSD, no graph", lambda k: MILSD(graph="auto")),

@@ -268,6 +268,6 @@ def _run(
 REPORTS = (
     Report("linear", "MISVC by passes against LinearSVC(): 10^4 to 10^6 instances", run_points),
     Report("linear-slopes", "MISVC by passes: time against the sizes", run_slopes),
-    Report("linear-others", "coupled losses, MISVR, InstanceMISVC by passes", run_others),
+    Report("linear-others", "CoupledMISVC, MISVR, InstanceMISVC by passes", run_others),
     Report("linear-real", "primal and dual on real sets: objectives", run_real),
 )

@@ -21,9 +21,8 @@ class MultiStart:
     Parameters
     ----------
     estimator : estimator instance
-        Its callbacks are called. Its parameters ``n_jobs`` (None means what
-        :func:`joblib.parallel_config` says) and ``verbose`` are read, and its name stands in
-        reports.
+        Its callbacks are called. Its parameters ``verbose`` and ``n_jobs`` are read, and reports
+        name it. :func:`joblib.parallel_config` decides where ``n_jobs`` is None or missing.
     max_iter : int or None
         Maximum number of steps of a run, for progress bars; None when unknown.
     tie : float, default=1e-9
@@ -34,7 +33,7 @@ class MultiStart:
     def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
         self.estimator = estimator
         self.name = type(estimator).__name__
-        self.n_jobs = estimator.n_jobs
+        self.n_jobs = getattr(estimator, "n_jobs", None)
         self.verbose = bool(estimator.verbose)
         self.max_iter = max_iter
         self.tie = tie

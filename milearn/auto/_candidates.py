@@ -208,7 +208,7 @@ class InstanceCandidate:
 
     Attributes
     ----------
-    model : MISVC or MISVR
+    model : MISVC or CoupledMISVR
         Not fitted.
     scale : Scaling
     bags : Bags

@@ -14,7 +14,7 @@ from .._compat import CallbackSupport, Interval, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
-from ..svm import MISVR
+from ..svm import CoupledMISVR
 from ..svm._distinct import merge_bags
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import value_folds
@@ -32,8 +32,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
 
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
-    * "instance": :class:`~milearn.svm.MISVR`, which ties the value of a bag to that of its highest
-      instance.
+    * "instance": :class:`~milearn.svm.CoupledMISVR`, which ties the value of a bag to that of its
+      highest instance.
 
     Instances and values are scaled inside, by what the training bags alone say.
 
@@ -76,7 +76,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     --------
     MIClassifier : The same for classification.
     milearn.svm.BagSVR : The way "average", with settings.
-    milearn.svm.MISVR : The way "instance", with settings.
+    milearn.svm.CoupledMISVR : The way "instance", with settings.
 
     Notes
     -----
@@ -157,9 +157,9 @@ class MIRegressor(CallbackSupport, BagRegressor):
             AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)
         }
         if not size.small:
-            progress.skipped.append(f"MISVR: {merged.bags.n_instances} instances")
+            progress.skipped.append(f"CoupledMISVR: {merged.bags.n_instances} instances")
         elif folds:
-            model = MISVR(C=size.cost, kernel=size.instance_kernel, random_state=seed)
+            model = CoupledMISVR(C=size.cost, kernel=size.instance_kernel, random_state=seed)
             candidates[INSTANCE] = instance_candidate(merged, training, size, model)
         scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
         n_common = min(map(len, scored.values()), default=0)

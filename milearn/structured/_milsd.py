@@ -83,12 +83,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     ----------
     C : float, default=100.0
         Cost of the mean hinge loss of the labelled bags: with ten times the bags, a C ten times as
-        large weighs each of them as before. ``MISVC(loss="max", kernel="linear")`` with a cost of
+        large weighs each of them as before. ``MISVC(kernel="linear")`` with a cost of
         ``C / n`` is the same model without a graph. Above zero.
     mu : float, default=10.0
         Cost of the mean difference along a link of the bag graph; 0 leaves the graph out. Without
         any graph, and with an intercept, the problem is that of :class:`milearn.svm.MISVC` with
-        ``loss="max"``, the linear kernel and C / n, and goes to its solvers.
+        the linear kernel and C / n, and goes to its solvers.
     graph : {"auto", "bag", "instance", "both", "knn", "spatial"} or callable, default="auto"
         Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
         named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. "spatial":

@@ -2,10 +2,22 @@
 
 from ._bag_svc import BagSVC
 from ._bag_svr import BagSVR
+from ._coupled_misvc import CoupledMISVC
+from ._coupled_misvr import CoupledMISVR
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC
 
-__all__ = ["MISVC", "MISVR", "SDPMIL", "BagSVC", "BagSVR", "InstanceMISVC", "WellSVC"]
+__all__ = [
+    "MISVC",
+    "MISVR",
+    "SDPMIL",
+    "BagSVC",
+    "BagSVR",
+    "CoupledMISVC",
+    "CoupledMISVR",
+    "InstanceMISVC",
+    "WellSVC",
+]

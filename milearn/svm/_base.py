@@ -15,41 +15,41 @@ from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions
 from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from .._fit.training_labels import TrainingLabels
+from .._fit.validation import validate_labels, validate_sample_weight
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.qp import check_qp_solver
-from .._solvers.svm.losses import Hinge
-from ..base import BagClassifier
+from .._solvers.svm.losses import Hinge, Tube
+from ..base import BagClassifier, BagRegressor
 from ._centre import Centre
 from ._formulations import Formulation, TrainingBags
 from ._functions import BagFunction
-from ._kernel import Kernel
+from ._kernel import Kernel, memory_limit
 
 __all__ = [
+    "COMPONENTS",
     "COUPLED_CONSTRAINTS",
     "KERNEL_CONSTRAINTS",
     "LOSSES",
     "START_CONSTRAINTS",
     "BaseMISVC",
+    "BaseMISVR",
+    "memory_limit",
     "run_outcome",
     "solver_options",
     "warn_of_runs",
 ]
 
-LOSSES = ("l1", "l2", "epsilon_insensitive", "max")
+LOSSES = ("l1", "l2", "epsilon_insensitive")
 
 # Parameters that several estimators have, by what they are about.
 KERNEL_CONSTRAINTS: dict[str, Any] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
     "kernel": [StrOptions(set(KERNELS)), callable],
-    "degree": [Interval(Real, 0.0, None, closed="left")],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "cache_size": [Interval(Real, 0.0, None, closed="neither")],
-    "qp_solver": [str, None],
     "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
@@ -57,19 +57,21 @@ START_CONSTRAINTS: dict[str, Any] = {
     "n_init": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
+COMPONENTS = [Interval(Integral, 1, None, closed="left"), None]
 COUPLED_CONSTRAINTS: dict[str, Any] = {
+    "random_state": ["random_state"],
     "bag_kernel": [StrOptions(set(BAG_KERNELS))],
     "loss": [StrOptions(set(LOSSES))],
     "coupling": [Interval(Real, 0.0, None, closed="left")],
     "epsilon": [Interval(Real, 0.0, None, closed="left")],
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "n_components": COMPONENTS,
     "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
 }
 
 
 def solver_options(estimator: Any) -> SolverOptions:
     """The parameters of an estimator that its solver takes as they are."""
-    return SolverOptions(estimator.tol, estimator.max_iter, estimator.qp_solver)
+    return SolverOptions(estimator.tol, estimator.max_iter, getattr(estimator, "qp_solver", None))
 
 
 def run_outcome(results: Sequence[Any]) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         n_init : int, default=1
             Number of starts of each problem.
         """
-        check_qp_solver(self.qp_solver)
+        check_qp_solver(getattr(self, "qp_solver", None))
         bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
         found = TrainingLabels.of(self, y, bags, sample_weight)
         training = TrainingBags.of(bags, found.used)
@@ -187,6 +189,80 @@ class BaseMISVC(CallbackSupport, BagClassifier):
         if self._bag_score_is_max:
             return super()._bag_scores(bags)
         return _flat(self._function.bag_scores(bags))
+
+
+class BaseMISVR(CallbackSupport, BagRegressor):
+    """Base of the support vector regressors of bags; a subclass calls :meth:`_fit_values`."""
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+        **KERNEL_CONSTRAINTS,
+    }
+
+    nu: float
+    C: float
+    max_iter: int
+    random_state: Any
+    _function: BagFunction
+    _fit_dtypes: Callable[[], Any]
+    _kernel_of: Callable[[TrainingBags, np.ndarray], Kernel]
+
+    def _fit_values(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        formulate: Callable[[TrainingBags, Kernel, np.random.RandomState, int], Formulation],
+        n_init: int = 1,
+    ) -> None:
+        """Fit one problem from each of its starts, see :meth:`BaseMISVC._fit_classes`."""
+        bags, noted = self._validate_fit(X, dtype=self._fit_dtypes())
+        targets = validate_labels(self, y, bags, numeric=True)
+        weights = validate_sample_weight(sample_weight, bags)
+        # A bag of weight zero takes no part at all, as if it had been left out.
+        training = TrainingBags.of(bags, np.flatnonzero(weights > 0))
+        used = training.used
+        kernel = self._kernel_of(training, weights[used])
+        centre = Centre.of(training) if kernel.linear and self._scores_by_maximum() else Centre()
+        training = centre.subtracted(training)
+        rng = check_random_state(self.random_state)
+        multi_start = MultiStart(self, self.max_iter)
+        formulation = formulate(training, kernel, rng, multi_start.n_workers(n_init))
+        tube = Tube(targets[used], self.C * weights[used], self.nu)
+        starts = [(tube, start) for start in formulation.starts(tube, rng)]
+        results, task = multi_start.best(
+            formulation.solve, [starts], X=bags, y=targets, sample_weight=sample_weight
+        )
+        function, attributes = centre.restored(bags, *formulation.function(results, 1))
+        highest = attributes.get("witnesses_")
+        if highest is None:
+            highest = _witnesses(function, bags, 1)
+        self._replace_fitted(
+            {
+                **noted,
+                **attributes,
+                **run_outcome(results),
+                **({} if kernel.gamma is None else {"gamma_": kernel.gamma}),
+                "tube_half_width_": results[0].width,
+                "witnesses_": highest,
+                "_function": function,
+                "_bag_score_is_max": formulation.bag_score_is_max,
+            }
+        )
+        warn_of_runs(self, results, formulation.gap_tol)
+        task.end()
+
+    def _scores_by_maximum(self) -> bool:
+        """Whether a bag scores as its highest instance does."""
+        return True
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._function.instance_scores(bags)[:, 0]
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        if self._bag_score_is_max:
+            return super()._bag_scores(bags)
+        return self._function.bag_scores(bags)[:, 0]
 
 
 def _witnesses(function: BagFunction, bags: Bags, sign: int) -> np.ndarray:

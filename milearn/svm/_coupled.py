@@ -50,7 +50,7 @@ from ._functions import (
     SetKernelFunction,
     object_rows,
 )
-from ._kernel import Kernel, training_gram
+from ._kernel import Kernel, memory_limit, training_gram
 
 __all__ = ["CoupledSettings", "couple"]
 
@@ -91,7 +91,21 @@ class CoupledSettings:
             coupling=estimator.coupling,
             epsilon=estimator.epsilon,
             n_components=estimator.n_components,
-            cache_bytes=estimator.cache_size * 2**20,
+            cache_bytes=memory_limit(),
+            init=estimator.init,
+            n_init=1,
+        )
+
+    @classmethod
+    def hard_maximum(cls, estimator: Any) -> CoupledSettings:
+        """The settings of an estimator whose bags score as their highest instances do."""
+        return cls(
+            bag_kernel="set",
+            loss="max",
+            coupling=0.0,
+            epsilon=0.0,
+            n_components=estimator.n_components,
+            cache_bytes=memory_limit(),
             init=estimator.init,
             n_init=estimator.n_init,
         )
@@ -125,7 +139,7 @@ def couple(
     Raises
     ------
     MemoryError
-        Where kernel values or explicit features do not fit into ``cache_size``.
+        Where kernel values or explicit features are larger than ``working_memory``.
     """
     n_bags, n_instances = len(training.used), int(training.offsets[-1])
     # An indefinite kernel loses the negative part that it has between the instances.
@@ -144,9 +158,9 @@ def couple(
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
-            f"{needed / 2**20:.0f} MiB and cache_size={room / 2**20:g} MiB: raise "
-            "cache_size, or give n_components= (300, say) for an approximation that needs no "
-            "kernel matrix."
+            f"{needed / 2**20:.0f} MiB and working_memory is {room / 2**20:g} MiB: raise it by "
+            "sklearn.set_config(working_memory=...), or give n_components= (300, say) for an "
+            "approximation that needs no kernel matrix."
         )
     if alone:
         points = _points_of_bags(training, kernel, settings, room - needed)
@@ -283,8 +297,8 @@ def _bag_features(
             remedy = ", or take another bag_kernel"
         raise MemoryError(
             f"The explicit features of {n_bags} bags, {dim} each, take up to "
-            f"{needed / 2**20:.0f} MiB and cache_size={settings.cache_bytes / 2**20:g} MiB: raise "
-            f"cache_size{remedy}."
+            f"{needed / 2**20:.0f} MiB and working_memory is {settings.cache_bytes / 2**20:g} MiB: "
+            f"raise it by sklearn.set_config(working_memory=...){remedy}."
         )
     features = kernel_features(candidates, kernel, settings.n_components, rng)
     scales = _scales(training, kernel, settings)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._solvers.common.nystroem import FeatureGram
-from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
+from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC, memory_limit, solver_options
 from ._formulations import (
     ANNEALED,
     Formulation,
@@ -53,13 +53,11 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         "chi2", "sigmoid", ...); a callable takes two matrices and returns the matrix of shape
         (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with a
         warning; "sigmoid" and callables need the whole matrix of training instances for that.
-    degree : float, default=3
-        Degree of the polynomial kernel.
+        "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in scikit-learn's SVC;
+        pass a callable for other values.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel), over explicit features that are made in
@@ -88,17 +86,11 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         Relative decrease of the objective at which to stop. The SVMs are solved to a tenth of it.
     max_iter : int, default=100
         Maximum number of relabellings.
-    cache_size : float, default=1000
-        Memory for kernel values in MiB, shared by the workers of ``n_jobs``. Rows that do not fit
-        are computed again.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class of the bag.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
-    qp_solver : str, default=None
-        Backend of qpsolvers for the dual problems. When None they go to libsvm, and to "piqp"
-        where libsvm runs into its limit of steps.
     random_state : int, RandomState instance or None, default=None
         Determines random starts and landmarks. Pass an int for reproducible results.
     n_jobs : int, default=None
@@ -150,8 +142,8 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         When a dual problem is not solved and there is no primal. With the linear kernel there is
         one, which then takes over: multipliers have too few digits for features of a size of 1e8.
     MemoryError
-        For a kernel that may be indefinite, where its whole matrix does not fit into
-        ``cache_size``.
+        For a kernel that may be indefinite, where its whole matrix is larger than scikit-learn's
+        ``working_memory``.
 
     Warns
     -----
@@ -204,7 +196,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
         "init": [StrOptions({"auto", "mean", "bag", "random", ANNEALED})],
-        "n_components": COUPLED_CONSTRAINTS["n_components"],
+        "n_components": COMPONENTS,
         "solver": [StrOptions(set(SOLVERS))],
     }
 
@@ -213,38 +205,30 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         C: float = 10.0,
         *,
         kernel: Any = "rbf",
-        degree: float = 3,
         gamma: Any = "scale",
-        coef0: float = 0.0,
         n_components: int | None = None,
         solver: str = "auto",
         init: str = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
-        cache_size: float = 1000,
         class_weight: Any = None,
         pos_label: Any = None,
-        qp_solver: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
-        self.coef0 = coef0
         self.n_components = n_components
         self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
         self.max_iter = max_iter
-        self.cache_size = cache_size
         self.class_weight = class_weight
         self.pos_label = pos_label
-        self.qp_solver = qp_solver
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -296,7 +280,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
                 training, kernel, gram, options, init=self.init, n_init=self.n_init
             )
         announce(training, "labels")
-        whole = training_gram(training.instances, kernel, self.cache_size * 2**20)
+        whole = training_gram(training.instances, kernel, memory_limit())
         dual = InstanceLabels(
             training,
             kernel,

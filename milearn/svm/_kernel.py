@@ -7,13 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.metrics.pairwise import linear_kernel
 
 from .._fit.warn import warn_user
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
 
-__all__ = ["Kernel", "training_gram", "warn_of_indefinite"]
+__all__ = ["Kernel", "memory_limit", "training_gram", "warn_of_indefinite"]
+
+
+def memory_limit() -> float:
+    """Bytes for kernel values, by scikit-learn's setting ``working_memory``."""
+    return float(get_config()["working_memory"]) * 2**20
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,9 @@ class Kernel:
     def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
         """The kernel that an estimator's parameters name, for instances with their weights."""
         gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
+        degree, coef0 = getattr(estimator, "degree", 3), getattr(estimator, "coef0", 0.0)
         values, semidefinite = instance_kernel(
-            estimator.kernel, gamma=gamma, degree=estimator.degree, coef0=estimator.coef0
+            estimator.kernel, gamma=gamma, degree=degree, coef0=coef0
         )
         return cls(estimator.kernel, gamma, values, semidefinite)
 

@@ -1,4 +1,4 @@
-"""MISVC: MI-SVM and the regularisation framework of Cheung & Kwok for classification."""
+"""MI-SVM: support vector classification of bags by their highest instance score."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._solvers.common.nystroem import FeatureGram
-from ._base import COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVC, solver_options
-from ._coupled import CoupledSettings, couple
+from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC, memory_limit, solver_options
 from ._formulations import (
     ANNEALED,
     Formulation,
@@ -22,17 +21,16 @@ from ._formulations import (
 )
 from ._kernel import Kernel, training_gram
 from ._or_primal import OrPrimal
-from ._passes import SOLVERS, CoupledPasses, PassesMixin
+from ._passes import SOLVERS, PassesMixin
 
 __all__ = ["MISVC"]
 
 
 class MISVC(PassesMixin, BaseMISVC):
-    r"""Support vector classification of bags: MI-SVM, and the framework of Cheung & Kwok.
+    r"""Support vector classification of bags by their highest instance score (MI-SVM).
 
-    With ``loss="max"``, the default, a bag scores as its highest instance does,
-    :math:`f(B_i) = \max_j f(x_{ij})` with :math:`f(x) = \langle w, \phi(x) \rangle + b`, and the
-    problem is that of MI-SVM [2]_,
+    A bag scores as its highest instance does, :math:`f(B_i) = \max_j f(x_{ij})` with
+    :math:`f(x) = \langle w, \phi(x) \rangle + b`, and the problem is [1]_
 
     .. math::
 
@@ -48,100 +46,61 @@ class MISVC(PassesMixin, BaseMISVC):
         \quad\text{or}\quad
         h_i(f) = \sum_j [1 + f(x_{ij})]_+ \;\text{(slack "instance")}.
 
-    With the other losses bags and instances are points of one space [1]_: an instance is a bag of
-    one, :math:`f(B) = \langle w, \phi(B) \rangle + b` with the bag kernel
-    :math:`\langle \phi(B), \phi(B') \rangle`, and the score of a bag is tied to that of its
-    instances,
-
-    .. math::
-
-        \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \, [1 - y_i f(B_i)]_+
-        + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
-
-    where :math:`\lambda` is the ``coupling``, and :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``,
-    :math:`t^2` for ``"l2"``, and :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``.
-    ``coupling=0`` is the support vector machine with the bag kernel.
-
-    Neither problem is convex. The concave-convex procedure replaces a maximum, where it is concave
-    in the objective, by its current highest instances, solves the convex problem that is left, and
-    repeats until convergence. The objective never rises; the result is a local minimum that
-    depends on ``init``.
+    The problem is not convex. The concave-convex procedure replaces the maximum of each positive
+    bag by its current highest instance, solves the remaining convex problem, and repeats until
+    convergence. The objective never rises; the result is a local minimum that depends on ``init``.
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a bag's slack against the norm of w. Must be positive. The gamma of [1]_ is
-        C * n_bags.
+        Cost of a bag's slack against the norm of w. Must be positive.
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
         shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
         a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
-        instances for that.
-    degree : float, default=3
-        Degree of the polynomial kernel.
+        instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
+        scikit-learn's SVC; pass a callable for other values.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
-    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
-        Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`. Ignored
-        when ``loss="max"``, as are ``coupling`` and ``epsilon``.
-    loss : {"l1", "l2", "epsilon_insensitive", "max"}, default="max"
-        How the score of a bag is tied to its highest instance score: "max" makes them equal.
-    coupling : float, default=0.1
-        Weight of the coupling loss against the hinge (the lambda of [1]_).
-    epsilon : float, default=0.1
-        Difference that costs nothing, for ``loss="epsilon_insensitive"``.
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel). The problem is then solved over explicit
-        features, which are made in blocks, without any kernel matrix. The linear kernel's features
-        are the instances themselves; with a loss other than "max" any ``n_components`` chooses
-        this way, and so do kernel values that do not fit into ``cache_size``.
+        features, which are made in blocks, without any kernel matrix. Ignored for the linear
+        kernel, whose features are the instances.
     slack : {"bag", "instance"}, default="bag"
-        For ``loss="max"``: whether a negative bag pays for its worst instance, as published, or for
-        each of its instances.
+        Whether a negative bag pays for its worst instance, as published, or for each of its
+        instances.
     solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel, and with ``loss="max"`` for the explicit features of others
-        (``n_components``): "dual" solves the convex steps to ``tol`` and suits a hundred bags;
-        "primal" takes a handful of passes over the instances, whatever their number, and solves
-        them to ``tol`` or 5e-4, whichever is larger; for ``loss="max"`` to ``tol`` or 1e-8 where
-        all instances together are at most two million numbers. "auto" takes "primal" above 2,000
-        instances in more than 200 bags and above 20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
-        Other kernels, and
-        ``bag_kernel="minmax"`` where it is used, have the dual only. With the linear kernel the
-        primal reads float16, float32 and memory-mapped instances in blocks, without a copy;
-        features are made block by block in each pass.
+        For the linear kernel and explicit features of others (``n_components``): "dual" solves the
+        convex steps to ``tol`` and suits a hundred bags; "primal" takes a handful of passes over
+        the instances, whatever their number, and solves them to ``tol`` or 5e-4, whichever is
+        larger (1e-8 where all instances together are at most two million numbers). "auto" takes
+        "primal" above 2,000 instances in more than 200 bags and above 20,000 in any, or, with more
+        features than instances, above 5,000 in more than 500 bags and 100,000 in any. Other kernels
+        have the dual only. With the linear kernel the primal reads float16, float32 and
+        memory-mapped instances in blocks, without a copy.
     init : {"auto", "mean", "random", "annealed"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag (as published), an instance drawn from each, or
-        given rows of ``X.instances``; "annealed" is for ``loss="max"``, see the notes. "auto" is
-        the mean for ``loss="max"``, where the rows of negative bags are not used, and else the
-        highest instances under the model without coupling. With ``solver="primal"`` and
-        ``loss="max"`` it is the better of two starts on a sample of the bags: the means, and the
-        highest instances under the SVM on instances with inherited labels. A few thousand instances
-        are a sample as a whole, and both starts are followed to their ends.
+        First linearisation: the mean of each bag (as published), an instance drawn from each,
+        given rows of ``X.instances`` (those of negative bags are not used), or deterministic
+        annealing, see the notes. "auto" is the mean, and with ``solver="primal"`` the better of
+        two starts on a sample of the bags: the means, and the highest instances under the SVM on
+        instances with inherited labels. A few thousand instances are a sample as a whole, and both
+        starts are followed to their ends.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
         "annealed" counts as one with the default start that it is compared with.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
+        tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    cache_size : float, default=1000
-        Memory for kernel values in MiB, shared by the workers of ``n_jobs``. A coupling loss needs
-        about 3 * n_bags * n_instances values, ``coupling=0`` some n_bags**2; rows beyond that are
-        computed again where they do not fit.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
-    qp_solver : str, default=None
-        Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
         Determines random starts and landmarks. Pass an int for reproducible results.
     n_jobs : int, default=None
@@ -161,9 +120,9 @@ class MISVC(PassesMixin, BaseMISVC):
         linear kernel was solved over explicit features.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
-        landmarks. With ``bag_kernel="minmax"`` numbers from ``n_instances`` on stand for bags.
+        landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
+        The support vectors.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
@@ -193,8 +152,8 @@ class MISVC(PassesMixin, BaseMISVC):
         When a dual problem is not solved and there is no primal. With the linear kernel there is
         one, which then takes over: multipliers have too few digits for features of a size of 1e8.
     MemoryError
-        Before the fit, where kernel values do not fit into ``cache_size``; the message names the
-        remedy.
+        For a kernel that may be indefinite, where its whole matrix is larger than scikit-learn's
+        ``working_memory``.
 
     Warns
     -----
@@ -207,21 +166,17 @@ class MISVC(PassesMixin, BaseMISVC):
 
     See Also
     --------
+    CoupledMISVC : Ties the score of a bag to its highest instance score instead.
     MISVR : The same for regression.
     InstanceMISVC : Labels every instance of a positive bag (mi-SVM).
 
     Notes
     -----
-    The framework is that of [1]_; ``loss="max"`` is MI-SVM of [2]_, eq. (5) of [1]_. What differs
-    from [1]_: the default start of a coupling loss is the model without coupling, which costs less
-    than the mean of each bag and ends within a few percent of it, above or below; one slack per
-    bag serves both sides of "epsilon_insensitive", which makes it "l1" at epsilon zero and bounds
-    the objective more tightly; the constraints f(x_ij) - delta_i <= f(B_i) are generated as they
-    are violated. [2]_ alternates between choosing witnesses and solving an SVM; with negative bags
-    kept whole that is the concave-convex procedure and cannot cycle. ``slack="instance"`` is what
-    is often implemented as MI-SVM; it weighs a negative bag by its size.
+    [1]_ alternates between choosing witnesses and solving an SVM. With negative bags kept whole
+    this is the concave-convex procedure, which cannot cycle. ``slack="instance"`` is often
+    called MI-SVM in other software; it weighs a negative bag by its size.
 
-    ``init="annealed"`` is deterministic annealing [3]_: each positive bag has weights
+    ``init="annealed"`` is deterministic annealing [2]_: each positive bag has weights
     :math:`p_{ij}` of its instances, which sum to one and whose entropy H is rewarded,
 
     .. math::
@@ -237,11 +192,9 @@ class MISVC(PassesMixin, BaseMISVC):
 
     References
     ----------
-    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
-       ICML 2006.
-    .. [2] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
+    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
        Multiple-Instance Learning. NIPS 15, 2003.
-    .. [3] P. V. Gehler, O. Chapelle. Deterministic Annealing for Multiple-Instance Learning.
+    .. [2] P. V. Gehler, O. Chapelle. Deterministic Annealing for Multiple-Instance Learning.
        AISTATS 2007.
 
     Examples
@@ -259,7 +212,7 @@ class MISVC(PassesMixin, BaseMISVC):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
-        **COUPLED_CONSTRAINTS,
+        "n_components": COMPONENTS,
         "init": [StrOptions({"auto", "mean", "random", ANNEALED}), "array-like"],
         "slack": [StrOptions({"bag", "instance"})],
         "solver": [StrOptions(set(SOLVERS))],
@@ -270,13 +223,7 @@ class MISVC(PassesMixin, BaseMISVC):
         C: float = 10.0,
         *,
         kernel: Any = "rbf",
-        degree: float = 3,
         gamma: Any = "scale",
-        coef0: float = 0.0,
-        bag_kernel: str = "normalized_set",
-        loss: str = "max",
-        coupling: float = 0.1,
-        epsilon: float = 0.1,
         n_components: int | None = None,
         slack: str = "bag",
         solver: str = "auto",
@@ -284,23 +231,15 @@ class MISVC(PassesMixin, BaseMISVC):
         n_init: int = 1,
         tol: float = 1e-6,
         max_iter: int = 100,
-        cache_size: float = 1000,
         class_weight: Any = None,
         pos_label: Any = None,
-        qp_solver: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
         self.C = C
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
-        self.coef0 = coef0
-        self.bag_kernel = bag_kernel
-        self.loss = loss
-        self.coupling = coupling
-        self.epsilon = epsilon
         self.n_components = n_components
         self.slack = slack
         self.solver = solver
@@ -308,10 +247,8 @@ class MISVC(PassesMixin, BaseMISVC):
         self.n_init = n_init
         self.tol = tol
         self.max_iter = max_iter
-        self.cache_size = cache_size
         self.class_weight = class_weight
         self.pos_label = pos_label
-        self.qp_solver = qp_solver
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -337,24 +274,14 @@ class MISVC(PassesMixin, BaseMISVC):
         """
         if self.solver == "primal" and not self._may_pass():
             raise ValueError(
-                "solver='primal' is for kernel='linear', with a loss other than 'max' not for "
-                "bag_kernel='minmax', and with loss='max' for explicit features (n_components=) of "
-                "another kernel: take solver='auto'."
+                "solver='primal' is for kernel='linear' and for explicit features (n_components=) "
+                "of another kernel: take solver='auto'."
             )
-        if self.loss != "max" and isinstance(self.init, str) and self.init == ANNEALED:
-            raise ValueError("init='annealed' is for loss='max': take init='auto'.")
-        formulate = self._hard_maximum if self.loss == "max" else self._coupled
-        self._fit_classes(X, y, sample_weight, formulate, self.n_init)
+        self._fit_classes(X, y, sample_weight, self._hard_maximum, self.n_init)
         return self
 
-    def _may_pass(self) -> bool:
-        return super()._may_pass() and (self.loss == "max" or self.bag_kernel != "minmax")
-
-    def _scores_by_maximum(self) -> bool:
-        return self.loss == "max"
-
     def _has_features(self) -> bool:
-        return self.n_components is not None and self.loss == "max"
+        return self.n_components is not None
 
     def _hard_maximum(
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
@@ -365,7 +292,7 @@ class MISVC(PassesMixin, BaseMISVC):
             return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
         if self.n_components is None or kernel.linear:
             announce(training, "maximum")
-            gram = training_gram(training.instances, kernel, self.cache_size * 2**20)
+            gram = training_gram(training.instances, kernel, memory_limit())
             dual = HardMaximum(training, kernel, gram.share_of(n_workers), *options)
             return self._or_primal(dual)
         if passes:
@@ -377,15 +304,6 @@ class MISVC(PassesMixin, BaseMISVC):
             return HardMaximumPrimal(training, *options, self._n_threads(n_workers), features)
         gram = FeatureGram(training.instances, features)
         return HardMaximumOfFeatures(training, kernel, gram, *options)
-
-    def _coupled(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
-        if self._by_passes(training):
-            return CoupledPasses.of(self, training, solver_options(self), n_workers)
-        settings = CoupledSettings.of(self)
-        dual = couple(training, kernel, settings, solver_options(self), rng, n_workers)
-        return self._or_passes(dual, training, kernel, n_workers)
 
     def _or_primal(self, dual: HardMaximum) -> Formulation:
         """The same with the primal behind it, where the kernel is linear."""

@@ -25,6 +25,7 @@ from .._solvers.svm.losses import Coupling, Hinge, Tube
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
 from .._solvers.svm.sizes import by_passes
 from ._base import solver_options
+from ._coupled import CoupledSettings
 from ._formulations import (
     ANNEALED,
     Formulation,
@@ -49,18 +50,13 @@ class PassesMixin:
 
     solver: str
     kernel: Any
-    qp_solver: str | None
-    n_jobs: int | None
-    bag_kernel: str
-    loss: str
 
     def _linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
     def _may_pass(self) -> bool:
         """Whether the parameters allow the primal; more of them than these may count."""
-        chosen = self.qp_solver is None and not self._anneals()
-        free = self.solver == "primal" or (self.solver == "auto" and chosen)
+        free = self.solver == "primal" or (self.solver == "auto" and not self._anneals())
         return free and (self._linear() or self._has_features())
 
     def _anneals(self) -> bool:
@@ -91,14 +87,16 @@ class PassesMixin:
         self, dual: Formulation, training: TrainingBags, kernel: Kernel, n_workers: int
     ) -> Formulation:
         """A coupled formulation with the primal behind it, where there is one."""
-        if not kernel.linear or (self.bag_kernel == "minmax" and self.loss != "max"):
+        if not kernel.linear or getattr(self, "bag_kernel", "") == "minmax":
             return dual
-        passes = CoupledPasses.of(self, training, solver_options(self), n_workers)
+        of = CoupledSettings.of if hasattr(self, "loss") else CoupledSettings.hard_maximum
+        n_threads = self._n_threads(n_workers)
+        passes = CoupledPasses.of(of(self), training, solver_options(self), n_threads)
         return OrPrimal(training, dual, passes)
 
     def _n_threads(self, n_workers: int) -> int:
         """Threads that share a pass: the jobs for which there is no run."""
-        return max(1, effective_n_jobs(self.n_jobs) // n_workers)
+        return max(1, effective_n_jobs(getattr(self, "n_jobs", None)) // n_workers)
 
     def _fit_dtypes(self) -> Any:
         """Types of instances that ``fit`` takes as they are."""
@@ -187,20 +185,24 @@ class CoupledPasses(_Passes):
 
     @classmethod
     def of(
-        cls, estimator: Any, training: TrainingBags, options: SolverOptions, n_workers: int
+        cls,
+        settings: CoupledSettings,
+        training: TrainingBags,
+        options: SolverOptions,
+        n_threads: int,
     ) -> CoupledPasses:
-        """The formulation of an estimator with the parameters of these names."""
+        """The formulation for the settings of an estimator."""
         return cls(
             training,
             options,
-            estimator.init,
-            estimator.n_init,
-            estimator._n_threads(n_workers),
+            settings.init,
+            settings.n_init,
+            n_threads,
             None,
-            estimator.bag_kernel,
-            estimator.loss,
-            estimator.coupling,
-            estimator.epsilon,
+            settings.bag_kernel,
+            settings.loss,
+            settings.coupling,
+            settings.epsilon,
         )
 
     @property

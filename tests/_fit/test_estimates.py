@@ -16,7 +16,7 @@ from milearn._fit.estimates import (
 )
 from milearn.datasets import make_bags
 from milearn.structured import MILSD
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 
 # CPU seconds with one thread: bags, instances, features; seen, and not only when this was written.
 SEEN = [
@@ -53,8 +53,8 @@ class Begun(Exception):
     ("model", "where", "remedy"),
     [
         (MISVC(), "milearn.svm._misvc.training_gram", "n_components=300"),
-        (MISVC(loss="l1"), "milearn.svm._coupled._bag_gram", "n_components=300"),
-        (MISVR(), "milearn.svm._coupled._bag_gram", "n_components=300"),
+        (CoupledMISVC(), "milearn.svm._coupled._bag_gram", "n_components=300"),
+        (CoupledMISVR(), "milearn.svm._coupled._bag_gram", "n_components=300"),
         (InstanceMISVC(), "milearn.svm._instance_misvc.training_gram", "kernel='linear'"),
         (SDPMIL(), "milearn.svm._sdpmil.training_gram", "n_components=100"),
         (MILSD(), "milearn.structured._milsd.MILSD._problem", "fewer features"),
@@ -68,7 +68,7 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
     monkeypatch.setattr(where, begin)
     monkeypatch.setattr(estimates, "LONG_SECONDS", 1e-3)
     bags, y = make_bags(40, random_state=0)
-    target = y.astype(float) if isinstance(model, MISVR) else y
+    target = y.astype(float) if isinstance(model, CoupledMISVR) else y
     said = rf"40 bags with {bags.n_instances} instances .* by a factor of 10 perhaps\): .*{remedy}"
     with pytest.warns(EfficiencyWarning, match=said) as caught, pytest.raises(Begun):
         model.fit(bags, target)
@@ -81,7 +81,7 @@ def test_what_is_short_or_goes_by_passes_says_nothing(monkeypatch):
     MISVC().fit(bags, y)
     monkeypatch.setattr(estimates, "LONG_SECONDS", 0.0)
     MISVC(kernel="linear", solver="primal").fit(bags, y)
-    MISVC(loss="l1", n_components=5, random_state=0).fit(bags, y)
+    CoupledMISVC(n_components=5, random_state=0).fit(bags, y)
 
 
 @pytest.mark.parametrize(("n", "time"), [(100_000, "hours"), (2_000_000, "days")])

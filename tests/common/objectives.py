@@ -72,8 +72,6 @@ def _weights(model: BaseEstimator, y: np.ndarray, given: np.ndarray | None) -> n
 def _maximum(
     model: MISVC, bags: Bags, y: np.ndarray, given: np.ndarray | None
 ) -> tuple[float, float] | None:
-    if model.loss != "max":
-        return None
     norm2, scores, parts = _expansion(model, bags)
     weights = _weights(model, y, given)
     positive = y == model.classes_[1]

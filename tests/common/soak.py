@@ -164,7 +164,7 @@ def _many_classes(model: BaseEstimator) -> bool:
 _VALUES: dict[str, Sequence[Any]] = {
     "kernel": ("linear", "rbf"),
     "slack": ("bag", "instance"),
-    "loss": ("max", "l1", "l2", "epsilon_insensitive"),
+    "loss": ("l1", "l2", "epsilon_insensitive"),
     "solver": ("auto", "dual"),
     "class_weight": (None, "balanced"),
     "random_state": (0,),

@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
-from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, InstanceMISVC
+from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from milearn._bags.blocks import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
@@ -245,9 +245,9 @@ def test_misvc_is_that_of_bags(there, data, slack):
 @pytest.mark.parametrize(
     "model",
     [
-        MISVC(1.0, kernel="linear", loss="l1", solver="primal"),
+        CoupledMISVC(1.0, kernel="linear", solver="primal"),
         InstanceMISVC(1.0, kernel="linear", solver="primal"),
-        MISVR(kernel="linear", loss="max", solver="primal"),
+        MISVR(kernel="linear", solver="primal"),
     ],
     ids=["coupled", "labels", "regression"],
 )
@@ -360,8 +360,8 @@ def _spoilt(bags, row):
     "use",
     [
         lambda there, y: MISVC().fit(there, y),
-        lambda there, y: MISVC(kernel="linear", loss="l1", bag_kernel="minmax").fit(there, y),
-        lambda there, y: MISVR().fit(there, y),
+        lambda there, y: CoupledMISVC(kernel="linear", bag_kernel="minmax").fit(there, y),
+        lambda there, y: CoupledMISVR().fit(there, y),
         lambda there, y: BAMIC().fit(there),
         lambda there, y: bag_kernel(there),
         lambda there, y: np.asarray(there),

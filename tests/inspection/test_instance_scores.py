@@ -11,10 +11,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from milearn import MISVC, Bags
+from milearn import MISVC, Bags, CoupledMISVR
 from milearn.inspection import InstanceScoresDisplay
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.svm import MISVR
 from tests.toys import LeastSquaresBags, two_level_bags
 
 
@@ -95,7 +94,7 @@ def test_a_pipeline_and_a_search_score_what_their_last_step_sees(data):
 def test_values_of_a_regression_have_no_threshold(data):
     X, _ = data
     y = np.maximum.reduceat(X.instances[:, 0], X.offsets[:-1])
-    model = MISVR(kernel="linear").fit(X, y)
+    model = CoupledMISVR(kernel="linear").fit(X, y)
     display = InstanceScoresDisplay.from_estimator(model, X, bag=1)
     np.testing.assert_allclose(display.scores, model.predict_instances(X[[1]]))
     assert display.line_ is None

@@ -331,7 +331,7 @@ def test_both_violation_bounds_hold_at_stop(graph):
 def test_without_a_graph_it_is_the_linear_misvc(C):
     for seed in range(1):
         bags, y = make_bags(n_bags=24, witness_rate=0.3, concept_distance=2.0, random_state=seed)
-        expected = MISVC(C=C / 24, kernel="linear", loss="max", tol=1e-9).fit(bags, y)
+        expected = MISVC(C=C / 24, kernel="linear", tol=1e-9).fit(bags, y)
         linked = Bags(bags.instances, bags.offsets, bag_graph=np.ones((24, 24)))
         for X, mu in ((bags, 5.0), (linked, 0.0)):
             model = MILSD(C=C, mu=mu, tol=1e-5).fit(X, y)
@@ -344,7 +344,7 @@ def test_without_a_graph_it_is_the_linear_misvc_on_musk(data_dir):
     with np.load(data_dir / "musk1.npz") as file:
         instances = file["instances"].astype(np.float64) / 100.0
         bags, y = Bags(instances, file["bag_offsets"]), file["y"]
-    expected = MISVC(loss="max", C=0.01, kernel="linear", tol=1e-8).fit(bags, y)
+    expected = MISVC(C=0.01, kernel="linear", tol=1e-8).fit(bags, y)
     model = MILSD(C=0.01 * len(bags), mu=0.0, tol=1e-4).fit(bags, y)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
 

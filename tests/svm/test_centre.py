@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
 from milearn.svm._centre import Centre
 from milearn.svm._formulations import TrainingBags
 from tests.toys import two_level_bags
@@ -17,7 +17,7 @@ MODELS = [
     for make, settings in [
         (MISVC, {}),
         (MISVC, {"slack": "instance"}),
-        (MISVR, {"loss": "max", "C": 100.0}),
+        (MISVR, {"C": 100.0}),
         (InstanceMISVC, {}),
         (SDPMIL, {}),
     ]
@@ -71,12 +71,12 @@ def test_types_are_those_without_a_centre():
         assert model.support_vectors_.dtype == model.coef_.dtype == np.float64
 
 
-@pytest.mark.parametrize("loss", ["l1", "max"])
-def test_only_what_does_not_depend_on_zero_is_moved(loss):
+@pytest.mark.parametrize("Model", [CoupledMISVC, MISVC])
+def test_only_what_does_not_depend_on_zero_is_moved(Model):
     # Norms of bags do: far from zero the bag kernel sees one direction.
     bags, far, y = shifted()
-    near, away = (MISVC(loss=loss, kernel="linear").fit(each, y).objective_ for each in (bags, far))
-    assert (away == pytest.approx(near, rel=1e-6)) == (loss == "max")
+    near, away = (Model(kernel="linear").fit(each, y).objective_ for each in (bags, far))
+    assert (away == pytest.approx(near, rel=1e-6)) == (Model is MISVC)
 
 
 def test_sparse_and_near_instances_stay_as_they_are():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
+from sklearn.metrics.pairwise import sigmoid_kernel
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
@@ -17,16 +19,10 @@ from milearn._solvers.common.cutting_plane import (
 )
 from milearn._solvers.svm.losses import Tube
 from milearn.datasets import make_affinity, make_bags
-from milearn.svm import MISVC as AnyMISVC
-from milearn.svm import MISVR, _functions
+from milearn.svm import MISVC, MISVR, CoupledMISVC, CoupledMISVR, _functions
 
 LOSSES = ["l1", "l2", "epsilon_insensitive", "max"]
 EVERY = 10**6  # more landmarks than instances: nothing is approximated
-
-
-def MISVC(**parameters):
-    """MISVC with a coupling loss: "l1" unless another is named."""
-    return AnyMISVC(**{"loss": "l1", **parameters})
 
 
 def data(task, n_bags=30, seed=1):
@@ -35,12 +31,16 @@ def data(task, n_bags=30, seed=1):
     return make_affinity(n_bags, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
 
 
-def model(task, **parameters):
+def model(task, loss="l1", **parameters):
+    if loss != "max":
+        Model = CoupledMISVC if task == "classification" else CoupledMISVR
+        return Model(loss=loss, **parameters)
+    parameters = {k: v for k, v in parameters.items() if k not in ("coupling", "epsilon")}
     return MISVC(**parameters) if task == "classification" else MISVR(**parameters)
 
 
 def levels(fitted, bags):
-    if isinstance(fitted, AnyMISVC):
+    if isinstance(fitted, (MISVC, CoupledMISVC)):
         return fitted.decision_function(bags), fitted.instance_decision_function(bags)
     return fitted.predict(bags), fitted.predict_instances(bags)
 
@@ -109,14 +109,17 @@ def test_linear_kernel_by_cutting_planes(task, loss):
 def test_linear_kernel_that_does_not_fit_needs_no_word():
     bags, y = data("classification", n_bags=60)
     options = {"kernel": "linear", "C": 2.0, "init": "mean"}
-    whole = MISVC(**options).fit(bags, y)
-    small = MISVC(cache_size=0.1, **options).fit(bags, y)
+    whole = CoupledMISVC(**options).fit(bags, y)
+    with config_context(working_memory=0.1):
+        small = CoupledMISVC(**options).fit(bags, y)
     assert not hasattr(small, "dual_coef_")
     assert small.objective_ == pytest.approx(whole.objective_, rel=1e-4)
-    with pytest.raises(MemoryError, match=r"explicit features of 60 bags, 10 each, .*raise cache"):
-        MISVC(kernel="linear", cache_size=0.01).fit(bags, y)
-    with pytest.raises(MemoryError, match=r"explicit features of 60 bags.*or lower n_components"):
-        MISVC(n_components=50, cache_size=0.01).fit(bags, y)
+    said = "explicit features of 60 bags, 10 each, .*raise it by"
+    with config_context(working_memory=0.01), pytest.raises(MemoryError, match=said):
+        CoupledMISVC(kernel="linear").fit(bags, y)
+    said = "explicit features of 60 bags.*or lower n_components"
+    with config_context(working_memory=0.01), pytest.raises(MemoryError, match=said):
+        CoupledMISVC(n_components=50).fit(bags, y)
 
 
 def test_features_of_all_instances_are_never_there_at_once(monkeypatch):
@@ -131,9 +134,9 @@ def test_features_of_all_instances_are_never_there_at_once(monkeypatch):
 
     # Coupling needs more than sums and scores: one instance of each bag at a time, and a scale of
     # its own.
-    fitted = MISVC(kernel=kernel, n_components=16, random_state=0).fit(bags, y)
+    fitted = CoupledMISVC(kernel=kernel, n_components=16, random_state=0).fit(bags, y)
     assert max(rows for rows, columns in seen if columns == 16) <= 60
-    plain = MISVC(gamma=0.05, n_components=16, random_state=0).fit(bags, y)
+    plain = CoupledMISVC(gamma=0.05, n_components=16, random_state=0).fit(bags, y)
     assert fitted.decision_function(bags) == pytest.approx(plain.decision_function(bags), abs=1e-4)
 
 
@@ -156,7 +159,11 @@ def test_landmarks_depend_on_values_alone():
 
 def test_an_indefinite_kernel_of_landmarks_warns():
     bags, y = data("classification")
-    fit = MISVC(kernel="sigmoid", gamma=0.5, coef0=-0.5, bag_kernel="mean_set", n_components=20).fit
+
+    def kernel(left, right):
+        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
+
+    fit = CoupledMISVC(kernel=kernel, bag_kernel="mean_set", n_components=20).fit
     with pytest.warns(UserWarning, match="matrix of the landmarks is indefinite"):
         fit(bags, y)
 
@@ -165,9 +172,9 @@ def test_one_versus_rest():
     bags, _ = make_bags(n_bags=30, bag_size=(1, 5), random_state=0)
     y = np.arange(30) % 3
     options = {"gamma": 0.1, "C": 2.0, "n_components": EVERY, "init": "mean"}
-    fitted = MISVC(**options).fit(bags, y)
+    fitted = CoupledMISVC(**options).fit(bags, y)
     for label in range(3):
-        single = MISVC(**options).fit(bags, y == label)
+        single = CoupledMISVC(**options).fit(bags, y == label)
         assert fitted.decision_function(bags)[:, label] == pytest.approx(
             single.decision_function(bags), abs=1e-6
         )
@@ -218,6 +225,6 @@ def test_bags_of_one_have_nothing_to_couple():
     X = rng.normal(size=(30, 3))
     y = X[:, 0] > 0
     options = {"gamma": 0.2, "n_components": EVERY}
-    tied = MISVC(coupling=10.0, **options).fit(Bags.singletons(X), y)
-    free = MISVC(coupling=0.0, **options).fit(Bags.singletons(X), y)
+    tied = CoupledMISVC(coupling=10.0, **options).fit(Bags.singletons(X), y)
+    free = CoupledMISVC(coupling=0.0, **options).fit(Bags.singletons(X), y)
     assert tied.objective_ == pytest.approx(free.objective_, rel=1e-9)

@@ -19,10 +19,10 @@ from milearn.preprocessing import BagStatistics
 from milearn.svm import MISVC, InstanceMISVC
 
 MODELS = [
-    MISVC(loss="max", kernel="linear", C=1.0),
-    MISVC(loss="max", kernel="linear", C=1.0, slack="instance"),
-    MISVC(loss="max"),
-    MISVC(loss="max", slack="instance"),
+    MISVC(kernel="linear", C=1.0),
+    MISVC(kernel="linear", C=1.0, slack="instance"),
+    MISVC(),
+    MISVC(slack="instance"),
     InstanceMISVC(),
 ]
 CHEAT = make_pipeline(BagStatistics(("mean",)), StandardScaler(), SVC(kernel="linear"))
@@ -47,5 +47,5 @@ def test_a_mean_of_the_bag_fails(make):
 
 def test_two_concepts_are_beyond_a_maximum():
     """Recorded, not promised: the score of one instance cannot say that two kinds are there."""
-    value = auc(MISVC(loss="max", kernel="linear", C=1.0), make_threshold_concepts(random_state=0))
+    value = auc(MISVC(kernel="linear", C=1.0), make_threshold_concepts(random_state=0))
     assert value < 0.97

@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel, sigmoid_kernel
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -122,12 +123,11 @@ def test_instances_are_found():
 @pytest.mark.parametrize(
     "params",
     [
-        {"kernel": "poly", "degree": 2, "coef0": 1.0},
+        {"kernel": "poly", "gamma": 1.0},
         {"kernel": laplacian_kernel},
-        {"kernel": "rbf", "cache_size": 0.01},
         {"kernel": "rbf", "gamma": "auto"},
     ],
-    ids=["poly", "callable", "small cache", "auto gamma"],
+    ids=["poly", "callable", "auto gamma"],
 )
 @pytest.mark.parametrize("as_sparse", [False, True])
 def test_kernels(params, as_sparse):
@@ -144,9 +144,21 @@ def test_kernels(params, as_sparse):
     assert dense.score(bags, y) > 0.7
 
 
+def test_a_small_memory_changes_nothing():
+    bags, y = make_bags(n_bags=40, n_features=5, random_state=0)
+    expected = MISVC().fit(bags, y).decision_function(bags)
+    with config_context(working_memory=0.01):
+        found = MISVC().fit(bags, y).decision_function(bags)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
 def test_an_indefinite_kernel_warns_and_stays_consistent():
     bags, y = make_bags(n_bags=30, n_features=4, random_state=0)
-    model = MISVC(C=1.0, kernel="sigmoid", gamma=0.5, coef0=-0.5)
+
+    def kernel(left, right):
+        return sigmoid_kernel(left, right, gamma=0.5, coef0=-0.5)
+
+    model = MISVC(C=1.0, kernel=kernel)
     with pytest.warns(UserWarning, match="is indefinite .* its negative part was dropped"):
         model.fit(bags, y)
     # The objective under the clipped matrix, from the scores on the training instances.
@@ -223,13 +235,6 @@ def test_max_iter_warns():
     assert not model.converged_
 
 
-def test_qp_solvers_agree():
-    bags, y = make_bags(n_bags=20, concept_distance=2.0, random_state=0)
-    reference = MISVC().fit(bags, y)
-    other = MISVC(qp_solver="osqp").fit(bags, y)
-    assert other.objective_ == pytest.approx(reference.objective_, rel=1e-6)
-
-
 def test_more_starts_are_never_worse_and_n_jobs_does_not_matter():
     bags, y = labelled_bags(4, n_negative=11)
     one = MISVC(kernel="linear", C=5.0).fit(bags, y)
@@ -247,8 +252,6 @@ def test_verbose_prints_the_objective(capsys):
 
 def test_wrong_parameters_are_named():
     bags, y = make_bags(n_bags=10, random_state=0)
-    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed"):
-        MISVC(qp_solver="nosuch").fit(bags, y)
     with pytest.raises(ValueError, match="The 'C' parameter of MISVC must be"):
         MISVC(C=0).fit(bags, y)
     with pytest.raises(ValueError, match=r"init has shape \(3,\) and type int64: give 10 integers"):
@@ -293,11 +296,10 @@ def test_order_and_arithmetic_do_not_choose_the_minimum(seed, model):
     values = [
         clone(model).fit(X, y).objective_,
         clone(model).set_params(tol=1e-9).fit(X, y).objective_,
-        clone(model).set_params(qp_solver="piqp").fit(X, y).objective_,
         clone(model).fit(mixed, y).objective_,
         clone(model).fit(X[bags], y[bags]).objective_,
     ]
-    assert values == pytest.approx([values[0]] * 5, rel=1e-6)
+    assert values == pytest.approx([values[0]] * 4, rel=1e-6)
 
 
 def test_a_flat_start_does_not_leave_the_witnesses_to_rounding():

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from milearn.exceptions import SolverError
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC, _coupled, _formulations
+from milearn.svm import MISVC, SDPMIL, CoupledMISVR, InstanceMISVC, _coupled, _formulations
 from tests.common.objectives import stated_objective
 from tests.toys import two_level_bags
 
 MODELS = {
     "solve_mi_svm": MISVC(kernel="linear"),
     "solve_instance_labels": InstanceMISVC(kernel="linear"),
-    "solve_coupled": MISVR(kernel="linear"),
+    "solve_coupled": CoupledMISVR(kernel="linear"),
 }
 
 

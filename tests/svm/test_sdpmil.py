@@ -131,9 +131,7 @@ def test_polish_ends_in_a_fixed_point_of_misvc(seed):
     model = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
     assert model.converged_
     assert (model.selected_[y == 1] == model.witnesses_[y == 1]).all()
-    again = MISVC(loss="max", C=1.0, kernel="linear", slack="instance", init=model.witnesses_).fit(
-        bags, y
-    )
+    again = MISVC(C=1.0, kernel="linear", slack="instance", init=model.witnesses_).fit(bags, y)
     assert again.objective_ == pytest.approx(model.objective_, rel=1e-6)
 
 
@@ -143,9 +141,7 @@ def test_polish_starts_from_the_selection():
         bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
         rounded = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
         start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])
-        descent = MISVC(loss="max", C=1.0, kernel="linear", slack="instance", init=start).fit(
-            bags, y
-        )
+        descent = MISVC(C=1.0, kernel="linear", slack="instance", init=start).fit(bags, y)
         polished = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
         assert polished.objective_ == pytest.approx(descent.objective_, rel=1e-6)
         assert polished.relaxation_value_ == rounded.relaxation_value_

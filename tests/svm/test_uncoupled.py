@@ -1,4 +1,4 @@
-"""MISVC and MISVR without coupling, one SVM on a bag kernel, beside the general route."""
+"""CoupledMISVC and CoupledMISVR without coupling: one SVM on a bag kernel."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 
 from milearn import Bags
 from milearn._kernels import bag as bag_kernels
 from milearn._kernels.bag import BAG_KERNELS, symmetric_row_sums
 from milearn._kernels.instance import instance_kernel
 from milearn.datasets import make_affinity, make_bags
-from milearn.svm import MISVC, MISVR
+from milearn.svm import CoupledMISVC, CoupledMISVR
 from milearn.svm import _coupled as module
 
 
@@ -24,8 +25,8 @@ def data(task, seed=3):
 
 
 def fresh(task, **parameters):
-    options = {"loss": "l1", "coupling": 0.0, "C": 2.0, "gamma": 0.1, **parameters}
-    return MISVC(**options) if task == "classification" else MISVR(**options)
+    options = {"coupling": 0.0, "C": 2.0, "gamma": 0.1, **parameters}
+    return CoupledMISVC(**options) if task == "classification" else CoupledMISVR(**options)
 
 
 def without_shortcut(monkeypatch):
@@ -33,7 +34,7 @@ def without_shortcut(monkeypatch):
 
 
 def scores(fitted, bags):
-    if isinstance(fitted, MISVC):
+    if isinstance(fitted, CoupledMISVC):
         return fitted.decision_function(bags), fitted.instance_decision_function(bags)
     return fitted.predict(bags), fitted.predict_instances(bags)
 
@@ -66,14 +67,15 @@ def test_room_for_the_values_between_bags_and_instances_changes_nothing(name, mo
         lambda *given: summed.append(given) or symmetric_row_sums(*given),
     )
     # 30 bags of some 40 instances: .06 MiB between bags, .3 MiB between bags and instances.
-    tight = fresh("classification", bag_kernel=name, cache_size=0.2).fit(bags, y)
+    with config_context(working_memory=0.2):
+        tight = fresh("classification", bag_kernel=name).fit(bags, y)
     assert not summed
     np.testing.assert_allclose(tight.objective_, ample.objective_, rtol=1e-9)
     np.testing.assert_array_equal(tight.witnesses_, ample.witnesses_)
-    with pytest.raises(MemoryError, match="raise cache_size"):
-        fresh("classification", bag_kernel=name, cache_size=0.2, coupling=0.1).fit(bags, y)
-    with pytest.raises(MemoryError, match="30 bags"):
-        fresh("classification", bag_kernel=name, cache_size=0.05).fit(bags, y)
+    with config_context(working_memory=0.2), pytest.raises(MemoryError, match="raise it by"):
+        fresh("classification", bag_kernel=name, coupling=0.1).fit(bags, y)
+    with config_context(working_memory=0.05), pytest.raises(MemoryError, match="30 bags"):
+        fresh("classification", bag_kernel=name).fit(bags, y)
 
 
 def test_witnesses_are_those_of_predictions_where_instances_tie():

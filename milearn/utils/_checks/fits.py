@@ -42,7 +42,7 @@ __all__ = [
 SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"kernel": "linear"}, {"kernel": "rbf"}),
     ({"n_components": None}, {"n_components": 20}),
-    ({"loss": "l1"}, {"loss": "max"}),
+    ({"loss": "l1"}, {"loss": "l2"}),
     ({"bag_kernel": "set"}, {"bag_kernel": "minmax"}),
     ({"relaxation": "guo"}, {"relaxation": "tight"}),
     ({"polish": False}, {"polish": True}),
@@ -62,7 +62,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
     "degree": (2, 3),
     "coef0": (0.0, 1.0),
     "C": (0.01, 1.0),
-    "loss": ("l1", "max"),
+    "loss": ("l1", "l2"),
     "bag_kernel": ("set", "minmax"),
     "coupling": (0.0, 0.5),
     "n_components": (None, 5),

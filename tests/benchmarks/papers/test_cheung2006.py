@@ -33,7 +33,7 @@ def test_table1_on_few_classes(data_dir, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(cheung2006, "COSTS", (3.0,))
     assert cheung2006.run_table1(arguments(tmp_path, repeats=2)) == 0
     printed = capsys.readouterr().out
-    assert "Gaussian, MISVC(loss='l1')" in printed
+    assert "Gaussian, CoupledMISVC()" in printed
     assert "85.2 +- 1.3" in printed
     assert "(2 of 2)" in printed
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from milearn._solvers.svm.maximum.annealing import _gibbs, _probabilities
-from milearn.svm import MISVC, InstanceMISVC
+from milearn.svm import MISVC, CoupledMISVC, InstanceMISVC
 from tests.bags import labelled_bags as small_bags
 from tests.svm.test_instance_misvc import small_bags as bags_of_labels
 
@@ -78,5 +78,5 @@ def test_it_has_no_primal(model):
 
 def test_it_is_for_the_maximum():
     bags, y = small_bags(0)
-    with pytest.raises(ValueError, match="init='annealed' is for loss='max'"):
-        MISVC(loss="l1", init="annealed").fit(bags, y)
+    with pytest.raises(ValueError, match="The 'init' parameter of CoupledMISVC"):
+        CoupledMISVC(init="annealed").fit(bags, y)

@@ -1,0 +1,253 @@
+"""Regression of bags whose value is coupled to that of their instances (Cheung & Kwok)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .._compat import StrOptions, with_callbacks
+from .._fit.threads import fit_context
+from ._base import COUPLED_CONSTRAINTS, BaseMISVR, solver_options
+from ._coupled import CoupledSettings, couple
+from ._formulations import Formulation, TrainingBags
+from ._kernel import Kernel
+from ._passes import SOLVERS, CoupledPasses, PassesMixin
+
+__all__ = ["CoupledMISVR"]
+
+
+class CoupledMISVR(PassesMixin, BaseMISVR):
+    r"""Support vector regression of bags whose value is tied to that of their instances.
+
+    Bags and instances are points of one space: an instance is a bag of one. With
+    :math:`f(B) = \langle w, \phi(B) \rangle + b` the problem is
+
+    .. math::
+
+        \min_{w, b, \epsilon \ge 0} \; \tfrac12 \|w\|^2
+        + C \sum_i c_i \bigl( \nu \epsilon + [|y_i - f(B_i)| - \epsilon]_+ \bigr)
+        + C \lambda \sum_i c_i \, \ell\bigl( f(B_i) - \max_j f(x_{ij}) \bigr),
+
+    where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
+    :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
+    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. ``coupling=0`` is the
+    nu-support vector regression with the bag kernel.
+
+    The problem is not convex. The concave-convex procedure replaces a maximum, where it is concave
+    in the objective, by its current highest instances, solves the remaining convex problem, and
+    repeats until convergence. The objective never rises; the result is a local minimum that
+    depends on ``init``.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        Bound on the share of bags outside the tube.
+    C : float, default=1.0
+        Cost of a bag's distance from the tube against the norm of w. Must be positive. The
+        gamma of [1]_ is C * n_bags.
+    kernel : str or callable, default="rbf"
+        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
+        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
+        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
+        a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
+        instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
+        scikit-learn's SVC; pass a callable for other values.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
+        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
+        Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`.
+    loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
+        Loss between the score of a bag and its highest instance score.
+    coupling : float, default=0.1
+        Weight of the coupling loss against the first (the lambda of [1]_).
+    epsilon : float, default=0.1
+        Difference that costs nothing, for ``loss="epsilon_insensitive"``; in
+        units of the target. ``nu`` sets the width of the tube around the target.
+    n_components : int, default=None
+        Number of landmarks, drawn from the training instances: w is sought in the span of their
+        images (Nystroem's approximation of the kernel). The problem is then solved over explicit
+        features, which are made in blocks, without any kernel matrix.
+    solver : {"auto", "dual", "primal"}, default="auto"
+        For the linear kernel and a ``bag_kernel`` other than "minmax": "dual" solves the convex
+        steps to ``tol``; "primal" takes passes over the instances and solves them to ``tol`` or
+        5e-4, whichever is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags
+        and above 20,000 in any, or, with more features than instances, above 5,000 in more than 500
+        bags and 100,000 in any. The primal reads float16, float32 and memory-mapped instances in
+        blocks, without a copy.
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First linearisation: the mean of each bag (as published), an instance drawn from each, or
+        given rows of ``X.instances``. "auto" takes the highest instances under the model without
+        coupling.
+    tol : float, default=1e-6
+        Relative decrease of the objective at which to stop. The convex steps are solved to a
+        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
+    max_iter : int, default=100
+        Maximum number of steps of the concave-convex procedure.
+    random_state : int, RandomState instance or None, default=None
+        Determines a random start and landmarks. Pass an int for reproducible results.
+    verbose : bool or int, default=False
+        Whether to print the objective after each step.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+        Weights, for the linear kernel.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the function over kernel values of the support vectors; absent where the
+        linear kernel was solved over explicit features.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors in the training instances; with ``n_components`` those of the
+        landmarks. With ``bag_kernel="minmax"`` numbers from ``n_instances`` on stand for bags.
+    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
+        With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
+    intercept_ : ndarray of shape (1,)
+        The constant b.
+    tube_half_width_ : float
+        Half the width of the tube, the epsilon of the problem.
+    gamma_ : float
+        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above at the solution.
+    objective_history_ : ndarray
+        The value after each step; it never rises.
+    dual_gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+        Number of steps of the concave-convex procedure.
+    converged_ : bool
+        Whether the procedure converged within ``max_iter`` steps.
+    n_passes_ : int
+        Number of passes over the instances, with ``solver="primal"``.
+    n_features_in_ : int
+        Number of features of an instance.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where the bags have names.
+
+    Raises
+    ------
+    milearn.exceptions.SolverError
+        When a dual problem is not solved and there is no primal. With the linear kernel there is
+        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
+    MemoryError
+        Before the fit, where kernel values are larger than scikit-learn's ``working_memory``; the
+        message names the remedy.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
+        precision.
+
+    See Also
+    --------
+    MISVR : The value of a bag is its highest instance value.
+    CoupledMISVC : The same for classification.
+
+    Notes
+    -----
+    The problem is (17) of [1]_ with C = gamma / n_bags; the other losses are those of
+    classification, as the paper suggests. The highest instance is taken for the one that decides
+    the value of a bag; turn the sign of the targets where it is the lowest. The differences from
+    [1]_ are listed at :class:`CoupledMISVC`.
+
+    References
+    ----------
+    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
+       ICML 2006.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_affinity
+    >>> from milearn.svm import CoupledMISVR
+    >>> X, y = make_affinity(n_bags=60, random_state=0)
+    >>> model = CoupledMISVR(C=10.0).fit(X[:40], y[:40])
+    >>> model.predict(X[40:]).shape
+    (20,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **BaseMISVR._parameter_constraints,
+        **COUPLED_CONSTRAINTS,
+        "solver": [StrOptions(set(SOLVERS))],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: Any = "scale",
+        bag_kernel: str = "normalized_set",
+        loss: str = "l1",
+        coupling: float = 0.1,
+        epsilon: float = 0.1,
+        n_components: int | None = None,
+        solver: str = "auto",
+        init: Any = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.bag_kernel = bag_kernel
+        self.loss = loss
+        self.coupling = coupling
+        self.epsilon = epsilon
+        self.n_components = n_components
+        self.solver = solver
+        self.init = init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CoupledMISVR:
+        """Fit on bags and their values.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Value of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C by bag; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        if self.solver == "primal" and not self._may_pass():
+            raise ValueError(
+                "solver='primal' is for kernel='linear' and a bag_kernel other than 'minmax': take "
+                "solver='auto'."
+            )
+        self._fit_values(X, y, sample_weight, self._coupled)
+        return self
+
+    def _coupled(
+        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
+    ) -> Formulation:
+        settings = CoupledSettings.of(self)
+        if self._by_passes(training):
+            return CoupledPasses.of(
+                settings, training, solver_options(self), self._n_threads(n_workers)
+            )
+        dual = couple(training, kernel, settings, solver_options(self), rng, n_workers)
+        return self._or_passes(dual, training, kernel, n_workers)
+
+    def _may_pass(self) -> bool:
+        return super()._may_pass() and self.bag_kernel != "minmax"
+
+    def _scores_by_maximum(self) -> bool:
+        return False
