@@ -115,8 +115,8 @@ else:
         ),
         "MILES": partial(MILES, C=1.0),
         "CitationKNN": partial(CitationKNN, n_references=2, n_citers=4),
-        "DiverseDensity": partial(DiverseDensity, n_starts=10),
-        "EMDD": partial(EMDD, n_starts=10),
+        "DiverseDensity": partial(DiverseDensity, n_init=10),
+        "EMDD": partial(EMDD, n_init=10),
         "SparseMISVC": partial(SparseMISVC, variant="sbmil"),
         "MILESEmbedding, SVC": lambda: _embedded(MILESEmbedding()),
         "BagDissimilarity, SVC": lambda: _embedded(BagDissimilarity()),
@@ -135,8 +135,8 @@ else:
     SETTINGS |= {
         "MILBoost": partial(MILBoost, n_learners=20),
         "MIForest": partial(MIForest, n_estimators=10, random_state=0),
-        "DDSVM": partial(DDSVM, n_starts=2),
-        "ConceptEmbedding, SVC": lambda: _embedded(ConceptEmbedding(n_starts=2)),
+        "DDSVM": partial(DDSVM, n_init=2),
+        "ConceptEmbedding, SVC": lambda: _embedded(ConceptEmbedding(n_init=2)),
         "WellSVC": partial(WellSVC),
     }
 

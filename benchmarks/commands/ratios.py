@@ -70,7 +70,7 @@ def pairs() -> list[Pair]:
         Pair("DPBoost", DPBoost(**quick), GradientBoostingClassifier(), 60),
         Pair("LPBoost", LPBoost(**quick), GradientBoostingClassifier(), 60),
         Pair("MILES", MILES(), kernel, 60),
-        Pair("EMDD", EMDD(n_starts=1), kernel, 60, 5),
+        Pair("EMDD", EMDD(n_init=1), kernel, 60, 5),
         Pair("CitationKNN", CitationKNN(), kernel, 200),
     ]
 

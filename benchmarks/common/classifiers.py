@@ -125,7 +125,7 @@ CLASSIFIERS: tuple[Classifier, ...] = (
     Classifier(
         "all-fisher", "FisherVector, LinearSVC", lambda: _on_long_rows(FisherVector(random_state=0))
     ),
-    Classifier("all-ddsvm", "DDSVM, 2 starts", lambda: DDSVM(n_starts=2, max_iter=50)),
+    Classifier("all-ddsvm", "DDSVM, 2 starts", lambda: DDSVM(n_init=2, max_iter=50)),
     Classifier("all-citation", "CitationKNN", CitationKNN, "Citation-kNN"),
     Classifier("all-dd", "DiverseDensity, 1 start", lambda: DiverseDensity(1)),
     Classifier("all-emdd", "EMDD, 1 start", lambda: EMDD(1), "EM-DD"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import joblib
 import sklearn
+from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["warn_user"]
+__all__ = ["warn_of_limit", "warn_user"]
 
 # Between the user's line and the warning stand frames of these packages only: decorators of
 # scikit-learn, meta-estimators and pipelines, joblib's loops.
@@ -28,3 +30,13 @@ def warn_user(message: str, category: type[Warning]) -> None:
         frame = frame.f_back
         level += 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s)") -> None:
+    """Warn where descents ended at ``max_iter``."""
+    if n_limited:
+        warn_user(
+            f"{type(estimator).__name__} stopped at max_iter={estimator.max_iter} before "
+            f"convergence in {n_limited} of {n} {what}: raise max_iter or tol.",
+            ConvergenceWarning,
+        )

@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 from sklearn.preprocessing import normalize
 
 from .._bags.coerce import canonical_csr
+from .._bags.distinct import row_ranks
 from .._bags.segments import pooling_matrix, segment_index, segment_mean
 from .bag import minmax_vectors
 from .memory import block_bytes
@@ -122,19 +123,23 @@ def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray
     return np.concatenate(parts)
 
 
-def median_of_rows(rows: Any, laplacian: bool, random_state: Any) -> float:
+def median_of_rows(
+    rows: Any, laplacian: bool, random_state: Any, *, sample: int = _SAMPLE_ROWS
+) -> float:
     """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
 
     Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
     """
     n = rows.shape[0]
-    if n > _SAMPLE_ROWS:
-        rows = rows[np.sort(random_state.choice(n, _SAMPLE_ROWS, replace=False))]
+    if n > sample:
+        # By contents: the order of instances within their bags must not decide.
+        ranked = np.argsort(row_ranks(rows), kind="stable")
+        rows = rows[ranked[random_state.choice(n, sample, replace=False)]]
     distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
     return median_of_pairs(distances, random_state)
 
 
-def median_of_pairs(distances: np.ndarray, random_state: Any) -> float:
+def median_of_pairs(distances: np.ndarray, random_state: Any, *, sample: int = _SAMPLE) -> float:
     """Median over the pairs of different objects, from the symmetric matrix of their distances.
 
     Where it is zero (most pairs coincide) it is the median of those that differ; one where all
@@ -147,9 +152,9 @@ def median_of_pairs(distances: np.ndarray, random_state: Any) -> float:
         Draws the objects whose pairs count, where there are many.
     """
     n = len(distances)
-    if n > _SAMPLE:
-        drawn = random_state.choice(n, _SAMPLE, replace=False)
-        distances, n = distances[np.ix_(drawn, drawn)], _SAMPLE
+    if n > sample:
+        drawn = random_state.choice(n, sample, replace=False)
+        distances, n = distances[np.ix_(drawn, drawn)], sample
     if n < 2:
         return 1.0
     values = np.concatenate([distances[i, i + 1 :] for i in range(n)])

@@ -9,15 +9,15 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.distinct import merge_bags
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
 from ..base import BagClassifier
 from ..svm import MISVC
-from ..svm._distinct import merge_bags
 from ._calibration import Calibration, probabilities
 from ._candidates import Candidate, ScoreFunction, Training
-from ._folds import class_folds
+from ._folds import checked_groups, class_folds
 from ._judgement import chosen_way, function_of, judge_all
 from ._plan import size_plan
 from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
@@ -197,7 +197,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)
         all_codes = np.zeros(len(bags), dtype=np.intp)
         all_codes[weights > 0] = codes if positive != 0 else 1 - codes
-        merged = merge_bags(bags, all_codes, weights, groups)
+        merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
         codes = all_codes[merged.positions]
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))

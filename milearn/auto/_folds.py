@@ -6,17 +6,30 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
+from .._bags.distinct import MergedBags
 from .._fit.warn import warn_user
 from ..model_selection import StratifiedBagKFold
-from ..svm._distinct import MergedBags
+from ..model_selection._problem import group_codes
 
-__all__ = ["Folds", "class_folds", "value_folds"]
+__all__ = ["Folds", "checked_groups", "class_folds", "value_folds"]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
 _FOLDS, _FEW_BAGS, _FOLDS_OF_FEW = 5, 40, 3
+
+
+def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
+    """Numbers of the groups of bags, checked as the splitters do, in the order of their names."""
+    if groups is None:
+        return None
+    check_consistent_length(bags, groups)
+    codes = group_codes(groups)
+    names = np.asarray(groups).ravel()[np.unique(codes, return_index=True)[1]].tolist()
+    order = sorted(range(len(names)), key=lambda code: (type(names[code]).__name__, names[code]))
+    return np.asarray(np.argsort(order)[codes])
 
 
 def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: Any) -> Folds:

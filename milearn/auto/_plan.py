@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from scipy import sparse
 
 from .._bags import Bags
-from ..svm._distinct import is_text
-from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS
+from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
 __all__ = ["AVERAGE", "SizePlan", "size_plan"]
 

@@ -10,14 +10,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.distinct import merge_bags
 from .._compat import CallbackSupport, Interval, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
-from ..svm._distinct import merge_bags
 from ._candidates import Candidate, ScoreFunction, Training
-from ._folds import value_folds
+from ._folds import checked_groups, value_folds
 from ._plan import AVERAGE, size_plan
 from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
 
@@ -141,7 +141,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
         bags, noted = self._validate_fit(X)
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
-        merged = merge_bags(bags, targets, weights, groups)
+        merged = merge_bags(bags, targets, weights, checked_groups(groups, bags))
         unit = _Unit.of(targets[merged.positions], merged.weights)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))

@@ -10,8 +10,8 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 
 from .._bags import Bags
+from .._bags.distinct import MergedBags
 from ..svm._bag_svm import bag_rows, drawn, plan_of
-from ..svm._distinct import MergedBags
 from ..svm._kernel_average import (
     KernelAverage,
     as_kind,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
+from .._bags.distinct import PointBags
 from .._fit.training_labels import TrainingLabels
 from ..base import BagClassifier
-from ..embedding._merged import MergedBags
 
 __all__ = ["BaselineClassifier", "Training"]
 
@@ -42,7 +42,7 @@ class Training:
         """The sample weight of its bag for each instance."""
         return self.labels.sample_weights[self.bags.bag_index]
 
-    def problems(self, merged: MergedBags | None = None) -> Iterator[np.ndarray]:
+    def problems(self, merged: PointBags | None = None) -> Iterator[np.ndarray]:
         """Which bags are positive: once for two classes, for each class of more.
 
         Of the training bags, or of those that they were merged to.
@@ -50,9 +50,9 @@ class Training:
         for task in self.labels.tasks:
             yield (self.labels.codes if merged is None else merged.codes) == task
 
-    def merged(self) -> MergedBags:
+    def merged(self) -> PointBags:
         """The bags in an order of their own."""
-        return MergedBags.of(
+        return PointBags.of(
             self.bags,
             self.labels.codes,
             self.labels.weights,

@@ -11,9 +11,10 @@ from sklearn.svm import SVC
 from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
+from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
+from .._solvers.baselines.concepts import concept_distances, learn_concepts
 from ..base import class_scores
-from ..embedding._concepts import concept_distances, learn_concepts
 from ._base import BaselineClassifier
 
 __all__ = ["DDSVM"]
@@ -39,7 +40,7 @@ class DDSVM(BaselineClassifier):
     ----------
     C : float, default=10.0
         Cost of a bag's slack against the norm of w. Must be positive.
-    n_starts : int, default=10
+    n_init : int, default=10
         Number of instances of the bags of a class to descend from: those with the lowest
         objective at the first scales. All of them when None, as published.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -115,7 +116,7 @@ class DDSVM(BaselineClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "n_starts": [Interval(Integral, 1, None, closed="left"), None],
+        "n_init": [Interval(Integral, 1, None, closed="left"), None],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -132,7 +133,7 @@ class DDSVM(BaselineClassifier):
         self,
         C: float = 10.0,
         *,
-        n_starts: int | None = 10,
+        n_init: int | None = 10,
         gamma: Any = "scale",
         tol: float = 1e-4,
         max_iter: int = 500,
@@ -140,7 +141,7 @@ class DDSVM(BaselineClassifier):
         pos_label: Any = None,
     ) -> None:
         self.C = C
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
@@ -168,7 +169,14 @@ class DDSVM(BaselineClassifier):
         training = self._training(X, y, sample_weight)
         merged = training.merged()
         instances = training.bags.instances
-        concepts = learn_concepts(instances, merged, self)
+        concepts = learn_concepts(
+            instances,
+            merged,
+            n_init=self.n_init,
+            gamma=self.gamma,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
         rows = concept_distances(
             instances[merged.kept[merged.point_of]],
             merged.offsets,
@@ -188,7 +196,7 @@ class DDSVM(BaselineClassifier):
                 ],
             }
         )
-        concepts.warn_of_limit("DDSVM", self.max_iter)
+        warn_of_limit(self, concepts.n_limited, len(concepts.points), "concept(s)")
         return self
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:

@@ -8,17 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
-from .._fit.warn import warn_user
+from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
     ConceptSolution,
+    centred_points,
     nearest_solution,
     noisy_or_solution,
     promising_starts,
@@ -37,7 +37,7 @@ class _ConceptClassifier(BaselineClassifier):
     """Base of the classifiers by the distance from a concept point."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_starts": [Interval(Integral, 1, None, closed="left"), None],
+        "n_init": [Interval(Integral, 1, None, closed="left"), None],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -51,7 +51,7 @@ class _ConceptClassifier(BaselineClassifier):
 
     def __init__(
         self,
-        n_starts: int | None = 3,
+        n_init: int | None = 3,
         *,
         gamma: Any = "scale",
         tol: float = 1e-6,
@@ -59,7 +59,7 @@ class _ConceptClassifier(BaselineClassifier):
         class_weight: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.n_starts = n_starts
+        self.n_init = n_init
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
@@ -89,7 +89,7 @@ class _ConceptClassifier(BaselineClassifier):
         """
         training = self._training(X, y, sample_weight)
         merged = training.merged()
-        instances, centre = merged.centred(training.bags.instances)
+        instances, centre = centred_points(training.bags.instances, merged)
         gamma = resolve_gamma(self.gamma, instances, merged.instance_weights)
         scales = np.full(instances.shape[1], np.sqrt(gamma))
         results, thresholds = [], []
@@ -115,26 +115,16 @@ class _ConceptClassifier(BaselineClassifier):
                 "converged_": values_of(results, "converged"),
             }
         )
-        limited = sum(not each.converged for each in results)
-        if limited:
-            warn_user(
-                f"{type(self).__name__} stopped at max_iter={self.max_iter} before convergence in "
-                f"{limited} of {len(results)} problem(s): raise max_iter or tol.",
-                ConvergenceWarning,
-            )
+        warn_of_limit(self, sum(not each.converged for each in results), len(results))
         return self
 
     def _best(
         self, problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray
     ) -> ConceptSolution:
-        sizes = np.diff(problem.offsets)
-        candidates = np.flatnonzero(np.repeat(problem.positive, sizes))
-        candidates = candidates[np.unique(point_of[candidates], return_index=True)[1]]
-        n_starts = len(candidates) if self.n_starts is None else self.n_starts
         solve = self._solve()
         found = [
             solve(problem, row, scales, tol=self.tol, max_iter=self.max_iter)
-            for row in promising_starts(problem, scales, candidates, n_starts).tolist()
+            for row in promising_starts(problem, scales, point_of, self.n_init).tolist()
         ]
         return min(found, key=lambda each: each.objective)
 
@@ -167,7 +157,7 @@ class DiverseDensity(_ConceptClassifier):
 
     Parameters
     ----------
-    n_starts : int, default=3
+    n_init : int, default=3
         Number of instances of positive bags to start from: those with the lowest objective at the
         first scales. All of them when None, as published.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -265,7 +255,7 @@ class EMDD(_ConceptClassifier):
 
     Parameters
     ----------
-    n_starts : int, default=3
+    n_init : int, default=3
         Number of instances of positive bags to start from: those with the lowest noisy-or
         objective of :class:`DiverseDensity` at the first scales. All of them when None.
     gamma : {"scale", "auto"} or float, default="scale"

@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.distinct import drawn_points
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from .._solvers.svm.one_norm import solve_one_norm
-from ..embedding._base import chosen_points
-from ..embedding._miles import largest_similarities
+from ..metrics._distances import largest_similarities
 from ._base import BaselineClassifier
 
 __all__ = ["MILES"]
@@ -167,7 +167,7 @@ class MILES(BaselineClassifier):
         """
         training = self._training(X, y, sample_weight)
         instances = training.bags.instances
-        points = chosen_points(instances, self.n_prototypes, check_random_state(self.random_state))
+        points = drawn_points(instances, self.n_prototypes, check_random_state(self.random_state))
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
         rows = largest_similarities(training.bags, instances[points], gamma)
         costs = self.C * training.labels.weights

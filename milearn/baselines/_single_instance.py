@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
+from .._bags.distinct import bag_fingerprints
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_mean
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, highest_class
@@ -26,6 +27,7 @@ __all__ = ["SingleInstance"]
 
 _INNER_FOLDS = 5
 _THRESHOLDS = np.arange(20) / 20
+_EQUAL_ACCURACY = 1e-9
 
 
 def _inner_has(attribute: str) -> Any:
@@ -469,32 +471,44 @@ class SingleInstance(BagEstimator):
         fitted: dict[str, Any],
     ) -> float:
         """The threshold with the best accuracy on training bags that were left out."""
-        n_splits = min(_INNER_FOLDS, int(np.bincount(codes).min()))
+        weights = np.ones(len(bags))
+        if "sample_weight" in routed:
+            weights = np.asarray(routed["sample_weight"], dtype=np.float64)[bags.offsets[:-1]]
+        # Equal bags count by their weights and are left out together, in an order of their own.
+        used = np.flatnonzero(weights > 0)
+        keys = np.rec.fromarrays([bag_fingerprints(bags)[used], codes[used]])
+        _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
+        n_splits = min(_INNER_FOLDS, int(np.bincount(codes[used[first]]).min()))
         if n_splits < 2:
             raise ValueError(
-                "threshold='auto' needs two bags of each class for its inner folds: give a number."
+                "threshold='auto' needs two different bags of each class for its inner folds: give "
+                "a number."
             )
         # A copy that scores as this estimator will, fitted on the bags of a fold.
         probe = copy(self)
         probe.__dict__.update(fitted)
-        right = np.zeros((len(_THRESHOLDS), len(bags)), dtype=bool)
-        for kept, left in StratifiedBagKFold(n_splits).split(bags, y):
-            rows, _ = gather_rows(bags.offsets, kept)
+        right = np.zeros(len(_THRESHOLDS))
+        order = np.argsort(kinds.ravel(), kind="stable")
+        used, kinds = used[order], kinds.ravel()[order]
+        first = np.searchsorted(kinds, np.arange(len(first)))
+        for kept, _ in StratifiedBagKFold(n_splits).split(bags[used[first]], y[used[first]]):
+            inside = np.isin(kinds, kept)
+            train, test = used[inside], used[~inside]
+            rows, _ = gather_rows(bags.offsets, train)
             arguments = {
                 name: value[rows] if np.shape(value)[:1] == (bags.n_instances,) else value
                 for name, value in routed.items()
             }
-            part = bags[kept]
+            part, held_out = bags[train], bags[test]
             probe.estimator_ = clone(inner).fit(
-                part.instances, y[kept][part.bag_index], **arguments
+                part.instances, y[train][part.bag_index], **arguments
             )
-            held_out = bags[left]
             scores = probe._instance_scores(held_out)
             for number, threshold in enumerate(_THRESHOLDS):
                 probe.threshold_ = float(threshold)
-                right[number, left] = probe._decide(probe._pool(scores, held_out)) == y[left]
-        accuracy = right.sum(axis=1)
-        best = np.flatnonzero(accuracy == accuracy.max())
+                decided = probe._decide(probe._pool(scores, held_out))
+                right[number] += weights[test] @ (decided == y[test])
+        best = np.flatnonzero(right >= right.max() - _EQUAL_ACCURACY * weights.sum())
         return float(_THRESHOLDS[best[len(best) // 2]])
 
     def _pool(self, values: np.ndarray, bags: Bags) -> np.ndarray:

@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .._bags import Bags
-from .._solvers.ensemble.points import distinct_points
 from ..base import BagEstimator
 
-__all__ = ["BagEmbedding", "chosen_points"]
+__all__ = ["BagEmbedding"]
 
 
 class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
@@ -38,14 +37,3 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
             The rows, in the order of the bags.
         """
         return self._rows(self._checked(X))
-
-
-def chosen_points(instances: Any, n_points: int | None, rng: np.random.RandomState) -> np.ndarray:
-    """A row of each distinct instance, or of ``n_points`` of them that are drawn.
-
-    They come in an order that does not depend on that of the instances.
-    """
-    rows, _ = distinct_points(instances)
-    if n_points is None or n_points >= len(rows):
-        return rows
-    return rows[np.sort(rng.choice(len(rows), n_points, replace=False))]

@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.distinct import distinct_points
 from .._bags.segments import segment_index, segment_sum
 from .._compat import Interval
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
-from .._solvers.ensemble.points import distinct_points
 from ._base import BagEmbedding
 
 __all__ = ["VLAD", "BagOfWords", "FisherVector"]

@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.distinct import drawn_points
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
-from ..metrics import bag_distances
-from ._base import BagEmbedding, chosen_points
+from ..metrics._distances import largest_similarities
+from ._base import BagEmbedding
 
-__all__ = ["MILESEmbedding", "largest_similarities"]
+__all__ = ["MILESEmbedding"]
 
 
 class MILESEmbedding(BagEmbedding):
@@ -112,7 +113,7 @@ class MILESEmbedding(BagEmbedding):
         """
         bags, fitted = self._validate_fit(X)
         rng = check_random_state(self.random_state)
-        rows = chosen_points(bags.instances, self.n_prototypes, rng)
+        rows = drawn_points(bags.instances, self.n_prototypes, rng)
         fitted |= {
             "prototypes_": bags.instances[rows],
             "prototype_rows_": rows,
@@ -127,9 +128,3 @@ class MILESEmbedding(BagEmbedding):
     @property
     def _n_features_out(self) -> int:
         return int(self.prototypes_.shape[0])
-
-
-def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:
-    """Largest Gaussian similarity of each bag to each prototype, shape (n_bags, n_prototypes)."""
-    distances = bag_distances(bags, Bags.singletons(prototypes), metric="min")
-    return np.exp(-gamma * distances**2)

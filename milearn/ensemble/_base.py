@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval
 from .._fit.multi_start import MultiStart, values_of
@@ -19,7 +20,6 @@ from .._fit.warn import warn_user
 from .._solvers.ensemble.column_generation import BoostingOptions, Budget
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
 from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
-from .._solvers.ensemble.points import distinct_points
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
 from .._solvers.ensemble.problem import DisjunctiveProblem
 from ..base import BagClassifier, class_scores

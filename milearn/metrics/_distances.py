@@ -249,3 +249,9 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
         one, other = (np.ascontiguousarray(matrix[:, varying]) for matrix in (one, other))
     centre = other.mean(axis=0, dtype=np.float64)
     return rows_of(one, left.offsets, centre), columns_of(other, right.offsets, centre)
+
+
+def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:
+    """Largest Gaussian similarity of each bag to each prototype, shape (n_bags, n_prototypes)."""
+    distances = bag_distances(bags, Bags.singletons(prototypes), metric="min")
+    return np.exp(-gamma * distances**2)

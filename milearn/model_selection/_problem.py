@@ -139,10 +139,10 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
             f"y holds one class only ({classes.tolist()[0]!r}): every split needs bags of at "
             "least two classes on both sides."
         )
-    units, grouped, group_codes = np.arange(len(labelled)), False, None
+    units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
     if groups is not None:
-        group_codes = _group_codes(groups)
-        present, units = np.unique(group_codes[labelled], return_inverse=True)
+        codes_of_groups = group_codes(groups)
+        present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
         grouped = len(present) < len(labelled)
     return Problem(
         n_bags=len(sizes),
@@ -152,7 +152,7 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
         sizes=sizes[labelled],
         units=units,
         grouped=grouped,
-        groups=group_codes,
+        groups=codes_of_groups,
     )
 
 
@@ -172,7 +172,8 @@ def _sizes(X: Any) -> np.ndarray:
     return np.ones(n_rows, dtype=np.intp)
 
 
-def _group_codes(groups: Any) -> np.ndarray:
+def group_codes(groups: Any) -> np.ndarray:
+    """Numbers of the groups of bags, in the order in which they come."""
     keys = column_or_1d(np.asarray(groups), warn=True)
     missing = np.flatnonzero(missing_labels(keys))
     if len(missing):

@@ -14,6 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._bags import Bags
 from .._bags.blocks import is_read_in_blocks
+from .._bags.distinct import instance_ranks
 from .._fit.validation import STORED_FLOATS, validate_bags
 from ._instance_transformer import InstanceTransformer, fit_block
 
@@ -175,8 +176,7 @@ class ClippedScaler(InstanceTransformer):
                 # More than there are instances draw a warning.
                 n_quantiles=max(1, min(self.n_quantiles, drawn)),
                 output_distribution="normal",
-                subsample=self.subsample,
-                random_state=self.random_state,
+                subsample=None,
             )
         return StandardScaler(with_mean=self.with_mean)
 
@@ -197,17 +197,18 @@ class ClippedScaler(InstanceTransformer):
 
 
 def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) -> Any:
-    """The scaler fitted on all instances, or on a sample of those that are read in blocks."""
+    """The scaler fitted on all instances; "quantile" on a sample, drawn by their contents."""
     scaler = clone(inner)
+    n = bags.n_instances
+    if isinstance(scaler, QuantileTransformer) and subsample is not None and subsample < n:
+        ranked = np.argsort(instance_ranks(bags), kind="stable")
+        drawn = check_random_state(random_state).choice(n, subsample, replace=False)
+        return scaler.fit(bags.source().gather(np.sort(ranked[drawn])))
     if not is_read_in_blocks(bags):
         return scaler.fit(bags.instances)
     if hasattr(scaler, "partial_fit"):
         return bags.source().fold(fit_block, scaler)
-    n, wanted = bags.n_instances, bags.n_instances if subsample is None else subsample
-    drawn = np.arange(n)
-    if wanted < n:
-        drawn = np.sort(check_random_state(random_state).choice(n, wanted, replace=False))
-    return scaler.fit(bags.source().gather(drawn))
+    return scaler.fit(bags.source().gather(np.arange(n)))
 
 
 def _constant(scaler: Any) -> np.ndarray:

@@ -11,14 +11,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_memory
 
 from .._bags import Bags
+from .._bags.distinct import MergedBags, merge_bags
 from .._compat import Interval, StrOptions
 from .._kernels.memory import require_memory
-from ._distinct import MergedBags, is_text, merge_bags
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
     as_kind,
     default_scalings,
+    is_text,
     kernel_terms,
     learn_average,
 )

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._bags import Bags
+from .._bags.blocks import row_blocks
 from .._bags.segments import bag_ranges
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
@@ -30,6 +31,7 @@ __all__ = [
     "as_kind",
     "combined",
     "default_scalings",
+    "is_text",
     "kernel_terms",
     "learn_average",
     "learn_scaled",
@@ -39,6 +41,8 @@ __all__ = [
 DENSE_KERNELS = ("mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows")
 TEXT_KERNELS = ("mean", "minmax")
 
+# Instances whose entries are mostly zero are compared by their angles, like texts.
+_TEXT_DENSITY = 0.05
 # Instances of new bags that are scaled and compared at a time.
 _ROWS = 8192
 
@@ -123,6 +127,15 @@ def default_scalings() -> tuple[Any, ...]:
         ClippedScaler("minmax"),
         ClippedScaler("quantile", clip=3.0, n_quantiles=200, random_state=0),
     )
+
+
+def is_text(bags: Bags) -> bool:
+    """Whether at most one entry in twenty is not zero, whatever the storage."""
+    if sparse.issparse(bags.instance_rows):
+        entries = int(np.count_nonzero(bags.instances.data))
+    else:
+        entries = sum(int(np.count_nonzero(block)) for _, _, block in row_blocks(bags))
+    return bool(0 < entries <= _TEXT_DENSITY * bags.n_instances * bags.shape[1])
 
 
 def as_kind(bags: Bags, text: bool) -> Bags:

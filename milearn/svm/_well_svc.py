@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
+from .._bags.distinct import PointBags
 from .._bags.segments import gather_rows
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of
@@ -25,7 +26,6 @@ from .._solvers.svm.label_generation import (
     generate_labels,
 )
 from ..base import BagClassifier, class_scores
-from ..embedding._merged import MergedBags
 
 __all__ = ["WellSVC"]
 
@@ -229,7 +229,7 @@ class WellSVC(BagClassifier):
         bags, noted = self._validate_fit(X)
         found = TrainingLabels.of(self, y, bags, sample_weight)
         part = bags if len(found.used) == len(bags) else bags[found.used]
-        merged = MergedBags.of(
+        merged = PointBags.of(
             part,
             found.codes,
             found.weights,
@@ -271,7 +271,7 @@ class WellSVC(BagClassifier):
         self._warn(results)
         return self
 
-    def _solved(self, gram: np.ndarray, merged: MergedBags, positive: np.ndarray) -> _Solved:
+    def _solved(self, gram: np.ndarray, merged: PointBags, positive: np.ndarray) -> _Solved:
         offsets, costs = merged.offsets, self.C * merged.weights
         bags, others = np.flatnonzero(positive), np.flatnonzero(~positive)
         rows, inner = gather_rows(offsets, bags)

@@ -15,6 +15,12 @@ from scipy.spatial.distance import cdist
 from milearn import Bags
 from milearn._kernels import learned, memory, squares
 from milearn._kernels.average import ScaledKernels, average_kernel
+from milearn._kernels.bag_vectors import (
+    l1_distances,
+    median_of_pairs,
+    median_of_rows,
+    squared_distances,
+)
 from milearn._kernels.learned import (
     LEARNED_KERNELS,
     SEMIDEFINITE,
@@ -290,16 +296,29 @@ def test_bags_that_are_all_equal(name, n_bags, cosine):
     assert np.isfinite(new).all()
 
 
-def test_medians_of_many_are_of_a_sample(monkeypatch):
-    X = random_bags(9, n_bags=60)
-    exact = learn_bag_kernels(["mean", "set"], X.instances, X.offsets)[1]
-    monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE", 40)
-    monkeypatch.setattr("milearn._kernels.bag_vectors._SAMPLE_ROWS", 40)
-    sampled = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
-    again = learn_bag_kernels(["mean", "set"], X.instances, X.offsets, random_state=0)[1]
-    for one, other, repeated in zip(exact, sampled, again, strict=True):
-        np.testing.assert_array_equal(other, repeated)
-        assert 0 < abs(one - other).max() < 0.1
+@pytest.mark.parametrize("laplacian", [False, True])
+def test_medians_of_many_are_of_a_sample(laplacian):
+    rows = np.random.default_rng(9).normal(size=(600, 4))
+    distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
+    exact = median_of_pairs(distances, None)
+    assert exact == np.median(distances[np.triu_indices(600, 1)])
+    for sampled in (
+        median_of_rows(rows, laplacian, np.random.RandomState(0), sample=300),
+        median_of_pairs(distances, np.random.RandomState(0), sample=300),
+    ):
+        assert sampled == pytest.approx(exact, rel=0.05)
+        assert sampled != exact
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_the_sample_of_the_median_does_not_depend_on_the_order_of_rows(storage):
+    rng = np.random.default_rng(9)
+    rows = rng.normal(size=(600, 4))
+    medians = {
+        median_of_rows(storage(each), False, np.random.RandomState(0), sample=50)
+        for each in (rows, rows[::-1], rows[rng.permutation(600)])
+    }
+    assert np.ptp(list(medians)) < 1e-12
 
 
 # -- types -----------------------------------------------------------------------------------------

@@ -14,14 +14,14 @@ from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from milearn import MISVC, Bags, MIClassifier
+from milearn import MISVC, Bags, MIClassifier, MIRegressor
+from milearn._bags.distinct import merge_bags
 from milearn.auto import _classifier, _plan, _run
 from milearn.auto._calibration import calibrate, class_measures, probabilities
-from milearn.auto._folds import class_folds, value_folds
+from milearn.auto._folds import checked_groups, class_folds, value_folds
 from milearn.auto._plan import size_plan
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
-from milearn.svm._distinct import merge_bags
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -251,6 +251,32 @@ def test_groups_stay_together_in_inner_folds():
         assert len(folds) == 5
         for train, test in folds:
             assert not set(merged.groups[train]) & set(merged.groups[test])
+
+
+@pytest.mark.parametrize("estimator", [MIClassifier, MIRegressor])
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        (np.arange(100), "inconsistent numbers of samples"),
+        (np.arange(10), "inconsistent numbers of samples"),
+        ([None, *range(39)], "groups is missing for bag 0"),
+        (np.zeros((40, 2)), "1d array"),
+    ],
+)
+def test_bad_groups_are_refused(estimator, groups, message):
+    bags, y = shifted_bags()
+    with pytest.raises(ValueError, match=message):
+        estimator().fit(bags, y, groups=groups)
+
+
+def test_groups_of_any_names_are_those_of_their_numbers():
+    bags, _ = shifted_bags()
+    numbers = np.arange(40) // 4
+    expected = checked_groups(numbers, bags)
+    np.testing.assert_array_equal(expected, numbers)
+    np.testing.assert_array_equal(checked_groups([f"g{each}" for each in numbers], bags), numbers)
+    order = np.random.default_rng(0).permutation(40)
+    np.testing.assert_array_equal(checked_groups(numbers[order], bags), numbers[order])
 
 
 def test_groups_reach_the_folds_through_a_search():

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.svm import SVC
 
 from milearn import Bags
+from milearn._bags.distinct import bag_fingerprints
 from milearn.baselines import SingleInstance
 from milearn.model_selection import StratifiedBagKFold
 from tests.toys import two_level_bags
@@ -56,7 +57,10 @@ def test_auto_takes_the_most_accurate_threshold_of_the_inner_folds():
     bags, y = mixed(n_bags=30)
     model = SingleInstance(SVC(), threshold="auto").fit(bags, y)
     thresholds, right = np.arange(20) / 20, np.zeros(20)
-    for kept, left in StratifiedBagKFold(5).split(bags, y):
+    # The folds are those of the bags in an order of their own.
+    order = np.argsort(bag_fingerprints(bags))
+    for kept, left in StratifiedBagKFold(5).split(bags[order], y[order]):
+        kept, left = order[kept], order[left]
         for number, threshold in enumerate(thresholds):
             inner = SingleInstance(SVC(), threshold=threshold).fit(bags[kept], y[kept])
             right[number] += (inner.predict(bags[left]) == y[left]).sum()
@@ -72,6 +76,21 @@ def test_auto_slices_the_weights_of_the_bags():
     weight = np.random.default_rng(0).integers(1, 4, len(bags)).astype(float)
     model = SingleInstance(LogisticRegression(), threshold="auto")
     assert model.fit(bags, y, sample_weight=weight).score(bags, y) > 0.8
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_auto_takes_weights_for_repetitions_and_ignores_the_order(seed):
+    bags, y = mixed(seed, n_bags=24)
+    rng = np.random.default_rng(seed)
+    y = np.where(rng.random(24) < 0.25, 1 - y, y)
+    weights = rng.integers(0, 4, 24)
+    model = SingleInstance(LogisticRegression(), threshold="auto")
+    expected = model.fit(bags, y, sample_weight=weights.astype(float)).threshold_
+    repeated = rng.permutation(np.repeat(np.arange(24), weights))
+    assert model.fit(bags[repeated], y[repeated]).threshold_ == expected
+    order = rng.permutation(24)
+    weighted = model.fit(bags[order], y[order], sample_weight=weights[order].astype(float))
+    assert weighted.threshold_ == expected
 
 
 def test_three_classes_and_values():
@@ -101,5 +120,5 @@ def test_bad_thresholds_are_refused(parameters, message):
 
 def test_auto_needs_two_bags_of_each_class():
     bags, _ = two_level_bags(n_bags=5)
-    with pytest.raises(ValueError, match="two bags of each class"):
+    with pytest.raises(ValueError, match="two different bags of each class"):
         SingleInstance(threshold="auto").fit(bags, [1, 0, 0, 0, 0])

@@ -130,8 +130,8 @@ def _depends_on_settings(estimator, check):
 OF_MANY_FITS: dict[str, dict] = {
     "BagSVC": {"bag_kernel": ["mean", "set"], "scaling": None},
     "BagSVR": {"bag_kernel": ["mean", "set"], "scaling": None},
-    "DiverseDensity": {"n_starts": 1},
-    "EMDD": {"n_starts": 1},
+    "DiverseDensity": {"n_init": 1},
+    "EMDD": {"n_init": 1},
     "MIClassifier": {"time_budget": 1e-9},
     "MIRegressor": {"time_budget": 1e-9},
     "SDPMIL": {"kernel": "linear", "C": 1.0},
@@ -141,8 +141,8 @@ OF_MANY_FITS: dict[str, dict] = {
 # Ensembles and searches of which a few members show all that a check can see: they run every check
 # with these settings, as scikit-learn makes its own smaller for its checks.
 SMALLER: dict[str, dict] = {
-    "ConceptEmbedding": {"n_starts": 2},
-    "DDSVM": {"n_starts": 2},
+    "ConceptEmbedding": {"n_init": 2},
+    "DDSVM": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},
     "MILBoost": {"n_learners": 10},
 }

@@ -8,10 +8,10 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 
 from milearn import Bags
+from milearn._solvers.baselines.concepts import _distinct_maxima
 from milearn._solvers.baselines.diverse_density import ConceptSolution
 from milearn.baselines import DDSVM, DiverseDensity
 from milearn.embedding import ConceptEmbedding
-from milearn.embedding._concepts import _distinct_maxima
 from tests.oracles import noisy_or_loss
 from tests.toys import two_level_bags
 
@@ -73,7 +73,7 @@ def test_ddsvm_is_the_support_vector_svm_on_the_rows():
     from sklearn.svm import SVC
 
     bags, y = two_level_bags(n_bags=40, shift=4.0)
-    model = DDSVM(C=3.0, n_starts=4).fit(bags, y)
+    model = DDSVM(C=3.0, n_init=4).fit(bags, y)
     embedding = ConceptEmbedding(4).fit(bags, y)
     rows = embedding.transform(bags)
     expected = SVC(C=3.0, tol=1e-6).fit(rows, y).decision_function(rows)

@@ -135,6 +135,18 @@ def test_the_subsample_of_quantiles(tmp_path):
         np.testing.assert_array_equal(clone(scaler).fit_transform(kind).instances, scaled)
 
 
+def test_the_subsample_of_quantiles_does_not_depend_on_the_order(tmp_path):
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(2000, 2))
+    values[::7, 0] = np.nan
+    bags = Bags(values, np.arange(0, 2001, 5))
+    scaler = ClippedScaler("quantile", subsample=300, random_state=0)
+    expected = scaler.fit(bags).transformer_.quantiles_
+    permuted = Bags(values[rng.permutation(2000)], bags.offsets)
+    for kind in (permuted, memory_mapped(permuted, tmp_path)):
+        np.testing.assert_array_equal(scaler.fit(kind).transformer_.quantiles_, expected)
+
+
 def test_in_a_pipeline_with_names_and_pickle():
     X = random_bags(4)
     model = make_pipeline(ClippedScaler("quantile"), BagStatistics("mean"))

@@ -17,11 +17,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import minimize
+
+from ..._bags.distinct import PointBags
+from ..._kernels.memory import require_memory
 
 __all__ = [
     "ConceptProblem",
     "ConceptSolution",
+    "centred_points",
     "nearest_solution",
     "noisy_or",
     "noisy_or_solution",
@@ -104,12 +109,12 @@ def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray
     Parameters
     ----------
     problem : ConceptProblem
-    distances : ndarray of shape (n_instances,) or (n_instances, n_starts)
+    distances : ndarray of shape (n_instances,) or (n_instances, n_init)
         D of each instance.
 
     Returns
     -------
-    loss : ndarray of shape () or (n_starts,)
+    loss : ndarray of shape () or (n_init,)
     slopes : ndarray of the shape of ``distances``
     """
     starts, sizes = problem.offsets[:-1], np.diff(problem.offsets)
@@ -135,13 +140,33 @@ def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray
     return loss, np.where(far, softmax, slopes)
 
 
-def promising_starts(
-    problem: ConceptProblem, scales: np.ndarray, candidates: np.ndarray, n_starts: int
-) -> np.ndarray:
-    """The candidates, rows of the instances, with the lowest noisy-or loss at the given scales.
+def centred_points(instances: Any, merged: PointBags) -> tuple[np.ndarray, np.ndarray]:
+    """Dense instances of merged bags less the mean of the distinct ones, and that mean.
 
-    All candidates are looked at together, in blocks. Ties are broken by the order of candidates.
+    Raises MemoryError for CSR instances whose dense copy does not fit.
     """
+    distinct = instances[merged.kept]
+    if sparse.issparse(distinct):
+        require_memory(
+            16.0 * len(merged.point_of) * instances.shape[1],
+            f"A dense copy of {len(merged.point_of)} x {instances.shape[1]} instances",
+            "reduce the features first, by InstanceTransformer(TruncatedSVD(100))",
+        )
+        distinct = distinct.toarray()
+    centre = distinct.mean(axis=0)
+    return (distinct - centre)[merged.point_of], centre
+
+
+def promising_starts(
+    problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray, n_init: int | None
+) -> np.ndarray:
+    """Rows of distinct instances of positive bags with the lowest noisy-or loss at the scales.
+
+    All are compared together, in blocks. The first of equal ones is taken, and all when ``n_init``
+    is None.
+    """
+    rows = np.flatnonzero(np.repeat(problem.positive, np.diff(problem.offsets)))
+    candidates = rows[np.unique(point_of[rows], return_index=True)[1]]
     scaled = problem.instances * scales
     norms = np.einsum("ij,ij->i", scaled, scaled)
     block = max(1, _BLOCK_BYTES // (8 * len(scaled)))
@@ -151,7 +176,7 @@ def promising_starts(
         distances = norms[:, None] + norms[rows] - 2.0 * scaled @ scaled[rows].T
         losses.append(noisy_or(problem, distances)[0])
     order = np.argsort(np.concatenate(losses), kind="stable")
-    return candidates[order[:n_starts]]
+    return candidates[order[:n_init]]
 
 
 def noisy_or_solution(

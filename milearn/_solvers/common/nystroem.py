@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import eigh
 
+from ..._bags.distinct import row_ranks
 from ..._bags.segments import segment_index
 from .gram import Kernel, Matrix, Rows
 
@@ -146,16 +147,9 @@ class FeatureGram:
 def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
     """Indices of rows drawn without replacement from those that differ, all when they are fewer.
 
-    Rows are ranked by a projection of their own before the draw, so that neither their order nor
-    their multiplicity decides.
+    Neither the order of the rows nor their multiplicity decides.
     """
-    own = np.cos(np.arange(1.0, rows.shape[1] + 1.0))
-    if sparse.issparse(rows):
-        key = np.asarray(rows.multiply(own).sum(axis=1)).ravel()
-    else:
-        key = np.einsum("ij,j->i", rows, own)
-    size = float(np.abs(key).max())
-    _, first = np.unique(np.round(key / size, 10) if size > 0 else key, return_index=True)
+    _, first = np.unique(row_ranks(rows), return_index=True)
     if len(first) <= n_landmarks:
         return first
     return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])

@@ -9,89 +9,10 @@ sum of their costs, which makes a weight of two the same as a repetition to the 
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
-from sklearn import get_config
-from sklearn.utils import gen_batches
 
-from .learners import Matrix
 from .problem import DisjunctiveProblem
 
-__all__ = ["disjunctive_problem", "distinct_points", "inherited_problem", "rows_per_block"]
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def rows_per_block(bytes_per_row: int) -> int:
-    """How many rows fit into scikit-learn's ``working_memory``, at least one."""
-    return max(1, int(get_config()["working_memory"] * 2**20 // max(1, bytes_per_row)))
-
-
-def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows of a matrix, in the order of their hashes and, where these are equal, values.
-
-    Returns
-    -------
-    rows : ndarray of shape (n_points,)
-        A row of X for each point.
-    point_of : ndarray of shape (n_rows,)
-    """
-    _, rows, point_of = np.unique(_hashes(X), return_index=True, return_inverse=True)
-    point_of = point_of.ravel()
-    collided = np.unique(point_of[_differing_rows(X, rows[point_of])])
-    if not len(collided):
-        return rows, point_of
-    # Different rows of one hash: a second key tells them apart.
-    rank = np.zeros(len(point_of), dtype=np.intp)
-    for point in collided.tolist():
-        mine = np.flatnonzero(point_of == point)
-        values = X[mine].toarray() if sparse.issparse(X) else X[mine]
-        rank[mine] = np.unique(values, axis=0, return_inverse=True)[1].ravel()
-    keys = np.column_stack([point_of, rank])
-    _, rows, point_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
-    return rows, point_of.ravel()
-
-
-def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
-    """Rows i whose values are not those of the row ``partners[i]``."""
-    suspects = np.flatnonzero(partners != np.arange(len(partners)))
-    if not len(suspects):
-        return suspects
-    width = max(1, X.nnz // X.shape[0] if sparse.issparse(X) else X.shape[1])
-    found = []
-    for part in gen_batches(len(suspects), rows_per_block(3 * 8 * width)):
-        here = suspects[part]
-        unequal = X[here] != X[partners[here]]
-        found.append(here[np.asarray(unequal.sum(axis=1)).ravel() > 0])
-    return np.concatenate(found)
-
-
-def _hashes(X: Matrix) -> np.ndarray:
-    """A 64-bit hash of each row: the sum over features, to which zeros contribute nothing."""
-    n, width = X.shape
-    out: np.ndarray = np.zeros(n, dtype=np.uint64)
-    if sparse.issparse(X):
-        values = _mixed(X.data, X.indices)
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
-        # Sums wrap around, and so do their differences.
-        out = sums[X.indptr[1:]] - sums[X.indptr[:-1]]
-        return out
-    # The values, the bits of each and three temporary arrays of them.
-    for rows in gen_batches(n, rows_per_block(5 * 8 * width)):
-        part = X[rows]
-        values = _mixed(part.ravel(), np.tile(np.arange(width), len(part)))
-        out[rows] = values.reshape(part.shape).sum(axis=1, dtype=np.uint64)
-    return out
-
-
-def _mixed(values: np.ndarray, features: np.ndarray) -> np.ndarray:
-    # The finaliser of SplitMix64 (Steele, Lea & Flood 2014).
-    bits: np.ndarray = np.ascontiguousarray(values + 0.0, dtype=np.float64).view(np.uint64)
-    z: np.ndarray = bits + (features.astype(np.uint64) + np.uint64(1)) * _GOLDEN
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    z[values == 0] = 0
-    return z
+__all__ = ["disjunctive_problem", "inherited_problem"]
 
 
 def disjunctive_problem(

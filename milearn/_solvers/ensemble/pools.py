@@ -10,8 +10,8 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import has_fit_parameter
 
+from ..._bags.distinct import rows_per_block
 from .learners import Ball, FittedClassifier, Matrix, Stump, WeakLearner, squared_distances
-from .points import rows_per_block
 from .problem import DualPrices, score_columns
 from .stumps import BinnedFeatures, best_cuts
 

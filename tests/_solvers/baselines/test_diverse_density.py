@@ -77,7 +77,7 @@ def test_starts_are_the_candidates_of_lowest_loss():
     given, scales = problem(1, n_bags=12), np.full(3, 0.7)
     candidates = np.flatnonzero(np.repeat(given.positive, np.diff(given.offsets)))
     losses = [looped(given, given.instances[row] + 1e-5, scales) for row in candidates]
-    found = promising_starts(given, scales, candidates, 4)
+    found = promising_starts(given, scales, np.arange(len(given.instances)), 4)
     np.testing.assert_array_equal(found, candidates[np.argsort(losses)[:4]])
 
 

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from milearn import Bags
+from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, Incumbent
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.points import disjunctive_problem, distinct_points
+from milearn._solvers.ensemble.points import disjunctive_problem
 from milearn._solvers.ensemble.pools import StumpPool
 from milearn._solvers.ensemble.problem import DisjunctiveProblem
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from milearn import Bags
+from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble import column_generation
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
@@ -17,7 +18,6 @@ from milearn._solvers.ensemble.interior import (
 )
 from milearn._solvers.ensemble.points import (
     disjunctive_problem,
-    distinct_points,
     inherited_problem,
 )
 from milearn._solvers.ensemble.pools import StumpPool

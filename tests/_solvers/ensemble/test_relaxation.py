@@ -9,10 +9,11 @@ import pytest
 from scipy import sparse
 
 from milearn import Bags
+from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble import column_generation, dpboost
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.points import disjunctive_problem, distinct_points
+from milearn._solvers.ensemble.points import disjunctive_problem
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
 from milearn._solvers.ensemble.relaxation import Relaxation
 from milearn.ensemble import DPBoost, LPBoost

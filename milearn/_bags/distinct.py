@@ -1,0 +1,317 @@
+"""Instances and bags that are equal: found by hashes, and merged with the sum of their weights.
+
+A fit must not depend on the order of bags and instances, and a weight of two must be the same as a
+repetition. What is learnt without labels (medians, scalings, centres) is therefore learnt on the
+distinct bags, and what follows rounding or the order of rows (linear programs, descents, trees)
+takes distinct points in the order of their hashes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn import get_config
+from sklearn.utils import gen_batches
+
+from .blocks import Block, row_blocks
+from .container import Bags
+
+__all__ = [
+    "MergedBags",
+    "PointBags",
+    "bag_fingerprints",
+    "distinct_points",
+    "distinct_rows",
+    "drawn_points",
+    "instance_ranks",
+    "merge_bags",
+    "row_hashes",
+    "row_ranks",
+    "rows_per_block",
+]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Entries up to which merged bags are put in an order of their own, which takes a copy.
+_ORDERED = 2**24
+# Digits by which rows are ranked.
+_RANK_DIGITS = 10
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def rows_per_block(bytes_per_row: int) -> int:
+    """How many rows fit into scikit-learn's ``working_memory``, at least one."""
+    return max(1, int(get_config()["working_memory"] * 2**20 // max(1, bytes_per_row)))
+
+
+# -- instances -------------------------------------------------------------------------------------
+
+
+def row_hashes(X: Matrix) -> np.ndarray:
+    """A hash of 64 bits for each row, whatever its type (float32 or float64) and storage."""
+    n, width = X.shape
+    if sparse.issparse(X):
+        values = _entry_hashes(X.data, X.indices)
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(values, dtype=np.uint64)])
+        # Sums wrap around, and so do their differences.
+        return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
+    out = np.zeros(n, dtype=np.uint64)
+    # The values, the bits of each and three temporary arrays of them.
+    for rows in gen_batches(n, rows_per_block(5 * 8 * width)):
+        part = X[rows]
+        values = _entry_hashes(part.ravel(), np.tile(np.arange(width), len(part)))
+        out[rows] = values.reshape(part.shape).sum(axis=1, dtype=np.uint64)
+    return out
+
+
+def _entry_hashes(values: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Hashes of entries by value and column; zero for an entry that is zero, stored or not."""
+    bits: np.ndarray = np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+    hashes = _mixed(bits + (columns.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    hashes[np.asarray(values) == 0] = 0
+    return hashes
+
+
+def _mixed(z: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea & Flood 2014): each bit depends on every bit."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))
+
+
+def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct rows of a matrix, in the order of their hashes and, where these are equal, values.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_points,)
+        A row of X for each point.
+    point_of : ndarray of shape (n_rows,)
+    """
+    _, rows, point_of = np.unique(row_hashes(X), return_index=True, return_inverse=True)
+    point_of = point_of.ravel()
+    collided = np.unique(point_of[_differing_rows(X, rows[point_of])])
+    if not len(collided):
+        return rows, point_of
+    # Different rows of one hash: a second key tells them apart.
+    rank = np.zeros(len(point_of), dtype=np.intp)
+    for point in collided.tolist():
+        mine = np.flatnonzero(point_of == point)
+        values = X[mine].toarray() if sparse.issparse(X) else X[mine]
+        rank[mine] = np.unique(values, axis=0, return_inverse=True)[1].ravel()
+    keys = np.column_stack([point_of, rank])
+    _, rows, point_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    return rows, point_of.ravel()
+
+
+def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
+    """Rows i whose values are not those of the row ``partners[i]``."""
+    suspects = np.flatnonzero(partners != np.arange(len(partners)))
+    if not len(suspects):
+        return suspects
+    width = max(1, X.nnz // X.shape[0] if sparse.issparse(X) else X.shape[1])
+    found = []
+    for part in gen_batches(len(suspects), rows_per_block(3 * 8 * width)):
+        here = suspects[part]
+        unequal = X[here] != X[partners[here]]
+        found.append(here[np.asarray(unequal.sum(axis=1)).ravel() > 0])
+    return np.concatenate(found)
+
+
+def drawn_points(X: Matrix, n_points: int | None, rng: np.random.RandomState) -> np.ndarray:
+    """A row of each distinct instance, or of ``n_points`` of them, in the order of their hashes."""
+    rows, _ = distinct_points(X)
+    if n_points is None or n_points >= len(rows):
+        return rows
+    return np.asarray(rows[np.sort(rng.choice(len(rows), n_points, replace=False))])
+
+
+def row_ranks(X: Matrix) -> np.ndarray:
+    """A number for each row, equal for rows that differ by rounding, by which rows can be sorted.
+
+    Unlike a hash it is the same for instances that were scaled in another order.
+    """
+    return _rounded(_projections(X))
+
+
+def instance_ranks(bags: Bags) -> np.ndarray:
+    """The ranks of the instances of bags, wherever they are."""
+    return _rounded(np.concatenate(bags.source().map(_block_projections, in_parts=True)))
+
+
+def _projections(X: Matrix) -> np.ndarray:
+    direction = np.cos(np.arange(1.0, X.shape[1] + 1.0))
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(direction).sum(axis=1)).ravel()
+    return np.asarray(np.einsum("ij,j->i", np.nan_to_num(X), direction))
+
+
+def _block_projections(block: Block) -> np.ndarray:
+    return _projections(block.instances)
+
+
+def _rounded(keys: np.ndarray) -> np.ndarray:
+    size = float(np.abs(keys).max(initial=0.0))
+    return np.round(keys / size, _RANK_DIGITS) if size > 0 else keys
+
+
+# -- bags ------------------------------------------------------------------------------------------
+
+
+def bag_fingerprints(bags: Bags) -> np.ndarray:
+    """A number of 64 bits per bag; equal for bags that hold the same instances in any order.
+
+    Different bags share a number with a probability of about n_bags^2 / 2^65.
+    """
+    if sparse.issparse(bags.instance_rows):
+        rows = row_hashes(sparse.csr_array(bags.instances))
+    else:
+        rows = np.concatenate([row_hashes(block) for _, _, block in row_blocks(bags)])
+    return np.asarray(np.add.reduceat(_mixed(rows + _GOLDEN), bags.offsets[:-1]))
+
+
+def distinct_rows(fingerprints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the first bag of each kind, in order, and the number of the kind of each bag."""
+    _, first, inverse = np.unique(fingerprints, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), dtype=np.intp)
+    rank[order] = np.arange(len(order))
+    return first[order], rank[inverse]
+
+
+@dataclass(frozen=True)
+class MergedBags:
+    """Training bags that differ in their contents, target or group.
+
+    Attributes
+    ----------
+    bags : Bags
+        In an order that depends on their contents alone, except for very many instances.
+    positions : ndarray of shape (n_merged,)
+        The first training bag of each.
+    weights : ndarray of shape (n_merged,)
+        Sums of sample weights.
+    order : ndarray of shape (n_merged,)
+        Positions among the merged bags, in an order that depends on their contents alone.
+    first : ndarray of shape (n_distinct,)
+        Positions among the merged bags of those that differ in their instances.
+    inverse : ndarray of shape (n_merged,)
+        The distinct bag of each merged bag.
+    groups : ndarray of shape (n_merged,) or None
+    """
+
+    bags: Bags
+    positions: np.ndarray
+    weights: np.ndarray
+    order: np.ndarray
+    first: np.ndarray
+    inverse: np.ndarray
+    groups: np.ndarray | None
+
+    @property
+    def distinct(self) -> Bags:
+        """Bags that differ in their instances."""
+        return self.bags if len(self.first) == len(self.bags) else self.bags[self.first]
+
+
+def merge_bags(
+    bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None
+) -> MergedBags:
+    """Merge bags with equal contents, target and group; leave out those of weight zero.
+
+    Otherwise a repeated bag would be on both sides of an inner fold, and count in medians
+    differently from a bag of weight two.
+    """
+    used = np.flatnonzero(weights > 0)
+    group_codes = np.zeros(len(used), dtype=np.intp)
+    if groups is not None:
+        group_codes = np.unique(groups[used], return_inverse=True)[1]
+    target_codes = np.unique(targets[used], return_inverse=True)[1]
+    marks = bag_fingerprints(bags)[used]
+    keys = np.rec.fromarrays([marks, target_codes, group_codes])
+    _, kept, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    summed = np.bincount(inverse.ravel(), weights=weights[used])
+    # np.unique sorts by content; very many instances are not moved.
+    order = np.arange(len(kept))
+    if bags.n_instances * bags.shape[1] > _ORDERED:
+        back = np.argsort(kept)
+        kept, summed, order = kept[back], summed[back], np.argsort(back)
+    positions = used[kept]
+    whole = len(positions) == len(bags) and (np.diff(positions) == 1).all()
+    first, inverse = distinct_rows(marks[kept])
+    return MergedBags(
+        bags=bags if whole else bags[positions],
+        positions=positions,
+        weights=summed,
+        order=order,
+        first=first,
+        inverse=inverse,
+        groups=None if groups is None else group_codes[kept],
+    )
+
+
+@dataclass(frozen=True)
+class PointBags:
+    """Bags as sorted lists of distinct points, equal bags of a class merged.
+
+    A descent or a tree follows rounding and the order of rows: in this order a fit does not depend
+    on that of the bags, and a weight of two equals a repetition to the last digit.
+
+    Attributes
+    ----------
+    kept : ndarray of shape (n_points,)
+        A row of the instances of the training bags for each point.
+    point_of : ndarray of shape (n_instances,)
+        The point of each instance of the merged bags.
+    offsets : ndarray of shape (n_bags + 1,)
+    codes, weights, sample_weights : ndarray of shape (n_bags,)
+        Weights are those of equal bags added.
+    """
+
+    kept: np.ndarray
+    point_of: np.ndarray
+    offsets: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray
+    sample_weights: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        bags: Bags,
+        codes: np.ndarray,
+        weights: np.ndarray,
+        sample_weights: np.ndarray,
+        *,
+        mirrored: bool = False,
+    ) -> PointBags:
+        """Merge bags with the numbers of their classes and their weights.
+
+        With ``mirrored`` the first of two classes is positive: the negative one comes first.
+        """
+        kept, point_of = distinct_points(bags.instances)
+        merged: dict[tuple[int, ...], np.ndarray] = {}
+        both = np.column_stack([weights, sample_weights])
+        for bag in range(len(bags)):
+            points = np.sort(point_of[bags.offsets[bag] : bags.offsets[bag + 1]])
+            key = (int(codes[bag]) ^ mirrored, *points.tolist())
+            merged[key] = merged.get(key, 0.0) + both[bag]
+        keys = sorted(merged)
+        weights, sample_weights = np.transpose([merged[key] for key in keys]).copy()
+        return cls(
+            kept=kept,
+            point_of=np.concatenate([key[1:] for key in keys]).astype(np.intp),
+            offsets=np.cumsum([0, *(len(key) - 1 for key in keys)]),
+            codes=np.array([key[0] ^ mirrored for key in keys]),
+            weights=weights,
+            sample_weights=sample_weights,
+        )
+
+    @property
+    def instance_weights(self) -> np.ndarray:
+        """The sample weight of its bag for each instance."""
+        return np.repeat(self.sample_weights, np.diff(self.offsets))

@@ -1,0 +1,131 @@
+"""Concepts of each class: the local maxima of the diverse density, and distances from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.distinct import PointBags
+from ..._bags.segments import segment_min
+from ..._kernels.instance import resolve_gamma
+from .diverse_density import (
+    ConceptProblem,
+    ConceptSolution,
+    centred_points,
+    noisy_or_solution,
+    promising_starts,
+)
+
+__all__ = ["Concepts", "concept_distances", "learn_concepts"]
+
+# Concepts closer than this share of their size are one.
+_SAME_CONCEPT = 0.05
+
+
+@dataclass(frozen=True)
+class Concepts:
+    """Concept points with the scales of their features.
+
+    Attributes
+    ----------
+    points, scales : ndarray of shape (n_concepts, n_features)
+    codes : ndarray of shape (n_concepts,)
+        Number of the class of each.
+    objectives : ndarray of shape (n_concepts,)
+        Negative logarithms of their diverse densities.
+    gamma : float
+        The number that the parameter stands for.
+    n_limited : int
+        How many of them have not converged.
+    n_iter : int
+        Iterations of the longest descent.
+    """
+
+    points: np.ndarray
+    scales: np.ndarray
+    codes: np.ndarray
+    objectives: np.ndarray
+    gamma: float
+    n_limited: int
+    n_iter: int
+
+    def fitted(self) -> dict[str, Any]:
+        """Fitted attributes of an estimator."""
+        return {
+            "concepts_": self.points,
+            "scales_": self.scales,
+            "concept_codes_": self.codes,
+            "concept_objectives_": self.objectives,
+            "gamma_": self.gamma,
+            "n_iter_": self.n_iter,
+        }
+
+
+def learn_concepts(
+    instances: Any,
+    merged: PointBags,
+    *,
+    n_init: int | None,
+    gamma: Any,
+    tol: float,
+    max_iter: int,
+) -> Concepts:
+    """Concepts of each class of merged bags; ``instances`` are those before they were merged."""
+    X, centre = centred_points(instances, merged)
+    gamma = resolve_gamma(gamma, X, merged.instance_weights)
+    first_scales = np.full(X.shape[1], np.sqrt(gamma))
+    found: list[tuple[int, ConceptSolution]] = []
+    for code in np.unique(merged.codes).tolist():
+        problem = ConceptProblem(X, merged.offsets, merged.codes == code, merged.weights)
+        starts = promising_starts(problem, first_scales, merged.point_of, n_init)
+        solutions = [
+            noisy_or_solution(problem, row, first_scales, tol=tol, max_iter=max_iter)
+            for row in starts.tolist()
+        ]
+        found += [(code, each) for each in _distinct_maxima(solutions)]
+    return Concepts(
+        np.stack([each.concept + centre for _, each in found]),
+        np.stack([each.scales for _, each in found]),
+        np.array([code for code, _ in found]),
+        np.array([each.objective for _, each in found]),
+        gamma=gamma,
+        n_limited=sum(not each.converged for _, each in found),
+        n_iter=max(each.n_iter for _, each in found),
+    )
+
+
+def _distinct_maxima(solutions: list[ConceptSolution]) -> list[ConceptSolution]:
+    """The better half of the range of objectives, the best first, without repetitions."""
+    solutions = sorted(solutions, key=lambda each: each.objective)
+    limit = 0.5 * (solutions[0].objective + solutions[-1].objective)
+    kept: list[ConceptSolution] = []
+    for each in solutions:
+        place = each.concept * each.scales
+        near = _SAME_CONCEPT * max(float(np.linalg.norm(place)), 1e-300)
+        repeated = any(
+            np.linalg.norm(place - other.concept * other.scales) <= near for other in kept
+        )
+        if each.objective <= limit and not repeated:
+            kept.append(each)
+    return kept
+
+
+def concept_distances(
+    instances: Any, offsets: np.ndarray, points: np.ndarray, scales: np.ndarray
+) -> np.ndarray:
+    """Smallest scaled distance of each bag from each concept, shape (n_bags, n_concepts)."""
+    columns = []
+    for point, scale in zip(points, scales, strict=True):
+        if sparse.issparse(instances):
+            weights = scale * scale
+            squares = np.asarray(instances.multiply(instances) @ weights)
+            squares = squares - 2.0 * (instances @ (weights * point)) + weights @ (point * point)
+        else:
+            steps = (instances - point) * scale
+            squares = np.einsum("ij,ij->i", steps, steps)
+        columns.append(segment_min(np.maximum(squares, 0.0), offsets))
+    rows: np.ndarray = np.sqrt(np.stack(columns, axis=1))
+    return rows
