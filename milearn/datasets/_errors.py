@@ -1,8 +1,12 @@
-"""The two errors of this sub-package."""
+"""The errors of this sub-package, and the file names in their messages."""
 
 from __future__ import annotations
 
-__all__ = ["BagFileError", "DownloadError"]
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["BagFileError", "ContentError", "DownloadError", "naming"]
 
 
 class BagFileError(ValueError):
@@ -17,3 +21,16 @@ class DownloadError(OSError):
 
     Nothing of the failed download is left on the disk.
     """
+
+
+class ContentError(ValueError):
+    """What is wrong with a file, without the name of the file. Readers and writers raise it."""
+
+
+@contextlib.contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Turn a ``ContentError`` into the public error, which begins with the name of the file."""
+    try:
+        yield
+    except ContentError as error:
+        raise BagFileError(f"{path}: {error}") from error.__cause__

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from milearn.datasets._formats import io
+from milearn.datasets._formats.formats import FORMATS
 from tests.datasets import fuzz
 
 pytest.importorskip("pyarrow", reason="the files of all formats include Parquet")
@@ -32,14 +34,13 @@ def test_a_file_can_be_made_again(tmp_path):
 
 @pytest.mark.parametrize("fault", [KeyError("planted"), UserWarning("planted")])
 def test_a_planted_fault_is_found(tmp_path, monkeypatch, capsys, fault):
-    read, options = io._READERS["csv"]
-
     def faulty(path, **given):
         if path.stat().st_size % 7 == 3:
             raise fault
-        return read(path, **given)
+        return csv.read(path, **given)
 
-    monkeypatch.setitem(io._READERS, "csv", (faulty, options))
+    csv = FORMATS["csv"]
+    monkeypatch.setitem(FORMATS, "csv", dataclasses.replace(csv, read=faulty))
     arguments = ["--files", "200", "--seed", "3", "--saved", str(tmp_path / "saved")]
     assert fuzz.main(arguments) == 1
     printed = capsys.readouterr()

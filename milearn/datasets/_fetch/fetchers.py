@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._errors import BagFileError, DownloadError
-from .._formats.io import _SUFFIXES, load_bags
+from .._formats.formats import SUFFIXES
+from .._formats.io import load_bags
 from .content import content_sha256
 from .download import download, sha256_of
 from .home import FETCHED, get_data_home
@@ -223,7 +224,7 @@ def _fetched(
             if stale != path and not stale.name.startswith("tmp") and stale.suffix != ".part":
                 stale.unlink(missing_ok=True)
         download(url, path, **options)
-    return unpack(path, member, tuple(_SUFFIXES))
+    return unpack(path, member, tuple(SUFFIXES))
 
 
 def _verified(data: Bunch, expected: str, source: str) -> None:

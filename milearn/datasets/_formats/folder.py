@@ -8,10 +8,10 @@ import secrets
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -19,8 +19,8 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.mapped import release
-from .._errors import BagFileError
-from .bag_files import ArrayHeader, OpenFile, UnreadableError, opened
+from .._errors import BagFileError, ContentError, naming
+from .bag_files import ArrayHeader, OpenFile, opened
 from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import BagRecord, encode_labels, make_bags_of
@@ -28,9 +28,11 @@ from .record import BagRecord, encode_labels, make_bags_of
 __all__ = ["load_bag_folder"]
 
 _SHOWN = 20  # bags that an error names
-_SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1, "val": 2, "valid": 2}
-_SPLITS["validation"] = 2
+_SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
+_SPLITS |= dict.fromkeys(("val", "valid", "validation"), 2)
 _DTYPES = (np.float16, np.float32, np.float64)
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 
 
 def load_bag_folder(
@@ -146,28 +148,23 @@ def load_bag_folder(
     """
     mapped = _place_of_map(mmap)
     columns = {"bag": bag, "label": label, "group": group, "split": split}
+    path, progress = Path(path), (n_jobs, verbose)
     found = survey(
-        Path(path),
-        table,
-        columns,
-        arrays=(key, coords),
-        dtype=dtype,
-        empty=empty,
-        progress=(n_jobs, verbose),
+        path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
     )
-    path, kept = found.path, found.bags
     with _scratch_file(mapped) as scratch:
-        record = _filled(path, kept, _room(kept, found.dtype, scratch), n_jobs, verbose)
-        _add_table(record, found)
+        record = _filled(path, found.bags, _room(found.bags, found.dtype, scratch), *progress)
+        record.target = _add_labels(record.fields, found)
         if len(found.dropped):
             names = ", ".join(found.dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
         if mapped is None or scratch is None:
             bunch = record.to_bunch(path)
         else:
-            write_npy_folder(mapped, record, {"instances": scratch})
-            del record  # Windows does not remove a file that is mapped
-            bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
+            with naming(mapped):
+                write_npy_folder(mapped, record, {"instances": scratch})
+                del record  # Windows does not remove a file that is mapped
+                bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = found.dropped
     return bunch
 
@@ -199,13 +196,11 @@ def survey(
         raise ValueError(f"dtype={dtype!r} is not supported; choose float16, float32 or float64.")
     files, splits = find_bags(path, *arrays)
     rows = _rows(path, splits if table is None else table, files, columns)
-    problems = list(rows.problems)
     by_name = {one.name: one for one in files}
-    bags = _sizes([by_name[name] for name in rows.bags], *progress)
+    bags = _in_threads(_size, [by_name[name] for name in rows.bags], "sizes", *progress)
     dropped = np.array([one.name for one in bags if one.size == 0], dtype=str)
-    problems += _problems(bags, empty)
-    if problems:
-        raise _error(path, problems, len({*rows.bags, *(name for name, _ in problems)}))
+    problems = [*rows.problems, *_problems(bags, empty)]
+    _check_readable(path, problems, {*rows.bags, *(name for name, _ in problems)})
     keep = [at for at, one in enumerate(bags) if one.size]
     if not keep:
         raise BagFileError(f"{path}: every file is empty; there is no bag to read.")
@@ -281,97 +276,90 @@ class FoundBag:
 
 @dataclass
 class FoundBags:
-    """What a folder holds.
-
-    Attributes
-    ----------
-    path : Path
-    bags : list of FoundBag, those that are not empty
-    dtype : numpy.dtype, of their instances
-    rows : BagTable
-    keep : list of int, their rows in it
-    dropped : ndarray of str, names of the empty ones
-    """
+    """What a folder holds: the bags that are not empty, and their rows ``keep`` in the table."""
 
     path: Path
     bags: list[FoundBag]
-    dtype: np.dtype
+    dtype: np.dtype  # of the instances
     rows: BagTable
     keep: list[int]
-    dropped: np.ndarray
+    dropped: np.ndarray  # names of the empty bags
 
 
-def _sizes(files: Sequence[BagFiles], n_jobs: int | None, verbose: bool) -> list[FoundBag]:
-    with _progress(len(files), "sizes", verbose) as advance:
+class _Files(contextlib.ExitStack):
+    """The files of a bag, each opened once; knows which of them a problem is about."""
 
-        def one(bag: BagFiles) -> FoundBag:
-            found = _size(bag)
-            advance()
-            return found
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: dict[Path, OpenFile] = {}
+        self._last: Path | None = None
 
-        return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(bag) for bag in files)
+    def __getitem__(self, path: Path) -> OpenFile:
+        self._last = path
+        if path not in self._open:
+            self._open[path] = self.enter_context(opened(path))
+        return self._open[path]
+
+    def problem(self, error: ContentError) -> str:
+        at = self._last
+        return str(error) if at is None else f"{at.parent.name}/{at.name}: {error}"
 
 
 def _size(files: BagFiles) -> FoundBag:
-    bag = FoundBag(files.name)
-    place = None
+    bag, sources = FoundBag(files.name), _Files()
     try:
-        with contextlib.ExitStack() as stack:
-            cache: dict[Path, OpenFile] = {}
+        with sources:
             for part in ("features", "coords", "instance_labels", "label"):
                 for place in getattr(files, part):
-                    if place.path not in cache:
-                        cache[place.path] = stack.enter_context(opened(place.path))
-                    file = cache[place.path]
+                    file = sources[place.path]
                     if place.sure or file.has(place.name):
                         bag.parts[part] = _Part(place, file.header(place.name))
                         break
             if "label" in bag.parts:
                 label = bag.parts.pop("label")
                 bag.label = np.empty(label.header.shape, label.header.dtype)
-                cache[label.place.path].read_into(label.place.name, bag.label)
+                sources[label.place.path].read_into(label.place.name, bag.label)
         _check_shapes(bag)
-    except UnreadableError as error:
-        at = "" if place is None else f"{place.path.parent.name}/{place.path.name}: "
-        bag.problem = f"{at}{error}"
+    except ContentError as error:
+        bag.problem = sources.problem(error)
     return bag
 
 
 def _check_shapes(bag: FoundBag) -> None:
     features = bag.parts["features"].header
-    shape = features.shape
-    if len(shape) == 3 and shape[0] == 1:
-        shape = shape[1:]
+    shape = _without_first(features.shape)
     if features.dtype.kind not in "biuf":
-        raise UnreadableError(f"it holds {features.dtype} values, no numbers")
+        raise ContentError(f"it holds {features.dtype} values, no numbers")
     if shape == (0,):
         bag.size = 0
         return
     if len(shape) != 2 or shape[1] == 0:
-        raise UnreadableError(
+        raise ContentError(
             f"the instances have the shape {features.shape} instead of (n, d) or (1, n, d)"
         )
     bag.size, bag.width = int(shape[0]), int(shape[1])
-    if bag.size == 0:
-        return
-    for part, width in (("coords", None), ("instance_labels", 1)):
+    for part in ("coords", "instance_labels") if bag.size else ():
         if part not in bag.parts:
             continue
         header = bag.parts[part].header
-        rows = _row_shape(header.shape, bag.size)
-        if rows is None or header.dtype.kind not in "biuf" or width not in (None, rows):
-            raise UnreadableError(
+        width = _row_width(header.shape, bag.size)
+        wrong_width = part == "instance_labels" and width != 1
+        if width is None or header.dtype.kind not in "biuf" or wrong_width:
+            raise ContentError(
                 f"{part} have the shape {header.shape} for {bag.size} instances, type "
                 f"{header.dtype}"
             )
-    if bag.label is not None and bag.label.size != 1:
-        raise UnreadableError(f"the label has the shape {bag.label.shape} instead of one number")
+    if bag.size and bag.label is not None and bag.label.size != 1:
+        raise ContentError(f"the label has the shape {bag.label.shape} instead of one number")
 
 
-def _row_shape(shape: tuple[int, ...], size: int) -> int | None:
+def _without_first(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return shape[1:] if len(shape) == 3 and shape[0] == 1 else shape
+
+
+def _row_width(shape: tuple[int, ...], size: int) -> int | None:
     """Values per instance of an array (n,), (n, k) or (1, n, k), None for any other shape."""
-    if len(shape) == 3 and shape[0] == 1:
-        shape = shape[1:]
+    shape = _without_first(shape)
     if len(shape) not in (1, 2) or shape[0] != size:
         return None
     return 1 if len(shape) == 1 else shape[1]
@@ -398,7 +386,7 @@ def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
             for bag in full
             if part not in bag.parts
         ]
-        widths = [_row_shape(bag.parts[part].header.shape, bag.size) for bag in having]
+        widths = [_row_width(bag.parts[part].header.shape, bag.size) for bag in having]
         found += _odd_ones(having, widths, part)
     return found
 
@@ -414,14 +402,16 @@ def _odd_ones(bags: Sequence[FoundBag], widths: Sequence[Any], what: str) -> lis
     ]
 
 
-def _error(path: Path, problems: Sequence[tuple[str, str]], total: int) -> BagFileError:
-    bags = len({name for name, _ in problems})
+def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Iterable[Any]) -> None:
+    if not problems:
+        return
+    n_wrong, n_bags = len({name for name, _ in problems}), len(list(bags))
     lines = [f"  {name}: {what}" for name, what in problems[:_SHOWN]]
     if len(problems) > _SHOWN:
         lines.append(f"  and {len(problems) - _SHOWN} more")
-    return BagFileError(
-        f"{path}: {bags} of {total} bags cannot be read; correct or remove their files or rows:\n"
-        + "\n".join(lines)
+    raise BagFileError(
+        f"{path}: {n_wrong} of {n_bags} bags cannot be read; correct or remove their files or "
+        "rows:\n" + "\n".join(lines)
     )
 
 
@@ -457,47 +447,32 @@ def _filled(
     for part in ("coords", "instance_labels"):
         if part in bags[0].parts:
             headers = [bag.parts[part].header for bag in bags]
-            width = _row_shape(headers[0].shape, bags[0].size)
-            of_row: Any = (len(features), width) if part == "coords" else len(features)
             common = np.result_type(*{header.dtype.newbyteorder("=") for header in headers})
-            arrays[part] = np.empty(of_row, common)
-    with _progress(len(bags), "bags", verbose) as advance:
+            width = _row_width(headers[0].shape, bags[0].size)
+            shape: Any = (len(features), width) if part == "coords" else len(features)
+            arrays[part] = np.empty(shape, common)
 
-        def fill(at: int) -> tuple[str, str] | None:
-            problem = _fill(bags[at], arrays, int(offsets[at]), int(offsets[at + 1]))
-            advance()
-            return problem
+    def fill(at: int) -> str | None:
+        sources = _Files()
+        try:
+            with sources:
+                for part, array in arrays.items():
+                    place, out = bags[at].parts[part].place, array[offsets[at] : offsets[at + 1]]
+                    sources[place.path].read_into(place.name, out)
+                    release(out)
+        except ContentError as error:
+            return sources.problem(error)
+        return None
 
-        results = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(fill)(at) for at in range(len(bags))
-        )
-    problems = [problem for problem in results if problem is not None]
-    if problems:
-        raise _error(path, problems, len(bags))
+    found = _in_threads(fill, range(len(bags)), "bags", n_jobs, verbose)
+    problems = [(bag.name, what) for bag, what in zip(bags, found, strict=True) if what is not None]
+    _check_readable(path, problems, bags)
     data = {"coords": arrays["coords"]} if "coords" in arrays else None
-    record = BagRecord(make_bags_of(path, arrays["features"], offsets, instance_data=data))
+    with naming(path):
+        record = BagRecord(make_bags_of(arrays["features"], offsets, instance_data=data))
     if "instance_labels" in arrays:
         record.fields["instance_labels"] = arrays["instance_labels"]
     return record
-
-
-def _fill(
-    bag: FoundBag, arrays: dict[str, np.ndarray], first: int, last: int
-) -> tuple[str, str] | None:
-    at: Path | None = None
-    try:
-        with contextlib.ExitStack() as stack:
-            cache: dict[Path, OpenFile] = {}
-            for part, out in arrays.items():
-                place = bag.parts[part].place
-                at = place.path
-                if at not in cache:
-                    cache[at] = stack.enter_context(opened(at))
-                cache[at].read_into(place.name, out[first:last])
-                release(out[first:last])
-    except UnreadableError as error:
-        return bag.name, f"{at.parent.name}/{at.name}: {error}" if at is not None else str(error)
-    return None
 
 
 def _kept(dtype: np.dtype) -> np.dtype:
@@ -507,36 +482,50 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def _add_table(record: BagRecord, found: FoundBags) -> None:
-    record.target = _add_labels(record.fields, found)
-
-
 def _add_labels(fields: dict[str, Any], found: FoundBags) -> np.ndarray | None:
     """Put names, groups and splits into ``fields``; the labels."""
-    rows, keep, bags = found.rows, found.keep, found.bags
+    rows, bags = found.rows, found.bags
+    label, group, split = (
+        None if column is None else [column[at] for at in found.keep]
+        for column in (rows.label, rows.group, rows.split)
+    )
     fields["bag_names"] = np.array([bag.name for bag in bags], dtype=str)
-    labels: list[Any] | None = None
+    if label is None and all(bag.label is not None for bag in bags):
+        label = [bag.label.item() for bag in bags if bag.label is not None]
     target = None
-    if rows.label is not None:
-        labels = [rows.label[at] for at in keep]
-    elif all(bag.label is not None for bag in bags):
-        labels = [bag.label.item() for bag in bags if bag.label is not None]
-    if labels is not None:
-        target, names = encode_labels(labels)
+    if label is not None:
+        target, names = encode_labels(label)
         if names is not None:
             fields["target_names"] = names
-    if rows.group is not None:
-        texts = [str(rows.group[at]) for at in keep]
+    if group is not None:
+        texts = [str(value) for value in group]
         fields["group_names"], fields["groups"] = np.unique(texts, return_inverse=True)
-    if rows.split is not None:
-        words = [str(rows.split[at]).strip().lower() for at in keep]
+    if split is not None:
+        words = [str(value).strip().lower() for value in split]
         if all(word in _SPLITS for word in words):
             fields["split"] = np.array([_SPLITS[word] for word in words])
         else:
-            fields["split"], names = encode_labels([rows.split[at] for at in keep])
-            if names is not None:
-                fields["split"] = np.array([str(rows.split[at]) for at in keep])
+            codes, names = encode_labels(split)
+            fields["split"] = codes if names is None else np.array([str(value) for value in split])
     return target
+
+
+def _in_threads(
+    function: Callable[[_Item], _Result],
+    items: Sequence[_Item],
+    label: str,
+    n_jobs: int | None,
+    verbose: bool,
+) -> list[_Result]:
+    """``function(item)`` for every item, with a progress bar."""
+    with _progress(len(items), label, verbose) as advance:
+
+        def one(item: _Item) -> _Result:
+            result = function(item)
+            advance()
+            return result
+
+        return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(item) for item in items)
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,57 +13,12 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.blocks import converted
 from .._atomic import writing
-from .._errors import BagFileError
-from .arff import read_arff, write_arff
-from .c45 import read_c45, write_c45
-from .mat import read_mat, write_mat
-from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
-from .npz import read_npz, write_npz
-from .record import (
-    BAG_FIELDS,
-    FIELDS,
-    INSTANCE_FIELDS,
-    BagRecord,
-    encode_labels,
-)
-from .svmlight import read_svmlight, write_svmlight
-from .table import (
-    read_csv,
-    read_parquet,
-    write_csv,
-    write_parquet,
-)
+from .._errors import ContentError, naming
+from .formats import FORMATS, format_of
+from .npy_folder import is_npy_folder
+from .record import BAG_FIELDS, FIELDS, INSTANCE_FIELDS, BagRecord, encode_labels
 
 __all__ = ["load_bags", "save_bags"]
-
-_SUFFIXES = {
-    ".npz": "npz",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".data": "c45",
-    ".arff": "arff",
-    ".mat": "mat",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".svm": "svmlight",
-}
-_FORMATS = ("npz", "npy-folder", "csv", "tsv", "parquet", "c45", "arff", "mat", "svmlight")
-
-# The reader of each format, and the options of load_bags that mean something to it.
-_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "missing")
-_READERS: dict[str, tuple[Callable[..., BagRecord], tuple[str, ...]]] = {
-    "npz": (read_npz, ()),
-    "npy-folder": (read_npy_folder, ("mmap", "verify")),
-    "csv": (read_csv, (*_TABLE_OPTIONS, "delimiter")),
-    "tsv": (lambda path, **o: read_csv(path, **{"delimiter": "\t", **o}), _TABLE_OPTIONS),
-    "parquet": (read_parquet, _TABLE_OPTIONS),
-    "c45": (read_c45, ("names", "bag", "instance", "missing")),
-    "arff": (read_arff, ("bag", "label", "missing")),
-    "mat": (read_mat, ()),
-    "svmlight": (read_svmlight, ("n_features", "zero_based")),
-}
 
 
 def load_bags(
@@ -188,16 +142,15 @@ def load_bags(
     (array([1, 0]), array(['box', 'can'], dtype='<U3'))
     """
     path = Path(path)
-    folder = format == "npy-folder" or (format is None and is_npy_folder(path))
-    if path.is_dir() and not folder:
+    if path.is_dir() and format != "npy-folder" and not is_npy_folder(path):
         raise FileNotFoundError(
             f"{path}: this is a folder without the head of saved bags; read a folder with one file "
             "per bag by milearn.datasets.load_bag_folder."
         )
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such file; check the path.")
-    form = _format_of(path, format, reading=True)
-    reader, takes = _READERS[form]
+    if missing not in (None, "error", "nan"):
+        raise ValueError(f"missing={missing!r} is unknown; choose 'error' or 'nan'.")
     given = {
         "bag": bag,
         "label": label,
@@ -212,75 +165,33 @@ def load_bags(
         "verify": verify or None,
     }
     options = {name: value for name, value in given.items() if value is not None}
-    for name in options:
-        if name not in takes:
-            raise BagFileError(
-                f"{path}: {name}= means nothing for the format {form!r}; leave it out, or pass "
-                "format= if this is another format."
-            )
-    if missing not in (None, "error", "nan"):
-        raise ValueError(f"missing={missing!r} is unknown; choose 'error' or 'nan'.")
-    record = reader(path, **options)
+    with naming(path):
+        form = format_of(path, format, reading=True)
+        for name in options:
+            if name not in FORMATS[form].options:
+                raise ContentError(
+                    f"{name}= means nothing for the format {form!r}; leave it out, or pass format= "
+                    "if this is another format."
+                )
+        record = FORMATS[form].read(path, **options)
     record.bags = _converted(record.bags, dtype, as_sparse)
-    if return_X_y:
-        return record.bags, record.target
-    return record.to_bunch(path)
+    return (record.bags, record.target) if return_X_y else record.to_bunch(path)
 
 
 def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
-    matrix = bags.instances
-    if as_sparse is not None and as_sparse != sparse.issparse(matrix):
-        matrix = sparse.csr_array(matrix) if as_sparse else matrix.toarray()
+    becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
     if dtype is not None:
         if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
             raise ValueError(
                 f"dtype={dtype!r} is not supported; choose float64, float32 or float16."
             )
-        if sparse.issparse(matrix) and np.dtype(dtype) == np.float16:
+        if becomes_sparse and np.dtype(dtype) == np.float16:
             raise ValueError("dtype=float16 is for dense instances; choose float32 or float64.")
-        if np.dtype(dtype) == bags.dtype:
-            dtype = None
-    if matrix is bags.instances:
-        return bags if dtype is None else converted(bags, dtype)
-    if dtype is not None:
-        matrix = matrix.astype(dtype)
-    return bags.with_instances(matrix, feature_names=bags.feature_names)
-
-
-def _format_of(path: Path, format: str | None, *, reading: bool) -> str:
-    if format is not None:
-        if format not in _FORMATS:
-            raise ValueError(f"format={format!r} is unknown; choose one of {', '.join(_FORMATS)}.")
-        return format
-    if reading and is_npy_folder(path):
-        return "npy-folder"
-    form = _SUFFIXES.get(path.suffix.lower())
-    if form is None and reading:
-        form = _sniffed(path)
-    if form is None:
-        raise BagFileError(
-            f"{path}: the format cannot be determined by the suffix {path.suffix!r}"
-            + (" or the content" if reading else "")
-            + f"; pass format= as one of {', '.join(_FORMATS)}."
-        )
-    return form
-
-
-def _sniffed(path: Path) -> str | None:
-    """The format by its first bytes, for files whose suffix says nothing."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
-    if head.startswith(b"PK"):
-        return "npz"
-    if head.startswith(b"MATLAB 5.0"):
-        return "mat"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if b"@relation" in head.lower():
-        return "arff"
-    if b" qid:" in head:
-        return "svmlight"
-    return None
+    if becomes_sparse != bags.is_sparse:
+        matrix = bags.instances
+        matrix = sparse.csr_array(matrix) if becomes_sparse else matrix.toarray()
+        bags = bags.with_instances(matrix, feature_names=bags.feature_names)
+    return bags if dtype is None or np.dtype(dtype) == bags.dtype else converted(bags, dtype)
 
 
 def save_bags(
@@ -364,7 +275,6 @@ def save_bags(
     True
     """
     path = Path(path)
-    form = _format_of(path, format, reading=False)
     given = {
         "target_names": target_names,
         "bag_names": bag_names,
@@ -378,44 +288,31 @@ def save_bags(
         "bag_links": bag_links,
         "bag_links_instance": bag_links_instance,
     }
-    record = _record_of(path, X, y, given, descr)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
-    if form == "npy-folder":
-        write_npy_folder(path, record)
-        return
-    if form == "c45":
-        with writing(path, path.with_suffix(".names")) as (rows, names):
-            write_c45(path, rows, names, record)
-        return
-    with writing(path) as (file,):
-        if form == "npz":
-            write_npz(path, file, record)
-        elif form in ("csv", "tsv"):
-            write_csv(path, file, record, delimiter="," if form == "csv" else "\t", form=form)
-        elif form == "parquet":
-            write_parquet(path, file, record)
-        elif form == "arff":
-            write_arff(path, file, record)
-        elif form == "mat":
-            write_mat(path, file, record)
-        else:
-            write_svmlight(path, file, record)
+    with naming(path):
+        name = format_of(path, format, reading=False)
+        form, record = FORMATS[name], _record_of(X, y, given, descr)
+        if not path.parent.is_dir():
+            raise FileNotFoundError(f"{path.parent}: there is no such folder; create it first.")
+        form.check(name, record)
+        if name == "npy-folder":
+            form.write(path, record)
+            return
+        with writing(path, *map(path.with_suffix, form.beside)) as files:
+            form.write(path, record, *files)
 
 
-def _record_of(path: Path, X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
+def _record_of(X: Any, y: Any, given: dict[str, Any], descr: str) -> BagRecord:
+    bags = X
     if isinstance(X, Bunch):
         for name in FIELDS:
-            if given[name] is None and X.get(name) is not None:
-                given[name] = X[name]
+            if given[name] is None:
+                given[name] = X.get(name)
         y = X.get("target") if y is None else y
         bags = X["data"]
-    else:
-        bags = X
     if not isinstance(bags, Bags):
         bags = Bags.from_list(bags)
     if len(bags) == 0:
-        raise BagFileError(f"{path}: there are no bags to write; pass at least one.")
+        raise ContentError("there are no bags to write; pass at least one.")
     target = None
     if y is not None:
         target, found = _coded(y, given["target_names"])
@@ -424,13 +321,13 @@ def _record_of(path: Path, X: Any, y: Any, given: dict[str, Any], descr: str) ->
         if target.ndim == 0 or len(target) != len(bags):
             raise ValueError(f"y has shape {target.shape} but there are {len(bags)} bags.")
     fields = {name: _plain(value) for name, value in given.items() if value is not None}
-    for name, values in fields.items():
-        expected = {
-            **dict.fromkeys(BAG_FIELDS, len(bags)),
-            **dict.fromkeys(INSTANCE_FIELDS, bags.n_instances),
-        }.get(name)
-        if expected is not None and values.shape[:1] != (expected,):
-            raise ValueError(f"{name} has shape {values.shape} but {expected} entries are needed.")
+    lengths = dict.fromkeys(BAG_FIELDS, len(bags))
+    lengths |= dict.fromkeys(INSTANCE_FIELDS, bags.n_instances)
+    for name, expected in lengths.items():
+        if name in fields and fields[name].shape[:1] != (expected,):
+            raise ValueError(
+                f"{name} has shape {fields[name].shape} but {expected} entries are needed."
+            )
     _check_codes(target, fields)
     return BagRecord(bags, target, fields, descr)
 

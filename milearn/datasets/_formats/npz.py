@@ -7,30 +7,23 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._errors import BagFileError
+from .._errors import ContentError
 from .arrays import arrays_of, pickled, record_of
 from .record import BagRecord
+from .text import check_not_empty
+
+_REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
 def read_npz(path: Path) -> BagRecord:
     """Read the layout that :func:`write_npz` writes."""
-    return record_of(path, _arrays(path))
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
-    if path.stat().st_size == 0:
-        raise BagFileError(
-            f"{path}: the file is empty; if a download was interrupted, fetch it again."
-        )
+    check_not_empty(path.stat().st_size)
     with open(path, "rb") as file:
         start = file.read(6)
         if start[:1] == b"\x80":
-            raise pickled(path, "the file holds")
+            raise pickled("the file holds")
         if start == b"\x93NUMPY":
-            raise BagFileError(
-                f"{path}: this is a single array (.npy), not an .npz archive; write bag files with "
-                "milearn.datasets.save_bags."
-            )
+            raise ContentError(f"this is a single array (.npy), not an .npz archive; {_REMEDY}")
         file.seek(0)
         try:
             # zipfile and NumPy report damage by whatever their parsers stumble over (an unknown
@@ -39,37 +32,41 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
             if start[:2] != b"PK":
                 raise ValueError("no zip archive")
             with np.load(file, allow_pickle=False) as archive:
-                return {key: _array(path, archive, key) for key in archive.files}
-        except BagFileError:
+                arrays = {key: _array(archive, key) for key in archive.files}
+        except ContentError:
             raise
         except Exception as error:
-            raise BagFileError(
-                f"{path}: the .npz archive cannot be read; it is truncated or not an .npz file, "
-                "fetch or save it again."
+            raise ContentError(
+                "the .npz archive cannot be read; it is truncated or not an .npz file, fetch or "
+                "save it again."
             ) from error
+    return record_of(arrays)
 
 
-def _array(path: Path, archive: Any, key: str) -> np.ndarray:
+def _array(archive: Any, key: str) -> np.ndarray:
     try:
         values = archive[key]
     except ValueError as error:
         if "allow_pickle" not in str(error):
             raise
-        raise pickled(path, f"the array {key!r} holds") from None
+        raise pickled(f"the array {key!r} holds") from None
     # NumPy hands over a member that is no array as bytes.
     if not isinstance(values, np.ndarray):
-        raise BagFileError(
-            f"{path}: the member {key!r} is not an array; write bag files with "
-            "milearn.datasets.save_bags."
-        )
-    if values.dtype.kind == "U":
-        values.tolist()  # raises for what is beyond Unicode, which fails later where a name is used
+        raise ContentError(f"the member {key!r} is not an array; {_REMEDY}")
+    check_unicode(values)
     return values
 
 
-def write_npz(path: Path, file: BinaryIO, record: BagRecord) -> None:
+def check_unicode(values: np.ndarray) -> None:
+    """Raise for text beyond Unicode, which would fail later where a name is used."""
+    if values.dtype.kind == "U":
+        for start in range(0, values.size, 2**20):
+            values.reshape(-1)[start : start + 2**20].tolist()
+
+
+def write_npz(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """Write every part of a record under its own key, compressed."""
-    arrays = arrays_of(path, record)
+    arrays = arrays_of(record)
     if "instances" in arrays:
         arrays["instances"] = record.bags.instances
     np.savez_compressed(file, **arrays)

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from scipy import sparse
 
-from .._errors import BagFileError
-from .mat import bag_numbers
-from .record import (
-    BagRecord,
-    group_rows,
-    need_labels,
-    number_text,
-    read_text,
-    refuse_fields,
-)
+from .._errors import ContentError
+from .record import BagRecord, group_rows
+from .text import NOTHING, number_text, read_text
 
 # Without it the last columns of a set would vanish where no instance of the file uses them.
 _WIDTH = re.compile(r"#\s*n_features\s*[:=]\s*(\d+)")
@@ -35,110 +28,111 @@ def read_svmlight(
     """Read instances as CSR; column numbers count from 1 unless ``zero_based``."""
     data: list[float] = []
     indices: list[int] = []
-    indptr, bags, labels, lines = [0], [], [], []
-    andrews: dict[str, list[str]] = {}
+    indptr, heads, lines = [0], [], []
     for number, line in enumerate(read_text(path).split("\n"), start=1):
-        width = _WIDTH.match(line)
-        if width and n_features is None:
-            n_features = _counted(path, width[1], number)
-        line = line.partition("#")[0].strip()
-        if not line:
+        declared = _WIDTH.match(line)
+        if declared and n_features is None:
+            n_features = _declared_width(declared[1], number)
+        head, *pairs = line.partition("#")[0].split() or [""]
+        if not head:
             continue
-        head, *pairs = line.split()
-        if head.count(":") == 2:
-            name, bag, label = head.split(":")
-            andrews.setdefault("instance_names", []).append(name)
-        else:
-            label = head
-            if not pairs or not pairs[0].startswith("qid:"):
-                raise BagFileError(
-                    f"{path}: line {number} names no bag; write qid:<number of the bag> after the "
-                    "label."
-                )
-            bag = pairs.pop(0)[4:]
-        bags.append(bag)
-        labels.append(label)
+        heads.append(_head(head, pairs, number))
         lines.append(number)
         for pair in pairs:
-            index, _, value = pair.partition(":")
-            try:
-                column = int(index)
-                data.append(float(value))
-            except ValueError:
-                raise BagFileError(
-                    f"{path}: line {number}: {pair!r} is not of the form index:value; the line is "
-                    "damaged or the file truncated."
-                ) from None
-            if not 0 <= column < _MAX_COLUMN:
-                raise BagFileError(
-                    f"{path}: line {number}: {pair[:40]!r} has a column number that is not between "
-                    f"0 and {_MAX_COLUMN - 1}; correct it."
-                )
+            column, value = _pair(pair, number)
             indices.append(column)
+            data.append(value)
         if not np.isfinite(data[indptr[-1] :]).all():
-            raise BagFileError(
-                f"{path}: line {number} holds a value that is not a finite number; correct it."
+            raise ContentError(
+                f"line {number} holds a value that is not a finite number; correct it."
             )
         indptr.append(len(data))
     if not lines:
-        raise BagFileError(f"{path}: there is not a single instance in it; check the file.")
-    for label, number in zip(labels, lines, strict=True):
-        _check_label(path, label, number)
-    columns = np.array(indices, dtype=np.int64)
-    low = int(columns.min(initial=1))
+        raise ContentError(NOTHING)
+    columns, width = _columns(np.array(indices, dtype=np.int64), n_features, zero_based)
+    matrix = sparse.csr_array(
+        (np.array(data), columns, np.array(indptr)), shape=(len(lines), width)
+    )
+    names, bags, labels = zip(*heads, strict=True)
+    fields = {} if None in names else {"instance_names": np.array(names)}
+    return group_rows(matrix, bags, labels, lines=lines, row_fields=fields)
+
+
+def _head(head: str, pairs: list[str], line: int) -> tuple[str | None, str, float]:
+    """Name, bag and label of an instance; the bag is taken from the ``pairs`` where it is there."""
+    name: str | None = None
+    if head.count(":") == 2:
+        name, bag, label = head.split(":")
+    elif pairs and pairs[0].startswith("qid:"):
+        label, bag = head, pairs.pop(0)[4:]
+    else:
+        raise ContentError(
+            f"line {line} names no bag; write qid:<number of the bag> after the label."
+        )
+    try:
+        return name, bag, float(label)  # a number, because "1" and "+1" are the same label
+    except ValueError:
+        raise ContentError(
+            f"line {line}: the label {label!r} is not a number; correct it, or pass format= if "
+            "this is not an svmlight file."
+        ) from None
+
+
+def _pair(pair: str, line: int) -> tuple[int, float]:
+    index, _, text = pair.partition(":")
+    try:
+        column, value = int(index), float(text)
+    except ValueError:
+        raise ContentError(
+            f"line {line}: {pair!r} is not of the form index:value; the line is damaged or the "
+            "file truncated."
+        ) from None
+    if not 0 <= column < _MAX_COLUMN:
+        raise ContentError(
+            f"line {line}: {pair[:40]!r} has a column number that is not between 0 and "
+            f"{_MAX_COLUMN - 1}; correct it."
+        )
+    return column, value
+
+
+def _columns(
+    columns: np.ndarray, n_features: int | None, zero_based: bool | str
+) -> tuple[np.ndarray, int]:
+    """Columns counted from 0, and their number."""
+    low, high = int(columns.min(initial=1)), int(columns.max(initial=0))
     if zero_based == "auto":
         zero_based = low == 0
-    columns = columns - (0 if zero_based else 1)
-    highest = int(columns.max(initial=-1)) + 1
-    if low < (0 if zero_based else 1) or (n_features is not None and highest > n_features):
-        raise BagFileError(
-            f"{path}: the column numbers run from {low} to {highest - (1 if zero_based else 0)}, "
-            f"which does not fit n_features={n_features}, zero_based={zero_based}; correct these."
+    first = 0 if zero_based else 1
+    width = high + 1 - first if len(columns) else 0
+    if low < first or (n_features is not None and width > n_features):
+        raise ContentError(
+            f"the column numbers run from {low} to {width - 1 + first}, which does not fit "
+            f"n_features={n_features}, zero_based={zero_based}; correct these."
         )
-    shape = (len(lines), highest if n_features is None else n_features)
-    matrix = sparse.csr_array((np.array(data), columns, np.array(indptr)), shape=shape)
-    names = {key: np.array(values) for key, values in andrews.items() if len(values) == len(lines)}
-    # As numbers, because "1" and "+1" are the same label.
-    numbers = [float(label) for label in labels]
-    return group_rows(path, matrix, bags, numbers, lines=lines, row_fields=names)
+    return columns - first, width if n_features is None else n_features
 
 
-def _counted(path: Path, text: str, number: int) -> int:
+def _declared_width(text: str, line: int) -> int:
     # Python refuses to convert texts of thousands of digits.
     width = int(text) if len(text) < 20 else _MAX_COLUMN + 1
     if not 0 < width <= _MAX_COLUMN:
-        raise BagFileError(
-            f"{path}: line {number} declares {text[:40]} features, which is not a number between 1 "
-            f"and {_MAX_COLUMN}; correct it."
+        raise ContentError(
+            f"line {line} declares {text[:40]} features, which is not a number between 1 and "
+            f"{_MAX_COLUMN}; correct it."
         )
     return width
 
 
-def _check_label(path: Path, label: str, number: int) -> None:
-    try:
-        float(label)
-    except ValueError:
-        raise BagFileError(
-            f"{path}: line {number}: the label {label!r} is not a number; correct it, or pass "
-            "format= if this is not an svmlight file."
-        ) from None
-
-
-def write_svmlight(path: Path, file: BinaryIO, record: BagRecord) -> None:
+def write_svmlight(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """Write the non-zero values with columns counted from 1, and the number of columns first."""
-    refuse_fields(path, record, "svmlight", ("bag_names",))
-    target = need_labels(path, record, "svmlight")
     bags = record.bags
-    numbers = bag_numbers(path, record)
+    target: Any = record.target
+    numbers = record.bag_numbers()
     matrix = sparse.csr_array(bags.instances)
     file.write(f"# n_features: {bags.shape[1]}\n".encode())
     for row, bag in enumerate(bags.bag_index):
-        start, stop = matrix.indptr[row], matrix.indptr[row + 1]
-        cells = [number_text(target[bag]), f"qid:{numbers[bag]}"]
-        cells += [
-            f"{column + 1}:{number_text(value)}"
-            for column, value in zip(
-                matrix.indices[start:stop], matrix.data[start:stop], strict=True
-            )
-        ]
-        file.write((" ".join(cells) + "\n").encode())
+        entries = slice(*matrix.indptr[row : row + 2])
+        pairs = zip(matrix.indices[entries], matrix.data[entries], strict=True)
+        cells = [f"{column + 1}:{number_text(value)}" for column, value in pairs]
+        head = f"{number_text(target[bag])} qid:{numbers[bag]} "
+        file.write((head + " ".join(cells)).rstrip().encode() + b"\n")

@@ -4,157 +4,83 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._errors import BagFileError
-from .record import (
-    BagRecord,
-    check_distinct,
-    feature_names_of,
-    group_rows,
-    label_texts,
-    names_of_bags,
-    need_dense,
+from .._errors import ContentError
+from .record import BagRecord, group_rows
+from .text import (
+    NOTHING,
+    check_header,
+    check_not_empty,
+    check_width,
+    csv_rows,
+    listed,
     number_text,
     parse_cells,
-    read_text,
-    refuse_fields,
 )
 
-_HELD = ("bag_names", "target_names", "instance_names", "instance_labels")
+_PARTS = {
+    "bag": "bag_names",
+    "label": "target",
+    "instance": "instance_names",
+    "instance_label": "instance_labels",
+}
 _CHUNK = 4096  # rows of text turned into numbers at once: bounds the memory of long files
 
 
 class _Columns:
     """Which column of a table plays which part; the rest are features."""
 
-    def __init__(self, path: Path, header: list[str], options: dict[str, Any]) -> None:
-        doubled = sorted({name for name in header if header.count(name) > 1})
-        if doubled:
-            raise BagFileError(
-                f"{path}: two columns have the name {doubled[0]!r}; give the columns distinct "
-                "names."
-            )
+    def __init__(self, header: list[str], options: dict[str, Any]) -> None:
+        check_header(header)
         self.parts: dict[str, int] = {}
-        for part in ("bag", "label", "instance", "instance_label"):
-            asked = options.get(part)
-            name = part if asked is None else asked
+        for part in _PARTS:
+            name = options.get(part) or part
             if name in header:
                 self.parts[part] = header.index(name)
-            elif asked is not None or part == "bag":
-                raise BagFileError(
-                    f"{path}: there is no column {name!r} for {part}= among {_listed(header)}; "
-                    f"name the column that holds it with {part}=."
+            elif part in options or part == "bag":
+                raise ContentError(
+                    f"there is no column {name!r} for {part}= among {listed(header)}; name the "
+                    f"column that holds it with {part}=."
                 )
-        taken = set(self.parts.values())
+        taken = self.parts.values()
         self.features = [column for column in range(len(header)) if column not in taken]
         self.names = [header[column] for column in self.features]
         if not self.features:
-            raise BagFileError(
-                f"{path}: there is no feature column beside {_listed(header)}; check the delimiter "
+            raise ContentError(
+                f"there is no feature column beside {listed(header)}; check the delimiter "
                 "(delimiter=) and the columns."
             )
 
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(repr(name) for name in names[:8])
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-
-
-def read_csv(
-    path: Path, *, delimiter: str = ",", missing: str = "error", **options: Any
-) -> BagRecord:
-    """Read a table with a header line."""
-    reader = csv.reader(io.StringIO(read_text(path)), delimiter=delimiter, strict=True)
-    blocks: list[np.ndarray] = []
-    texts: list[list[str]] = []
-    text_lines: list[int] = []
-    lines: list[int] = []
-    kept: dict[str, list[str]] = {}
-    columns: _Columns | None = None
-    width = 0
-
-    def flush() -> None:
-        assert columns is not None
-        blocks.append(
-            parse_cells(path, texts, columns.names, missing, lambda row: f"line {text_lines[row]}")
+    def record(
+        self, values: np.ndarray, kept: dict[str, list[Any]], lines: list[int] | None = None
+    ) -> BagRecord:
+        """The bags of the columns, of which ``kept`` are those that are no features."""
+        for row, name in enumerate(kept["bag"]):
+            if name in ("", None):
+                place = f"line {lines[row]}" if lines else f"row {row + 1}"
+                raise ContentError(f"{place} names no bag; fill the bag column.")
+        row_fields: dict[str, Any] = {}
+        if "instance" in kept:
+            row_fields["instance_names"] = np.array([str(name) for name in kept["instance"]])
+        if "instance_label" in kept:
+            row_fields["instance_labels"] = _instance_labels(kept["instance_label"])
+        return group_rows(
+            values,
+            kept["bag"],
+            kept.get("label"),
+            lines=lines,
+            row_fields=row_fields,
+            feature_names=self.names,
         )
-        texts.clear()
-        text_lines.clear()
-
-    try:
-        for cells in reader:
-            if not cells or (len(cells) == 1 and not cells[0].strip()):
-                continue
-            if columns is None:
-                columns = _Columns(path, [name.strip() for name in cells], options)
-                width = len(cells)
-                kept = {part: [] for part in columns.parts}
-                continue
-            if len(cells) != width:
-                raise BagFileError(
-                    f"{path}: line {reader.line_num} has {len(cells)} columns but the header has "
-                    f"{width}; the line is damaged or the file truncated, check the delimiter."
-                )
-            for part, column in columns.parts.items():
-                kept[part].append(cells[column].strip())
-            texts.append([cells[column] for column in columns.features])
-            text_lines.append(reader.line_num)
-            lines.append(reader.line_num)
-            if len(texts) == _CHUNK:
-                flush()
-    except csv.Error as error:
-        raise BagFileError(
-            f"{path}: line {reader.line_num} is not valid CSV ({error}); the line is damaged or "
-            "the file truncated."
-        ) from error
-    if columns is None:
-        raise BagFileError(
-            f"{path}: there is not a single name of a column in it; check the file and the "
-            "delimiter (delimiter=)."
-        )
-    if not lines:
-        raise BagFileError(
-            f"{path}: there is a header but not a single row; if a download was interrupted, fetch "
-            "it again."
-        )
-    if texts:
-        flush()
-    return _grouped(path, np.concatenate(blocks), kept, lines, columns.names)
-
-
-def _grouped(
-    path: Path,
-    values: np.ndarray,
-    kept: dict[str, list[Any]],
-    lines: list[int] | None,
-    names: list[str],
-) -> BagRecord:
-    for row, name in enumerate(kept["bag"]):
-        if name in ("", None):
-            place = f"line {lines[row]}" if lines is not None else f"row {row + 1}"
-            raise BagFileError(f"{path}: {place} names no bag; fill the bag column.")
-    row_fields: dict[str, Any] = {}
-    if "instance" in kept:
-        row_fields["instance_names"] = np.array([str(name) for name in kept["instance"]])
-    if "instance_label" in kept:
-        row_fields["instance_labels"] = _instance_labels(kept["instance_label"])
-    return group_rows(
-        path,
-        values,
-        kept["bag"],
-        kept.get("label"),
-        lines=lines,
-        row_fields=row_fields,
-        feature_names=names,
-    )
 
 
 def _instance_labels(texts: list[Any]) -> np.ndarray:
-    """Numbers where all are numbers, else the texts as they stand."""
+    """Numbers where all are numbers, else the texts."""
     try:
         values = np.array([float(text) for text in texts])
     except (TypeError, ValueError):
@@ -162,41 +88,76 @@ def _instance_labels(texts: list[Any]) -> np.ndarray:
     return values.astype(np.int64) if (values == np.rint(values)).all() else values
 
 
-def write_csv(path: Path, file: BinaryIO, record: BagRecord, *, delimiter: str, form: str) -> None:
+def read_csv(
+    path: Path, *, delimiter: str = ",", missing: str = "error", **options: Any
+) -> BagRecord:
+    """Read a table with a header line."""
+    rows = csv_rows(path, delimiter)
+    _, header = next(rows)
+    columns = _Columns([name.strip() for name in header], options)
+    kept: dict[str, list[str]] = {part: [] for part in columns.parts}
+    blocks: list[np.ndarray] = []
+    texts: list[list[str]] = []
+    lines: list[int] = []
+
+    def flush() -> None:
+        first = len(lines) - len(texts)
+        blocks.append(
+            parse_cells(texts, columns.names, missing, lambda row: f"line {lines[first + row]}")
+        )
+        texts.clear()
+
+    for line, cells in rows:
+        hint = ", check the delimiter"
+        check_width(cells, len(header), f"line {line}", "columns but the header has", hint)
+        for part, column in columns.parts.items():
+            kept[part].append(cells[column].strip())
+        texts.append([cells[column] for column in columns.features])
+        lines.append(line)
+        if len(texts) == _CHUNK:
+            flush()
+    if not lines:
+        raise ContentError(
+            "there is a header but not a single row; if a download was interrupted, fetch it again."
+        )
+    flush()
+    return columns.record(np.concatenate(blocks), kept, lines)
+
+
+def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str = ",") -> None:
     """Write one row per instance with the columns of :class:`_Columns`, features last."""
-    header, columns = _table(path, record, form)
-    values = record.bags.instances
+    columns = _columns_of(record, as_texts=True)
     text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(header)
-    for row, numbers in enumerate(values):
-        writer.writerow([column[row] for column in columns] + [number_text(v) for v in numbers])
+    writer.writerow([*columns, *record.feature_names()])
+    for *cells, numbers in zip(*columns.values(), record.bags.instances, strict=True):
+        writer.writerow([*cells, *map(number_text, numbers)])
     text.detach()
 
 
-def _table(path: Path, record: BagRecord, form: str) -> tuple[list[str], list[Any]]:
-    refuse_fields(path, record, form, _HELD)
-    need_dense(path, record, form)
-    names = names_of_bags(record)
-    check_distinct(path, names)
+def _columns_of(record: BagRecord, *, as_texts: bool) -> dict[str, Any]:
+    """The columns that are no features, by name; labels that are no names as texts or numbers."""
     of_row = record.bags.bag_index
-    header, columns = ["bag"], [[names[bag] for bag in of_row]]
+    columns: dict[str, Any] = {"bag": np.array(record.bag_names(), dtype=object)[of_row]}
     if record.target is not None:
-        labels = ["" if text == "?" else text for text in label_texts(record)]
-        header.append("label")
-        columns.append([labels[bag] for bag in of_row])
-    for name, field in (("instance", "instance_names"), ("instance_label", "instance_labels")):
-        if field in record.fields:
-            header.append(name)
-            columns.append(list(record.fields[field]))
-    features = feature_names_of(record)
-    clash = sorted(set(header) & set(features))
+        labels: Any = record.target
+        if as_texts or "target_names" in record.fields:
+            texts = ["" if text == "?" else text for text in record.label_texts()]
+            labels = np.array(texts, dtype=object)
+        columns["label"] = labels[of_row]
+    for part in ("instance", "instance_label"):
+        if _PARTS[part] in record.fields:
+            columns[part] = record.fields[_PARTS[part]]
+    clash = sorted(set(columns) & set(record.feature_names()))
     if clash:
-        raise BagFileError(
-            f"{path}: a feature has the name {clash[0]!r}, which this format uses for its own "
-            "column; rename the feature or save as .npz."
+        raise ContentError(
+            f"a feature has the name {clash[0]!r}, which this format uses for its own column; "
+            "rename the feature or save as .npz."
         )
-    return header + features, columns
+    return columns
+
+
+# -- Parquet -------------------------------------------------------------------------------------
 
 
 def _pyarrow(path: Path) -> Any:
@@ -214,71 +175,70 @@ def _pyarrow(path: Path) -> Any:
 def open_parquet(path: Path) -> Any:
     """A Parquet file as a table of pyarrow, whose values are checked."""
     arrow = _pyarrow(path)
-    if path.stat().st_size == 0:
-        raise BagFileError(
-            f"{path}: the file is empty; if a download was interrupted, fetch it again."
-        )
+    check_not_empty(path.stat().st_size)
     try:
         table = arrow.parquet.read_table(str(path))
-        # In full: without it, bytes that are no text come to light when they are converted.
+        # In full: otherwise bytes that are not text raise only when they are converted.
         table.validate(full=True)
-        list(table.column_names)  # names that are no text raise here
+        check_header(table.column_names)  # which raises for names that are not text
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise BagFileError(
-            f"{path}: the Parquet file cannot be read; it is truncated or not a Parquet file, "
-            "fetch or save it again."
+        raise ContentError(
+            "the Parquet file cannot be read; it is truncated or not a Parquet file, fetch or save "
+            "it again."
         ) from error
     return table
 
 
 def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRecord:
     """Read a Parquet table with pyarrow."""
-    arrow = _pyarrow(path)
     table = open_parquet(path)
-    header = list(table.column_names)
-    columns = _Columns(path, header, options)
+    columns = _Columns(list(table.column_names), options)
     if table.num_rows == 0:
-        raise BagFileError(f"{path}: there is not a single instance in it; check the file.")
-    blocks = []
-    for column, name in zip(columns.features, columns.names, strict=True):
-        try:
-            block = table.column(column).to_numpy()
-            if block.dtype != np.float32:
-                block = block.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise BagFileError(
-                f"{path}: the column {name!r} does not hold numbers; encode it before reading, or "
-                "leave it out."
-            ) from error
-        gaps = np.flatnonzero(~np.isfinite(block))
-        if len(gaps) and (missing == "error" or np.isinf(block).any()):
-            raise BagFileError(
-                f"{path}: row {gaps[0] + 1}, column {name!r}: the value is missing or not finite; "
-                "fill it in, or pass missing='nan' and impute before fitting."
-            )
-        blocks.append(block)
-    for part, column in columns.parts.items():
-        kind = table.schema.field(column).type
-        if arrow.types.is_nested(kind):
-            raise BagFileError(
-                f"{path}: the column {header[column]!r} for {part}= holds values of the type "
-                f"{kind}; bags, labels and instances are named by numbers or texts."
-            )
-    kept = {part: table.column(column).to_pylist() for part, column in columns.parts.items()}
+        raise ContentError(NOTHING)
+    values = [
+        _feature(table.column(column), name, missing)
+        for column, name in zip(columns.features, columns.names, strict=True)
+    ]
+    nested = _pyarrow(path).types.is_nested
+    kept = {
+        part: _entries(table.column(column), table.column_names[column], part, nested)
+        for part, column in columns.parts.items()
+    }
+    return columns.record(np.column_stack(values), kept)
+
+
+def _feature(column: Any, name: str, missing: str) -> np.ndarray:
+    try:
+        values = column.to_numpy()
+        if values.dtype != np.float32:
+            values = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ContentError(
+            f"the column {name!r} does not hold numbers; encode it before reading, or leave it out."
+        ) from error
+    gaps = np.flatnonzero(~np.isfinite(values))
+    if len(gaps) and (missing == "error" or np.isinf(values).any()):
+        raise ContentError(
+            f"row {gaps[0] + 1}, column {name!r}: the value is missing or not finite; fill it in, "
+            "or pass missing='nan' and impute before fitting."
+        )
+    return values
+
+
+def _entries(column: Any, name: str, part: str, nested: Callable[[Any], bool]) -> list[Any]:
+    if nested(column.type):
+        raise ContentError(
+            f"the column {name!r} for {part}= holds values of the type {column.type}; bags, labels "
+            "and instances are named by numbers or texts."
+        )
     # NaN differs from itself, so that an unlabelled bag would seem to carry two labels.
-    if "label" in kept:
-        kept["label"] = [None if label != label else label for label in kept["label"]]
-    return _grouped(path, np.column_stack(blocks), kept, None, columns.names)
+    values = column.to_pylist()
+    return [None if value != value else value for value in values] if part == "label" else values
 
 
-def write_parquet(path: Path, file: BinaryIO, record: BagRecord) -> None:
+def write_parquet(path: Path, record: BagRecord, file: BinaryIO) -> None:
     """Write the table of :func:`write_csv` as Parquet, feature columns in their own type."""
     arrow = _pyarrow(path)
-    header, columns = _table(path, record, "parquet")
-    if record.target is not None and "target_names" not in record.fields:
-        columns[1] = record.target[record.bags.bag_index]
-    if "instance_labels" in record.fields:
-        columns[header.index("instance_label")] = record.fields["instance_labels"]
-    columns += list(record.bags.instances.T)
-    arrays = [arrow.array(column) for column in columns]
-    arrow.parquet.write_table(arrow.table(arrays, names=header), file)
+    columns = _columns_of(record, as_texts=False)
+    columns |= dict(zip(record.feature_names(), record.bags.instances.T, strict=True))
+    arrow.parquet.write_table(arrow.table({k: arrow.array(v) for k, v in columns.items()}), file)

@@ -18,7 +18,6 @@ import pytest
 from milearn import Bags
 from milearn._bags.mapped import is_mapped
 from milearn.datasets import BagFileError, load_bag_folder, load_bags
-from milearn.datasets._formats import npy_folder
 from tests.datasets.fuzz import mutate
 
 SIZES = {"slide_1": 3, "slide_2": 5, "slide_10": 2}
@@ -564,10 +563,10 @@ def test_a_failure_leaves_no_map_behind(tmp_path, monkeypatch):
     assert listing(tmp_path) == ["slides"]
     (slides / "b.npz").unlink()
 
-    def full(*args):
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(npy_folder, "_flush", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OSError, match="No space left"):
         load_bag_folder(slides, mmap=tmp_path / "mapped")
     assert listing(tmp_path) == ["slides"]
@@ -584,7 +583,7 @@ def test_a_map_that_cannot_be_moved_is_copied(tmp_path, monkeypatch):
             raise PermissionError(13, "in use")
         move(source, target)
 
-    monkeypatch.setattr(npy_folder.os, "replace", held)
+    monkeypatch.setattr(os, "replace", held)
     load_bag_folder(slides, mmap=tmp_path / "mapped")
     bags = load_bags(tmp_path / "mapped", verify=True).data
     np.testing.assert_array_equal(bags.instances, np.arange(6.0).reshape(3, 2))

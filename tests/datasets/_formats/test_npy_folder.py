@@ -19,6 +19,7 @@ from scipy import sparse
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
 from milearn.datasets._formats import npy_folder
+from milearn.datasets._formats.record import BagRecord
 from tests._bags.kinds import KINDS, assert_same, matrix_of_bags
 
 
@@ -77,12 +78,11 @@ def test_only_this_format_is_mapped(tmp_path):
         load_bags(tmp_path / "x.npz", verify=True)
 
 
-def test_bags_that_are_mapped_are_saved_in_blocks(tmp_path, monkeypatch):
+def test_bags_that_are_mapped_are_saved_in_blocks(tmp_path):
     bags, y = bags_and_labels()
     save_bags(tmp_path / "x", bags, y, format="npy-folder")
     mapped = load_bags(tmp_path / "x", mmap=True).data[[2, 0]]
-    monkeypatch.setattr(npy_folder, "_CHUNK_BYTES", 8)
-    save_bags(tmp_path / "y", mapped, y[[2, 0]], format="npy-folder")
+    npy_folder.write_npy_folder(tmp_path / "y", BagRecord(mapped, y[[2, 0]]), chunk_bytes=8)
     assert mapped._instances is None
     again = load_bags(tmp_path / "y", verify=True)
     assert_same(again.data, bags[[2, 0]])
@@ -289,7 +289,7 @@ def test_missing_files_and_names_that_lead_elsewhere(folder):
     for name in ("../y.npy", str(folder.parent / "y.npy"), "gone.npy", ""):
         head["arrays"]["y"]["file"] = name
         damaged(folder, arrays=head["arrays"])
-        with pytest.raises(BagFileError, match="of the array 'y' is not there"):
+        with pytest.raises(BagFileError, match="of the array 'y' is missing"):
             load_bags(folder)
 
 
@@ -298,11 +298,14 @@ def test_missing_files_and_names_that_lead_elsewhere(folder):
     [
         ({"format": "other"}, "is not the head of a folder of bags"),
         ({"version": 2}, "has the version 2, but this milearn knows 1 to 1"),
-        ({"n_bags": 5}, r"speaks of \(5, 8, 3\) bags, instances and features but"),
+        ({"n_bags": 5}, r"declares \(5, 8, 3\) bags, instances and features but"),
         ({"n_bags": -1}, "lacks an entry or has one of the wrong type"),
         ({"feature_names": 3}, "lacks an entry or has one of the wrong type"),
         ({"instance_data": [3]}, "lacks an entry or has one of the wrong type"),
-        ({"instance_data": ["a", "b", "c"]}, "'instance_data' names 3 arrays that are not all"),
+        (
+            {"instance_data": ["a", "b", "c"]},
+            "'instance_data' names 3 arrays, of which one is missing",
+        ),
         ({"arrays": {}}, "neither 'instances' nor"),
         ({"feature_names": ["a"]}, "feature_names has 1 names for 3 features"),
     ],

@@ -1,0 +1,155 @@
+"""The table of the file formats: suffixes, reader, writer, options, and what a format can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from .._errors import ContentError
+from .arff import read_arff, write_arff
+from .c45 import read_c45, write_c45
+from .mat import read_mat, write_mat
+from .npy_folder import is_npy_folder, read_npy_folder, write_npy_folder
+from .npz import read_npz, write_npz
+from .record import FIELDS, BagRecord
+from .svmlight import read_svmlight, write_svmlight
+from .table import read_csv, read_parquet, write_csv, write_parquet
+from .text import check_distinct
+
+__all__ = ["FORMATS", "SUFFIXES", "Format", "format_of"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a format is read and written, and what it can hold."""
+
+    read: Callable[..., BagRecord]
+    # Takes the path, the record, an open file for the path, and one for each of ``beside``.
+    write: Callable[..., None]
+    suffixes: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of load_bags
+    start: bytes | None = None  # of the files; of an npy-folder, which is none, None
+    inside: bytes | None = None  # of text, somewhere in the first kilobytes
+    beside: tuple[str, ...] = ()  # suffixes of further files
+    holds: tuple[str, ...] | None = None  # fields; None for everything
+    dense_only: bool = False
+    needs_labels: bool = False
+    needs_names: bool = False  # which tell the bags apart
+
+    def check(self, name: str, record: BagRecord) -> None:
+        """A writer drops nothing silently: what its format cannot hold is an error."""
+        if self.holds is None:
+            return
+        bags, target = record.bags, record.target
+        extra = [field for field in FIELDS if field in record.fields and field not in self.holds]
+        graphs = ("bag_graph", "instance_graph")
+        extra += [graph for graph in graphs if getattr(bags, graph) is not None]
+        extra += [f"instance_data[{data!r}]" for data in bags.instance_data]
+        if extra:
+            raise ContentError(
+                f"the format {name!r} cannot hold {', '.join(extra)}; leave that out or save as "
+                ".npz."
+            )
+        if target is not None and target.ndim != 1:
+            raise ContentError(
+                f"the format {name!r} holds one label per bag but y has shape {target.shape}; save "
+                "as .npz."
+            )
+        if self.dense_only and bags.is_sparse:
+            raise ContentError(
+                f"the format {name!r} holds dense instances only; save as .npz, .arff, .mat or "
+                ".svmlight, or make the instances dense first."
+            )
+        if self.needs_labels and target is None:
+            raise ContentError(
+                f"the format {name!r} needs one label per bag; pass y, or save as .npz or .csv."
+            )
+        if self.needs_names:
+            check_distinct(
+                record.bag_names(),
+                "two bags have the name {!r}, so that they would become one in this format; make "
+                "bag_names distinct or save as .npz.",
+            )
+
+
+_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "missing")
+_table = partial(
+    Format,
+    options=_TABLE_OPTIONS,
+    holds=("bag_names", "target_names", "instance_names", "instance_labels"),
+    dense_only=True,
+    needs_names=True,
+)
+FORMATS = {
+    "npz": Format(read_npz, write_npz, (".npz",), start=b"PK"),
+    "npy-folder": Format(read_npy_folder, write_npy_folder, options=("mmap", "verify")),
+    "csv": _table(read_csv, write_csv, (".csv",), options=(*_TABLE_OPTIONS, "delimiter")),
+    "tsv": _table(partial(read_csv, delimiter="\t"), partial(write_csv, delimiter="\t"), (".tsv",)),
+    "parquet": _table(read_parquet, write_parquet, (".parquet", ".pq"), start=b"PAR1"),
+    "c45": Format(
+        read_c45,
+        write_c45,
+        (".data",),
+        ("names", "bag", "instance", "missing"),
+        beside=(".names",),
+        holds=("bag_names", "instance_names", "target_names"),
+        dense_only=True,
+        needs_labels=True,
+        needs_names=True,
+    ),
+    "arff": Format(
+        read_arff,
+        write_arff,
+        (".arff",),
+        ("bag", "label", "missing"),
+        inside=b"@relation",
+        holds=("bag_names", "target_names", "sample_weight"),
+        needs_labels=True,
+        needs_names=True,
+    ),
+    "mat": Format(
+        read_mat, write_mat, (".mat",), start=b"MATLAB 5.0", holds=("bag_names",), needs_labels=True
+    ),
+    "svmlight": Format(
+        read_svmlight,
+        write_svmlight,
+        (".svmlight", ".libsvm", ".svm"),
+        ("n_features", "zero_based"),
+        inside=b" qid:",
+        holds=("bag_names",),
+        needs_labels=True,
+    ),
+}
+SUFFIXES = {suffix: name for name, form in FORMATS.items() for suffix in form.suffixes}
+
+
+def format_of(path: Path, asked: str | None, *, reading: bool) -> str:
+    """The name of the format: as asked, by the suffix, or by the content of a file to read."""
+    if asked is not None:
+        if asked not in FORMATS:
+            raise ValueError(f"format={asked!r} is unknown; choose one of {', '.join(FORMATS)}.")
+        return asked
+    if reading and is_npy_folder(path):
+        return "npy-folder"
+    name = SUFFIXES.get(path.suffix.lower())
+    if name is None and reading:
+        name = _sniffed(path)
+    if name is None:
+        raise ContentError(
+            f"the format cannot be determined by the suffix {path.suffix!r}"
+            f"{' or the content' if reading else ''}; pass format= as one of {', '.join(FORMATS)}."
+        )
+    return name
+
+
+def _sniffed(path: Path) -> str | None:
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    for name, form in FORMATS.items():
+        if (form.start and head.startswith(form.start)) or (
+            form.inside and form.inside in head.lower()
+        ):
+            return name
+    return None

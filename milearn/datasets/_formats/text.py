@@ -1,0 +1,152 @@
+"""Texts of files: lines, cells, numbers, and the checks that formats of text share."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._errors import ContentError
+
+MISSING = ("", "?")
+NOTHING = "there is not a single instance in it; check the file."
+
+
+def read_text(path: Path) -> str:
+    """The whole file as UTF-8 text with plain newlines; an empty file is refused."""
+    raw = path.read_bytes()
+    check_not_empty(raw.strip())
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ContentError(
+            "this is not a text file in UTF-8; check the format, or pass format=."
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_not_empty(raw: Any) -> None:
+    if not raw:
+        raise ContentError("the file is empty; if a download was interrupted, fetch it again.")
+
+
+def numbered_lines(path: Path, comment: str = "\n") -> Iterator[tuple[int, str]]:
+    """The lines that are not empty, numbered from 1 and without their comments."""
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        line = line.partition(comment)[0].strip()
+        if line:
+            yield number, line
+
+
+def csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """The number of the line and the cells of each row that is not empty, the header first."""
+    n_rows = 0
+    reader = csv.reader(io.StringIO(read_text(path)), delimiter=delimiter, strict=True)
+    try:
+        for cells in reader:
+            if "".join(cells).strip():
+                n_rows += 1
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise ContentError(
+            f"line {reader.line_num} is not valid CSV ({error}); the line is damaged or the file "
+            "truncated."
+        ) from error
+    if not n_rows:
+        raise ContentError(
+            "there is not a single name of a column in it; check the file and the delimiter "
+            "(delimiter=)."
+        )
+
+
+def number_text(value: Any) -> str:
+    """The shortest text that reads back as the same float64."""
+    return repr(float(value)).removesuffix(".0")
+
+
+def parse_cells(
+    rows: Sequence[Sequence[str]],
+    columns: Sequence[str],
+    missing: str,
+    where: Callable[[int], str],
+) -> np.ndarray:
+    """A matrix of numbers from text cells; ``where(row)`` is the place of a row in the file."""
+    width = max(1, len(columns))
+
+    def place(at: int) -> str:
+        return f"{where(at // width)}, column {columns[at % width]!r}"
+
+    values = parse_numbers(list(chain.from_iterable(rows)), missing, place)
+    return values.reshape(len(rows), len(columns))
+
+
+def parse_numbers(texts: list[str], missing: str, place: Callable[[int], str]) -> np.ndarray:
+    """Numbers from texts; ``place(at)`` is the place of a text in the file."""
+    try:
+        values = np.array(texts, dtype=np.float64)
+    except ValueError:
+        values = np.array([_number(text) for text in texts])
+    for at in np.flatnonzero(~np.isfinite(values)).tolist():
+        text = texts[at].strip()
+        if np.isinf(values[at]):
+            raise ContentError(f"{place(at)}: {text!r} is not a finite number; correct it.")
+        if text not in MISSING and text.lstrip("+-").lower() != "nan":
+            raise ContentError(
+                f"{place(at)}: {text!r} is not a number; correct it, or encode the column before "
+                "reading."
+            )
+        if missing == "error":
+            raise ContentError(
+                f"{place(at)}: the value is missing ({text!r}); fill it in, or pass missing='nan' "
+                "and impute before fitting."
+            )
+    return values
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+# -- checks --------------------------------------------------------------------------------------
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, at most eight of them."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(map(repr, names[:8])) + more
+
+
+def check_width(cells: Sequence[str], width: int, place: str, wanted: str, hint: str = "") -> None:
+    if len(cells) != width:
+        raise ContentError(
+            f"{place} has {len(cells)} {wanted} {width}; the line is damaged or the file "
+            f"truncated{hint}."
+        )
+
+
+def check_distinct(names: Sequence[str], complaint: str) -> None:
+    """Refuse a name that occurs twice, by a message that begins like ``two columns``."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ContentError(complaint.format(name))
+        seen.add(name)
+
+
+def check_header(names: Sequence[str]) -> None:
+    check_distinct(names, "two columns have the name {!r}; give the columns distinct names.")
+
+
+def check_class(label: str, declared: Sequence[str] | None, line: int, remedy: str) -> None:
+    if declared and label not in declared and label != "?":
+        raise ContentError(
+            f"line {line} has the class {label!r}, which is not among {', '.join(declared)}{remedy}"
+        )
