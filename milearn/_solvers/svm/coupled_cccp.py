@@ -9,13 +9,16 @@ stays whole. For a hard maximum, h(B_i) = max_j h(x_ij), the same is done inside
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ..._bags.segments import segment_max, segment_sum
 from ..common.cccp import CCCPSolution, cccp
 from ..common.options import SolverOptions
+from ..common.witnesses import Witnesses
 from .bag_gram import BagGram
 from .coupled_dual import StepSolution, solve_step
 from .coupled_dual_qp import WarmStart
@@ -92,6 +95,28 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
+def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray], np.ndarray]:
+    """The subgradient of a hard maximum that takes one instance of each bag.
+
+    At w = 0 all instances tie, and equal weights would end the procedure there. Ties go to the
+    instance that is highest along the direction in which the loss of the means falls.
+    """
+    falling = -loss.slopes(np.zeros(bags.n_bags), loss.free(np.zeros(bags.n_bags))[0])
+    size = loss.standardised()[2]
+
+    def along(rows: np.ndarray) -> np.ndarray:
+        return np.asarray((falling @ bags.means())[rows])
+
+    rule = Witnesses(bags.offsets, np.arange(bags.n_bags), along)
+
+    def subgradient(scores: np.ndarray) -> np.ndarray:
+        found = np.zeros(len(scores))
+        found[rule.of(scores / size)] = 1.0
+        return found
+
+    return subgradient
+
+
 def coupled_objective(
     norm2: float,
     bag_scores: np.ndarray,
@@ -134,6 +159,9 @@ def solve_coupled(
     """
     offsets = bags.offsets
     n_cuts = n_solves = n_backend = 0
+    linearise = (
+        highest_of_hard(bags, loss) if coupling.hard else partial(top_subgradient, offsets=offsets)
+    )
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
         nonlocal n_cuts, n_solves, n_backend
@@ -163,7 +191,7 @@ def solve_coupled(
         return _DualPoint(
             objective=value,
             dual_gap=solution.gap,
-            linearisation=top_subgradient(solution.scores, offsets),
+            linearisation=linearise(solution.scores),
             intercept=intercept,
             width=width,
             solution=solution,

@@ -11,6 +11,7 @@ the group [eps]_+.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -42,6 +43,8 @@ _BAND = 0.3
 # bag it may add at any size.
 _WORKING_NUMBERS, _WORKING_ROWS = 2**21, 2
 _START_TOL = 1e-3
+# Squared norm of w, as a share of the loss at w = 0, that is rounding.
+_FLAT = 1e-10
 # Witness of a bag that is linearised by the mean of its instances.
 _MEAN = -1
 # By which the row of the tube is known again, beyond those of all instances and bags.
@@ -216,6 +219,7 @@ class _Coupled:
             # The one instance of a bag of one is the bag: nothing to couple.
             self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
         self.n_bags, self.n_instances = len(sizes), source.n_instances
+        self.falling: np.ndarray | None = None
 
     # -- linearisations and a first function --
 
@@ -234,7 +238,23 @@ class _Coupled:
     def tops(self, w: np.ndarray) -> np.ndarray:
         """Highest instance of each bag."""
         self.n_passes += 1
-        return np.concatenate(self.source.map(_tops, w, self.scales))
+        return np.concatenate(self.source.map(_tops, self.guide(w), self.scales))
+
+    def guide(self, w: np.ndarray) -> np.ndarray:
+        """w, or for a hard maximum at w = 0, where all instances tie, the way the loss falls."""
+        if not self.hard or float(w @ w) > _FLAT * self.at_zero:
+            return w
+        if self.falling is None:
+            zeros = np.zeros(self.n_bags)
+            slopes = self.loss.slopes(zeros, self.loss.free(zeros)[0])
+            self.falling = np.asarray(-slopes @ self.means().vectors)
+        return self.falling
+
+    @cached_property
+    def at_zero(self) -> float:
+        """The loss at w = 0."""
+        zeros = np.zeros(self.n_bags)
+        return self.loss.value(zeros, self.loss.free(zeros)[0])
 
     def first_function(self, held: _Held) -> tuple[np.ndarray, np.ndarray]:
         """The model without coupling, or of the linearised bags where the maximum is hard."""
@@ -261,7 +281,7 @@ class _Coupled:
         else:
             bags = np.asarray(self.bags @ w)
             limits = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        parts = self.source.map(_look, w, limits, self.scales, self.n_instances)
+        parts = self.source.map(_look, w, self.guide(w), limits, self.scales, self.n_instances)
         top = np.concatenate([part.top for part in parts])
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
@@ -513,12 +533,19 @@ def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
 
 
 def _look(
-    block: Block, w: np.ndarray, limits: np.ndarray, scales: np.ndarray | None, n_instances: int
+    block: Block,
+    w: np.ndarray,
+    guide: np.ndarray,
+    limits: np.ndarray,
+    scales: np.ndarray | None,
+    n_instances: int,
 ) -> _BlockTops:
     scores, sizes = block.scores(w), np.diff(block.offsets)
     if scales is not None:
         scores = scores * scales[block.rows]
-    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
+    top = segment_max(scores, block.offsets)
+    leading = scores if guide is w else block.scores(guide)
+    highest = segment_argmax(leading, block.offsets)
     numbers = n_instances * width_of(block.instances)
     # Few instances all belong to the working set.
     band = _BAND if numbers > EVERYTHING else np.inf

@@ -1,0 +1,48 @@
+"""MISVR: the highest instance decides a bag's value."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+from milearn import Bags
+from milearn.svm import MISVR
+
+
+def data(seed, noise):
+    """Values that are those of the highest instance under a linear function, and noise."""
+    rng = np.random.default_rng(seed)
+    bags = Bags.from_list([rng.normal(size=(rng.integers(5, 16), 5)) for _ in range(60)])
+    values = np.maximum.reduceat(bags.instances.sum(axis=1), bags.offsets[:-1])
+    return bags, values + noise * rng.normal(size=60)
+
+
+def linear(left, right):
+    return left @ right.T
+
+
+def step_optimum(model, bags, y):
+    """The convex step for the reported witnesses."""
+    w, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
+    cost = 0.5 * cp.sum_squares(w) + model.C * model.nu * len(y) * width
+    for block, row, target in zip(bags, model.witnesses_ - bags.offsets[:-1], y, strict=True):
+        cost += model.C * cp.pos(target - block[row] @ w - b - width)
+        cost += model.C * cp.pos(cp.max(block @ w) + b - target - width)
+    return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+
+
+@pytest.mark.parametrize("start", [{}, {"init": "mean"}, {"init": "random", "n_init": 3}], ids=str)
+@pytest.mark.parametrize("kernel", ["linear", linear])
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_it_leaves_the_constant_model(noise, kernel, start):
+    # The first step, for the means of the bags or drawn instances, ends at w = 0.
+    for seed in range(2):
+        bags, y = data(seed, noise)
+        model = MISVR(kernel=kernel, random_state=0, **start).fit(bags, y)
+        assert model.score(bags, y) > (0.8 if noise else 0.999)
+        # The model behind the data has |w|^2 = 5.
+        assert model.objective_ <= 2.5001 + 60 * noise
+        optimum = step_optimum(model, bags, y)
+        assert model.objective_ - model.dual_gap_ <= optimum * (1 + 1e-6)
+        assert model.objective_ == pytest.approx(optimum, rel=1e-3)
