@@ -20,12 +20,14 @@ from scipy import sparse
 from sklearn.metrics.pairwise import euclidean_distances
 
 from .._bags.segments import bag_ranges
-from .memory import block_bytes
+from .memory import block_bytes, require_memory
 
 __all__ = ["WeightedBags", "degree_weights", "graph_kernel", "own_graph_kernel", "weighted_bags"]
 
 # Distances that exceed the mean by less are at most the mean: in a bag of two they are the mean.
 _EQUAL = 1e-6
+# Matrices of pairs of instances that are held at once: distances and what they are compared with.
+_HELD = 2
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,7 @@ def weighted_bags(instances: Any, offsets: np.ndarray, centre: np.ndarray | None
 def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
     """One over the number of links of each instance, over their sum in its bag."""
     weights = np.ones(int(offsets[-1]))
+    _require_block(offsets, offsets)
     for first, last in pairwise(offsets):
         size = int(last - first)
         if size > 1:
@@ -65,8 +68,19 @@ def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
     return weights
 
 
+def _require_block(left: np.ndarray, right: np.ndarray) -> None:
+    """Refuse the pairs of the largest bags, which are held at once, where they do not fit."""
+    sizes = int(np.diff(left).max()), int(np.diff(right).max())
+    require_memory(
+        _HELD * 8.0 * sizes[0] * sizes[1],
+        f"The graph kernel of bags of up to {sizes[0]} and {sizes[1]} instances",
+        "draw some instances of large bags, or use another kernel",
+    )
+
+
 def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.ndarray:
     """The kernel of each bag on the left with each on the right, in blocks."""
+    _require_block(left.offsets, right.offsets)
     out = np.empty((len(left.offsets) - 1, len(right.offsets) - 1))
     side = max(1, int(np.sqrt(block_bytes() / 8)))
     for first, last in bag_ranges(left.offsets, side):
@@ -77,6 +91,7 @@ def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.nd
 
 def own_graph_kernel(bags: WeightedBags, scale: float) -> np.ndarray:
     """The kernel of each bag with itself, shape (n_bags,)."""
+    _require_block(bags.offsets, bags.offsets)
     ranges = [(bag, bag + 1) for bag in range(len(bags.offsets) - 1)]
     return np.array([_block(bags, bags, each, each, scale)[0, 0] for each in ranges])
 

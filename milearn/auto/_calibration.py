@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
@@ -65,15 +65,23 @@ def calibrate(
     slope, constant, shift = (np.zeros(n_columns) for _ in range(3))
     for column in range(n_columns):
         is_class = codes == (1 if n_columns == 1 else column)
-        slope[column], constant[column] = _platt(scores[:, column], is_class, weights)
+        target = _smoothed(is_class, weights)
+        slope[column], constant[column] = _platt(scores[:, column], target, weights)
         if balanced:
-            shift[column] = np.log(weights[is_class].sum() / weights[~is_class].sum())
+            shift[column] = _mean_log_odds(target, weights)
     return Calibration(slope, constant, shift)
 
 
-def _platt(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+def _smoothed(positive: np.ndarray, weights: np.ndarray) -> np.ndarray:
     n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
-    target = np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+    return np.where(positive, (n_positive + 1) / (n_positive + 2), 1 / (n_negative + 2))
+
+
+def _mean_log_odds(target: np.ndarray, weights: np.ndarray) -> float:
+    return float(logit(np.average(target, weights=weights)))
+
+
+def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
     # A target between the classes is both of them, by its share.
     model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
@@ -84,8 +92,7 @@ def _platt(scores: np.ndarray, positive: np.ndarray, weights: np.ndarray) -> tup
     )
     slope = float(model.coef_[0, 0]) / unit
     if slope < _SMALLEST_SLOPE / unit:
-        rate = float(np.average(target, weights=weights))
-        return _SMALLEST_SLOPE / unit, float(np.log(rate / (1 - rate)))
+        return _SMALLEST_SLOPE / unit, _mean_log_odds(target, weights)
     return slope, float(model.intercept_[0])
 
 

@@ -92,7 +92,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Warns
     -----
     UserWarning
-        Where ``groups`` leave no inner folds: nothing is then compared or calibrated.
+        Where ``groups``, or a class with a single bag, leave no inner folds: nothing is then
+        compared or calibrated.
 
     See Also
     --------

@@ -59,12 +59,16 @@ def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: A
                 raise
             continue
         return [(order[train], order[test]) for train, test in found]
+    if len(codes) == len(np.unique(codes)):
+        return []
+    cause, remedy = "A class has a single bag, which leaves", "Pass more bags of it."
     if groups is not None:
-        warn_user(
-            "The groups leave no two inner folds with bags of every class: nothing was compared "
-            "or calibrated. Pass smaller groups, or none.",
-            UserWarning,
-        )
+        cause, remedy = "The groups leave", "Pass smaller groups, or none."
+    warn_user(
+        f"{cause} no two inner folds with bags of every class: nothing was compared or "
+        f"calibrated. {remedy}",
+        UserWarning,
+    )
     return []
 
 

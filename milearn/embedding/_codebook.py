@@ -379,7 +379,14 @@ class FisherVector(_Codebook):
             max_iter=500,
             random_state=seed,
         )
-        return {"mixture_": mixture.fit(sample), "_power": self.power}
+        try:
+            mixture.fit(sample)
+        except ValueError as error:
+            raise ValueError(
+                "FisherVector found no mixture: the instances are too far from zero for their "
+                "variances. Standardise them first, for instance by ClippedScaler."
+            ) from error
+        return {"mixture_": mixture, "_power": self.power}
 
     def _block_rows(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets

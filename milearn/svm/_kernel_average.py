@@ -43,6 +43,8 @@ TEXT_KERNELS = ("mean", "minmax")
 
 # Instances whose entries are mostly zero are compared by their angles, like texts.
 _TEXT_DENSITY = 0.05
+# Values of instances whose squares, summed over features, are still finite.
+_LARGEST = 1e145
 # Instances of new bags that are scaled and compared at a time.
 _ROWS = 8192
 
@@ -223,6 +225,7 @@ def learn_scaled(
     kernels : FittedKernels
     matrix : ndarray of shape (n_bags, n_bags)
     """
+    _check_range(bags)
     transform, scaled = None, bags
     if scaling is not None:
         transform = clone(scaling).fit(bags.instances).transform
@@ -257,6 +260,17 @@ def learn_scaled(
         if callable(kernel) != named
     ]
     return average_kernel(fitted, matrices, weights)
+
+
+def _check_range(bags: Bags) -> None:
+    """Refuse instances whose squares overflow, before a kernel has values that are not finite."""
+    values = bags.instances.data if bags.is_sparse else bags.instances
+    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    if largest > _LARGEST:
+        raise ValueError(
+            f"X holds values up to {largest:.1e}, whose squares overflow: scale the features, for "
+            "instance by MaxAbsScaler in an InstanceTransformer."
+        )
 
 
 def learn_average(

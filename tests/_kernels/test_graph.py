@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._kernels.graph import degree_weights, graph_kernel, own_graph_kernel, weighted_bags
+from milearn._kernels import memory
+from milearn._kernels.graph import (
+    WeightedBags,
+    degree_weights,
+    graph_kernel,
+    own_graph_kernel,
+    weighted_bags,
+)
 from milearn._kernels.learned import learn_bag_kernel
 
 
@@ -47,3 +54,15 @@ def test_features_far_from_the_origin_lose_no_digits(width):
     _, train = learn_bag_kernel("graph", X, offsets, width=width)
     _, moved = learn_bag_kernel("graph", X + 2.0**20, offsets, width=width)
     np.testing.assert_allclose(moved, train, rtol=1e-6)
+
+
+def test_bags_whose_pairs_do_not_fit_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 2.0**26)
+    X, offsets = np.random.default_rng(0).normal(size=(3000, 2)), np.array([0, 5, 3000])
+    with pytest.raises(MemoryError, match="graph kernel of bags of up to 2995 and 2995 instances"):
+        degree_weights(X, offsets)
+    small = WeightedBags(X[:5], np.array([0, 5]), np.full(5, 0.2))
+    large = WeightedBags(X[5:], np.array([0, 2995]), np.full(2995, 1 / 2995))
+    assert graph_kernel(small, large, 1.0).shape == (1, 1)
+    with pytest.raises(MemoryError, match="up to 2995 and 2995 instances"):
+        own_graph_kernel(large, 1.0)

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.metrics import balanced_accuracy_score, brier_score_loss
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
@@ -146,7 +146,8 @@ def test_platt_by_weights_equals_its_own_likelihood():
     assert abs(weights @ (p - target)) < 1e-3
     assert abs((weights * scores) @ (p - target)) < 1e-3
     balanced = calibrate(scores[:, None], codes, weights, balanced=True)
-    np.testing.assert_allclose(balanced.shift, np.log(positive / negative))
+    # The same targets give the rate that the classes weigh the same against.
+    np.testing.assert_allclose(balanced.shift, logit(np.average(target, weights=weights)))
 
 
 def test_scores_that_know_nothing_state_the_rate():
@@ -204,9 +205,32 @@ def test_three_classes():
 def test_few_bags_of_a_class(n_positive):
     bags, y = shifted_bags(24)
     keep = np.r_[np.flatnonzero(y == 0), np.flatnonzero(y == 1)[:n_positive]]
-    model = MIClassifier(random_state=0).fit(bags[keep], y[keep])
+    model = MIClassifier(random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(bags[keep], y[keep])
+    assert [str(each.message)[:30] for each in caught] == ["A class has a single bag, whic"] * (
+        n_positive == 1
+    )
     assert np.isfinite(model.predict_proba(bags)).all()
     assert bool(model.scores_) == (n_positive > 1)
+
+
+def test_values_whose_squares_overflow_are_refused():
+    bags, y = shifted_bags(20)
+    huge = bags.with_instances(bags.instances * 1e200)
+    with pytest.raises(ValueError, match=r"values up to .*e\+200, whose squares overflow"):
+        MIClassifier().fit(huge, y)
+
+
+def test_scores_that_know_nothing_decide_for_no_class():
+    """With balanced accuracy the threshold is the rate that constant log odds state."""
+    rng = np.random.default_rng(0)
+    codes, weights = np.repeat([0, 1], [100, 2]), np.ones(102)
+    scores = np.where(codes == 1, -1.0, 1.0) + 1e-3 * rng.normal(size=102)
+    found = calibrate(scores[:, None], codes, weights, balanced=True)
+    assert np.abs(found.decisions(scores[:, None])).max() < 1e-5
+    assert probabilities(found.log_odds(scores[:, None]))[:, 1].max() < 0.1
 
 
 def test_two_bags_are_enough():

@@ -121,3 +121,10 @@ def test_fisher_vectors_refuse_csr_with_a_remedy():
     thin = bags.with_instances(sparse.csr_array(bags.instances))
     with pytest.raises(TypeError, match="FisherVector needs dense ones: convert them"):
         FisherVector().fit(thin)
+
+
+def test_a_mixture_of_instances_far_from_zero_is_refused():
+    bags, _ = two_level_bags()
+    far = bags.with_instances(bags.instances + 1e9)
+    with pytest.raises(ValueError, match=r"found no mixture: .* Standardise them first"):
+        FisherVector(2).fit(far)
