@@ -72,13 +72,13 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     solver = "primal" if task["data"] == "generated" else "auto"
     fits = {
         "misvc": lambda: MISVC(kernel="linear", C=C, solver=solver).fit(bags, y),
-        "unlinked": lambda: MILSD(C=C * n, mu=0.0, solver=solver).fit(bags, y),
-        "linked": lambda: MILSD(C=C * n, mu=task["mu"] * C * n, solver="primal").fit(linked, y),
+        "unlinked": lambda: MILSD(C=C * n, mu=0.0).fit(bags, y),
+        "linked": lambda: MILSD(C=C * n, mu=task["mu"] * C * n).fit(linked, y),
     }
     # What the first fits import does not count.
     few = np.concatenate([np.flatnonzero(y == side)[:5] for side in np.unique(y)])
     MISVC(kernel="linear").fit(bags[few], y[few])
-    MILSD(tol=0.1, solver="primal").fit(linked[few], y[few])
+    MILSD(tol=0.1).fit(linked[few], y[few])
     times: dict[str, list[dict[str, float]]] = {name: [] for name in fits}
     models: dict[str, Any] = {}
     with PeakMemory() as memory:

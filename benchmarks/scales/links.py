@@ -88,7 +88,7 @@ def run_links(args: argparse.Namespace) -> int:
     say(
         f"\nCPU time in one process, in turn, shortest of {rounds} (one from 1,000,000 pairs on). "
         "MISVC: linear,\ngenerated data by solver='primal'; mu=0, ratio: MILSD "
-        "without links over MISVC;\nlinks: MILSD with links by solver='primal', ratio: over MISVC; "
+        "without links over MISVC;\nlinks: MILSD with links, ratio: over MISVC; "
         "gap: relative duality gap; memory:\npeak above the process with the data. Joined pairs "
         "are two links each. Generated: ten\npairs a "
         "bag, five instances a bag, 20 features, C = 0.1 a bag, mu = C."

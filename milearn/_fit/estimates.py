@@ -26,7 +26,6 @@ __all__ = [
     "LONG_SECONDS",
     "features_seconds",
     "kernel_seconds",
-    "links_seconds",
     "relaxation_seconds",
     "warn_if_long",
 ]
@@ -40,7 +39,6 @@ _FEATURE_RATE = 5e-10
 # Seconds for a kernel value with a landmark, in all passes of a fit.
 _LANDMARK_RATE, _PASSES = 3e-7, 20
 _RELAXATION_RATE, _SELECTION_RATE = 5e-10, 7e-7
-_CUTS_RATE, _LINK_RATE, _MANY_FEATURES = 5e-4, 3e-3, 50
 
 
 def kernel_seconds(kind: str, n_bags: int, n_instances: int, n_features: int) -> float:
@@ -73,13 +71,6 @@ def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
     return (
         _RELAXATION_RATE * float(n_instances) * min(rank, n_instances) ** 2
         + _SELECTION_RATE * float(n_bags) ** 2
-    )
-
-
-def links_seconds(n_instances: int, n_features: int, n_links: int) -> float:
-    """Time of MILSD."""
-    return (
-        _CUTS_RATE * float(n_instances) * (1.0 + n_features / _MANY_FEATURES) + _LINK_RATE * n_links
     )
 
 

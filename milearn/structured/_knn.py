@@ -72,7 +72,7 @@ def knn_bag_graph(
            [0., 0., 1., 0.]])
     """
     if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, (int, np.integer)):
-        raise TypeError(f"n_neighbors={n_neighbors!r} is no whole number.")
+        raise TypeError(f"n_neighbors={n_neighbors!r} is not an integer.")
     if n_neighbors < 1:
         raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
     distances = _distances(X, metric, kernel, n_jobs)

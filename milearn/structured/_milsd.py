@@ -14,45 +14,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.segments import gather_rows, segment_argmax
-from .._compat import (
-    CallbackSupport,
-    Interval,
-    StrOptions,
-    with_callbacks,
-)
-from .._fit.estimates import links_seconds, warn_if_long
+from .._bags.segments import segment_argmax
+from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import MultiStart, relative_gap, values_of, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
 from .._solvers.common.options import SolverOptions
-from .._solvers.common.or_primal import or_primal
-from .._solvers.common.qp import check_qp_solver
 from .._solvers.structured.edges import Edges, edges_of
-from .._solvers.structured.milsd import (
-    StructuredPrecision,
-    StructuredProblem,
-    StructuredSolution,
-    linearised_bags,
-    solve_structured,
-)
-from .._solvers.structured.milsd_primal import by_newton, solve_structured_primal
+from .._solvers.structured.milsd import LinkedSolution, solve_milsd
+from .._solvers.structured.problem import LinkedProblem
 from ..base import BagClassifier
+from ._active import ActiveBags
 from ._graphs import check_graph
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
-from ._unlinked import is_mi_svm, judge, solve_unlinked
+from ._unlinked import is_mi_svm, solve_unlinked
 
 __all__ = ["MILSD"]
-
-
-# Share of dense columns up to which those that are not zero are copied: the others have the weight
-# zero, but systems over the columns would be larger.
-_FEWER_COLUMNS = 0.9
-# Features whose mean is so many times their largest standard deviation are centred.
-_MEAN_OVER_SPREAD = 100.0
 
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
@@ -71,24 +51,20 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag's class, and the
     links :math:`E`, with weights :math:`w_{pq} \ge 0`, join bags (B-MILSD), instances with
     :math:`f_p = f(x_p)` (I-MILSD), or both, with a sum for each (BI-MILSD). :math:`d` is the
-    degree. Bags without a label enter through their links alone.
+    degree. Bags without a label enter through their links only.
 
     The concave-convex procedure replaces the maximum over a positive bag, and in each difference
-    the maximum that is subtracted, by its highest instance; negative bags stay whole. What is left
-    is solved by Newton's method on a smoothed problem, whose cost is linear in the links, or by
-    cutting planes with one slack for each sum. The objective never rises; the result is a local
-    minimum.
+    the maximum that is subtracted, by its highest instance; negative bags stay whole. Each convex
+    problem is solved by Newton's method on a smoothed problem, whose cost is linear in the links.
+    The objective never rises; the result is a local minimum.
 
     Parameters
     ----------
     C : float, default=100.0
-        Cost of the mean hinge loss of the labelled bags: with ten times the bags, a C ten times as
-        large weighs each of them as before. ``MISVC(kernel="linear")`` with a cost of
+        Cost of the mean hinge loss of the labelled bags. ``MISVC(kernel="linear")`` with a cost of
         ``C / n`` is the same model without a graph. Above zero.
     mu : float, default=10.0
-        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out. Without
-        any graph, and with an intercept, the problem is that of :class:`milearn.svm.MISVC` with
-        the linear kernel and C / n, and goes to its solvers.
+        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
     graph : {"auto", "bag", "instance", "both", "knn", "spatial"} or callable, default="auto"
         Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
         named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. "spatial":
@@ -101,44 +77,22 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Neighbours of a bag for ``graph="knn"``, and of an instance for "spatial"; those as near as
         the last one count as well. On a grid 5 are the eight cells around one.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which costs nothing. Without one b is 0.
+        Whether to fit an intercept, which is not penalised. Without one b is 0.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        "dual": cutting planes. "primal": Newton's method. Both solve the same convex problems, but
-        "primal" leaves early those that are followed by another, so that the local minima may
-        differ. "auto": "primal" above 1,000 instances and links together, unless ``hinge_tol``,
-        ``graph_tol`` or ``qp_solver`` is given. Without a graph: as in
-        :class:`milearn.svm.MISVC`, where "auto" is "primal" above 2,000 instances in more than
-        200 bags and above 20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any. Where
-        double precision has too few digits for "dual", with features of a size of 1e8, "primal"
-        takes over.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop. The last convex problem is solved to a
-        relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``, unless
-        ``hinge_tol`` or ``graph_tol`` is given; by passes, without a graph, to 5e-4 where the
-        instances hold more than two million numbers.
-    hinge_tol, graph_tol : float, default=None
-        Precision of the mean hinge loss and of the mean weighted differences along links at which
-        the cutting planes of a step stop, the two precisions of the paper. Their units are those
-        of ``loss_terms_``: scores, in which the margin is 1, before ``C``, ``mu`` and
-        ``mu_instance`` are multiplied. Where only one is given the other is the same. Not for
-        ``solver="primal"``.
+        relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``. Without a graph
+        and with more than two million numbers in the instances, the gap is at most 5e-4.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    max_cuts : int, default=5000
-        Maximum number of cutting planes of each of the three sums in one step. Not used by
-        ``solver="primal"``.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
     unlabeled : label, default=None
-        A value of ``y`` that marks bags without a label, besides NaN and None.
-    qp_solver : str, default=None
-        Backend of qpsolvers for the dual problems, "piqp" when None.
+        A value of ``y`` that marks bags without a label, in addition to NaN and None.
     random_state : int, RandomState instance or None, default=None
         Draws the random starts.
     n_jobs : int, default=None
@@ -164,9 +118,6 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
         instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
         ``mu_instance`` times these.
-    violations_ : ndarray of shape (3,) or (n_classes, 3)
-        By how much each loss term exceeded its slack when the last cutting planes stopped; zero
-        where the problem is one without cutting planes.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Distance of the last convex problem from its lower bound, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -179,9 +130,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     ------
     ValueError
         For a graph or positions that are missing, a graph of another shape or with a negative
-        weight, for labelled bags of one class only, for a ``class_weight`` that leaves no weight,
-        for a ``qp_solver`` that is not installed, and for ``hinge_tol`` or ``graph_tol`` with
-        ``solver="primal"``.
+        weight, for labelled bags of one class only, and for a ``class_weight`` that leaves no
+        weight.
 
     Warns
     -----
@@ -199,15 +149,15 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     Notes
     -----
-    What differs from the paper [1]_: negative bags are not linearised (its eq. (2) does, and
-    loses the upper bound that makes the objective fall); the intercept is not penalised; a node
-    that links are directed to but that has none of its own takes their number as its degree,
-    where the paper would divide by zero. Links of a node to itself are left out before links and
-    degrees are counted. Both directions of an undirected link count as links, which leaves the
-    mean as it is. Only linear scores are offered, as in the paper's experiments.
+    The differences from the paper [1]_ are: negative bags are not linearised (its eq. (2) does, and
+    loses the upper bound that makes the objective fall); the intercept is not penalised; the degree
+    of a node with incoming links only is their number, where the paper would divide by zero. Links
+    of a node to itself are left out before links and degrees are counted. Both directions of an
+    undirected link count as links, which leaves the mean as it is. Only linear scores are offered,
+    as in the paper's experiments.
 
-    The graph is that of the bags handed to ``fit``: cross-validation cuts it at the border of a
-    fold. Prediction does not look at links.
+    The graph is that of the bags given to ``fit``: cross-validation cuts it at the border of a
+    fold. Prediction does not use links.
 
     References
     ----------
@@ -236,16 +186,11 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "fit_intercept": ["boolean"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions({"auto", "dual", "primal"})],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "hinge_tol": [Interval(Real, 0.0, None, closed="neither"), None],
-        "graph_tol": [Interval(Real, 0.0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "max_cuts": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
         "unlabeled": "no_validation",
-        "qp_solver": [str, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -265,16 +210,11 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         n_neighbors: int = 5,
         fit_intercept: bool = True,
         n_init: int = 1,
-        solver: str = "auto",
         tol: float = 1e-3,
-        hinge_tol: float | None = None,
-        graph_tol: float | None = None,
         max_iter: int = 100,
-        max_cuts: int = 5000,
         class_weight: Any = None,
         pos_label: Any = None,
         unlabeled: Any = None,
-        qp_solver: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
@@ -286,16 +226,11 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         self.n_neighbors = n_neighbors
         self.fit_intercept = fit_intercept
         self.n_init = n_init
-        self.solver = solver
         self.tol = tol
-        self.hinge_tol = hinge_tol
-        self.graph_tol = graph_tol
         self.max_iter = max_iter
-        self.max_cuts = max_cuts
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.unlabeled = unlabeled
-        self.qp_solver = qp_solver
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -311,35 +246,27 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             With ``bag_graph``, ``instance_graph`` or both. Rows of a plain matrix are bags of one
             instance.
         y : array-like of shape (n_bags,)
-            Missing values (NaN, None) and the value named by ``unlabeled`` mark bags without a
-            label.
+            Missing values (NaN, None) and the value of ``unlabeled`` mark bags without a label.
 
         Returns
         -------
         self
             The fitted estimator.
         """
-        check_qp_solver(self.qp_solver)
         bags, noted = self._validate_fit(X)
         labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")
-        subset = _ActiveSubset(bags, labelled, *self._edges(bags))
-        if self.fit_intercept:
-            subset.center()
-        solver = self._chosen_solver(subset)
-        if solver == "dual":
-            subset.announce()
+        active = self._active_bags(bags, labelled)
         problems = [
-            self._problem(subset, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
+            self._problem(active, np.where(codes == task, 1.0, -1.0), weights / len(labelled))
             for task in ([positive] if positive >= 0 else range(len(classes)))
         ]
         rng = check_random_state(self.random_state)
         starts = [[(each, start) for start in self._starts(each, rng)] for each in problems]
-        options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
-        solve = partial(_solve, options, self._precision(), (self.solver, solver))
+        solve = partial(_solve, SolverOptions(self.tol, self.max_iter))
         best, task = MultiStart(self, self.max_iter).best(solve, starts, X=bags, y=y)
         sign = -1 if positive == 0 else 1
         fitted = {
@@ -347,13 +274,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             "classes_": classes,
             "_positive_sign": sign,
             "_unlabeled": self.unlabeled,
-            "coef_": sign * subset.all_features(np.stack([result.w for result in best])),
+            "coef_": sign * active.all_features(np.stack([result.w for result in best])),
             "intercept_": sign
-            * np.array([result.intercept - result.w @ subset.shift for result in best]),
+            * np.array([result.intercept - result.w @ active.shift for result in best]),
             "objective_": values_of(best, "objective"),
             "objective_history_": values_of(best, "history"),
             "loss_terms_": values_of(best, "risks"),
-            "violations_": values_of(best, "violations"),
             "dual_gap_": values_of(best, "dual_gap"),
             "n_iter_": values_of(best, "n_iter"),
             "converged_": values_of(best, "converged"),
@@ -363,44 +289,15 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         task.end()
         return self
 
-    def _problem(
-        self, subset: _ActiveSubset, labelled_signs: np.ndarray, labelled_weights: np.ndarray
-    ) -> StructuredProblem:
-        signs, weights = np.zeros(len(subset.bags)), np.zeros(len(subset.bags))
-        signs[subset.labelled], weights[subset.labelled] = labelled_signs, labelled_weights
-        return StructuredProblem(
-            X=subset.instances,
-            offsets=subset.offsets,
-            signs=signs,
-            weights=weights,
-            costs=np.array([self.C, self.mu, self._mu_instance()], dtype=float),
-            bag_edges=subset.bag_edges,
-            instance_edges=subset.instance_edges,
-            fit_intercept=bool(self.fit_intercept),
-        )
-
-    def _chosen_solver(self, subset: _ActiveSubset) -> str:
-        """The solver of a problem that is not one of :func:`is_mi_svm`."""
-        by_terms = self.hinge_tol is not None or self.graph_tol is not None
-        if by_terms and self.solver == "primal":
-            raise ValueError(
-                "hinge_tol and graph_tol are precisions of cutting planes: leave them out with "
-                "solver='primal', or take solver='dual'."
-            )
-        if self.solver == "auto" and (by_terms or self.qp_solver is not None):
-            return "dual"
-        n_instances, n_links = subset.instances.shape[0], subset.n_links
-        return "primal" if by_newton(self.solver, n_instances, n_links) else "dual"
-
-    def _mu_instance(self) -> float:
-        return self.mu if self.mu_instance is None else self.mu_instance
-
-    def _precision(self) -> StructuredPrecision:
-        if self.hinge_tol is None and self.graph_tol is None:
-            return StructuredPrecision(None, self.max_cuts)
-        hinge = self.graph_tol if self.hinge_tol is None else self.hinge_tol
-        graph = self.hinge_tol if self.graph_tol is None else self.graph_tol
-        return StructuredPrecision(np.array([hinge, graph, graph], dtype=float), self.max_cuts)
+    def _active_bags(self, bags: Bags, labelled: np.ndarray) -> ActiveBags:
+        bag_edges, instance_edges = self._edges(bags)
+        # Without links the order decides nothing, and a large matrix is not copied.
+        wide = bags.shape[1] > bags.n_instances
+        linked = bool(len(bag_edges) or len(instance_edges))
+        active = ActiveBags(bags, labelled, bag_edges, instance_edges, sort=linked or wide)
+        if self.fit_intercept:
+            active.center()
+        return active
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
         """The edges that take part; none where their cost is zero."""
@@ -418,7 +315,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             if self.graph in choices and getattr(bags, f"{name}_graph") is None:
                 raise ValueError(
                     f"graph={self.graph!r} but the bags have no {name}_graph: pass "
-                    f"Bags(..., {name}_graph=...), or graph='auto' for what is there."
+                    f"Bags(..., {name}_graph=...), or graph='auto' to use the graphs that exist."
                 )
         if self.graph == "bag":
             of_instances = None
@@ -438,16 +335,35 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             ),
         )
 
-    def _starts(self, problem: StructuredProblem, rng: Any) -> list[np.ndarray | None]:
+    def _mu_instance(self) -> float:
+        return self.mu if self.mu_instance is None else self.mu_instance
+
+    def _problem(
+        self, active: ActiveBags, labelled_signs: np.ndarray, labelled_weights: np.ndarray
+    ) -> LinkedProblem:
+        signs, weights = np.zeros(len(active)), np.zeros(len(active))
+        signs[active.labelled], weights[active.labelled] = labelled_signs, labelled_weights
+        return LinkedProblem(
+            X=active.instances,
+            offsets=active.offsets,
+            signs=signs,
+            weights=weights,
+            costs=np.array([self.C, self.mu, self._mu_instance()], dtype=float),
+            bag_edges=active.bag_edges,
+            instance_edges=active.instance_edges,
+            fit_intercept=bool(self.fit_intercept),
+        )
+
+    def _starts(self, problem: LinkedProblem, rng: Any) -> list[np.ndarray | None]:
         starts: list[np.ndarray | None] = [None]
         if self.n_init > 1:
-            bags = linearised_bags(problem)
+            bags = problem.linearised
             first, sizes = problem.offsets[bags], np.diff(problem.offsets)[bags]
             starts += [first + rng.randint(0, sizes) for _ in range(self.n_init - 1)]
         return starts
 
     def _on_training_bags(self, bags: Bags, fitted: dict[str, Any]) -> dict[str, Any]:
-        """What the fitted model, before it is stored, says of the bags it was fitted on."""
+        """Witnesses and classes of the training bags under the model that is not stored yet."""
         model = copy(self)
         model._replace_fitted(fitted)
         return {
@@ -457,17 +373,14 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             "transduction_": model._decide(model._bag_scores(bags)),
         }
 
-    def _warn(self, best: list[StructuredSolution]) -> None:
+    def _warn(self, best: list[LinkedSolution]) -> None:
         warn_of_stops("MILSD", best, self.max_iter)
         loose = [result for result in best if not result.step_converged]
         if loose:
             worst = max(relative_gap(result) for result in loose)
-            by_cuts = any(result.n_cutting and not result.out_of_digits for result in loose)
-            where = f"at max_cuts={self.max_cuts}" if by_cuts else "short of its precision"
-            remedy = "raise max_cuts or the tolerances" if by_cuts else "scale the features"
             warn_user(
-                f"A convex step of MILSD stopped {where} with a relative gap of {worst:.1e}: "
-                f"{remedy}, or lower C and mu.",
+                f"A convex step of MILSD was solved to a relative duality gap of {worst:.1e} only: "
+                "scale the features, or lower C and mu.",
                 ConvergenceWarning,
             )
 
@@ -478,83 +391,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
 def _solve(
     options: SolverOptions,
-    precision: StructuredPrecision,
-    solver: tuple[str, str],
-    problem: StructuredProblem,
+    problem: LinkedProblem,
     start: np.ndarray | None,
     on_iteration: Callable[..., bool],
-) -> StructuredSolution:
-    """``solver`` is the one that is asked for, and the one that is taken where there are links."""
-    options = options.watched_by(on_iteration)
-    if precision.tols is None and is_mi_svm(problem):
-        return solve_unlinked(problem, options, start, solver[0])
-    if solver[1] == "primal":
-        return solve_structured_primal(problem, options, start)
-    return or_primal(
-        partial(solve_structured, problem, options, precision, start),
-        partial(solve_structured_primal, problem, options, start),
-        judge,
-    )
-
-
-class _ActiveSubset:
-    """The bags that take part, those with a label and those with a link, and used features."""
-
-    def __init__(
-        self, bags: Bags, labelled: np.ndarray, bag_edges: Edges, instance_edges: Edges
-    ) -> None:
-        used = np.zeros(len(bags), dtype=bool)
-        used[labelled] = True
-        used[bag_edges.nodes] = True
-        used[bags.bag_index[instance_edges.nodes]] = True
-        self.bags = np.flatnonzero(used)
-        rows, self.offsets = gather_rows(bags.offsets, self.bags)
-        number = np.cumsum(used) - 1
-        self.labelled = number[labelled]
-        self.bag_edges = bag_edges.renumbered(number, len(self.bags))
-        kept = np.zeros(bags.n_instances, dtype=bool)
-        kept[rows] = True
-        self.instance_edges = instance_edges.renumbered(np.cumsum(kept) - 1, len(rows))
-        instances = bags.instances if used.all() else bags.instances[rows]
-        self.n_features = bags.shape[1]
-        self.columns: Any = slice(None)
-        if sparse.issparse(instances):
-            # Features that occur nowhere have weight zero: cuts get by without them.
-            self.columns = np.unique(instances.indices)
-            instances = instances[:, self.columns]
-        else:
-            used = np.flatnonzero(instances.any(axis=0))
-            if len(used) <= _FEWER_COLUMNS * self.n_features:
-                # Rows stay contiguous, for they are what solvers gather.
-                self.columns, instances = used, np.take(instances, used, axis=1)
-        self.instances = instances
-        self.shift = np.zeros(instances.shape[1])
-
-    def center(self) -> None:
-        """Take the means off features that are far from zero, which an intercept makes up for."""
-        X = self.instances
-        if sparse.issparse(X) or not X.size:
-            return
-        mean = X.mean(axis=0, dtype=np.float64)
-        spread = float(X.std(axis=0, dtype=np.float64).max())
-        if np.abs(mean).max() > _MEAN_OVER_SPREAD * spread:
-            self.shift, self.instances = mean, (X - mean).astype(X.dtype)
-
-    @property
-    def n_links(self) -> int:
-        return len(self.bag_edges) + len(self.instance_edges)
-
-    def announce(self) -> None:
-        """Warn before a fit by cutting planes that will take long."""
-        n_instances, width = self.instances.shape
-        if sparse.issparse(self.instances):
-            width = self.instances.nnz // max(1, n_instances)
-        seconds = links_seconds(n_instances, width, self.n_links)
-        remedy = "take solver='primal', raise tol, or take fewer features or bags"
-        warn_if_long(seconds, len(self.bags), n_instances, remedy)
-
-    def all_features(self, weights: np.ndarray) -> np.ndarray:
-        """Weights (n_problems, n_used) with zeros for the features that occur nowhere."""
-        whole = np.zeros((len(weights), self.n_features))
-        whole[:, self.columns] = weights
-        return whole
+) -> LinkedSolution:
+    solve = solve_unlinked if is_mi_svm(problem) else solve_milsd
+    return solve(problem, options.watched_by(on_iteration), start)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -12,11 +13,15 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from .._bags import Bags
+from .._bags.segments import bag_ranges
 from .._solvers.common.rounding import RELATIVE_TIE
 
 __all__ = ["spatial_graph"]
 
 _WEIGHTS = ("uniform", "gaussian")
+# Neighbours of an instance for each of those asked for, which ties may add on average.
+_MOST_PER_NEIGHBOUR = 20
+_PAIRS_AT_A_TIME = 2**20
 
 
 def spatial_graph(
@@ -60,19 +65,19 @@ def spatial_graph(
     ------
     ValueError
         Without ``k`` and ``radius``, for values below 1 and 0, positions that are missing or not
-        finite, and weights of another shape.
+        finite, thousands of instances at one position, and weights of another shape.
     TypeError
-        For something that is not :class:`~milearn.Bags`, or a ``k`` that is no whole number.
+        For something that is not :class:`~milearn.Bags`, or a ``k`` that is not an integer.
 
     See Also
     --------
-    milearn.datasets.load_bag_folder : Reads positions beside the features.
+    milearn.datasets.load_bag_folder : Reads positions together with the features.
     MILSD : Uses the graph of the instances.
 
     Notes
     -----
-    A graph can help by its links, or not at all: compare with the same graph after the positions
-    were permuted inside each bag before you credit the space with a result.
+    Compare with the same graph after the positions were permuted inside each bag: a gain that stays
+    does not come from the positions.
 
     Examples
     --------
@@ -120,11 +125,11 @@ def _checked(k: Any, radius: Any) -> tuple[int | None, float | None]:
         raise ValueError("k and radius are both None: give a number of neighbours or a radius.")
     if k is not None:
         if isinstance(k, (bool, np.bool_)):
-            raise TypeError(f"k={k!r} is no whole number.")
+            raise TypeError(f"k={k!r} is not an integer.")
         try:
             k = operator.index(k)
         except TypeError:
-            raise TypeError(f"k={k!r} is no whole number.") from None
+            raise TypeError(f"k={k!r} is not an integer.") from None
         if k < 1:
             raise ValueError(f"k={k} must be at least 1.")
     if radius is not None and not (isinstance(radius, Real) and 0 < float(radius) < np.inf):
@@ -170,12 +175,22 @@ def _pairs(points: np.ndarray, k: int | None, radius: float | None) -> tuple[Any
     reach = reach * (1.0 + RELATIVE_TIE)
     if radius is not None:
         reach = np.minimum(reach, radius)
-    near = tree.query_ball_point(points, reach)
-    left = np.repeat(np.arange(n), [len(found) for found in near])
-    right = np.concatenate([np.asarray(found, dtype=np.intp) for found in near])
-    low, high = np.minimum(left, right), np.maximum(left, right)
-    codes = np.unique(low[low < high] * n + high[low < high])
-    return codes // n, codes % n
+    counts = tree.query_ball_point(points, reach, return_length=True)
+    if counts.sum() > max(_MOST_PER_NEIGHBOUR * k * n, _PAIRS_AT_A_TIME):
+        raise ValueError(
+            f"{n} instances of a bag have {counts.sum()} neighbours for k={k}, because up to "
+            f"{counts.max()} of them are as near as the last one: give positions that differ, or a "
+            "radius."
+        )
+    parts = []
+    for first, last in bag_ranges(np.r_[0, np.cumsum(counts)], _PAIRS_AT_A_TIME):
+        near = tree.query_ball_point(points[first:last], reach[first:last])
+        left = np.repeat(np.arange(first, last), counts[first:last])
+        right = np.fromiter(chain.from_iterable(near), np.intp, len(left))
+        keys = np.minimum(left, right) * n + np.maximum(left, right)
+        parts.append(np.unique(keys[left != right]))
+    keys = np.unique(np.concatenate(parts))
+    return keys // n, keys % n
 
 
 def _weights(weights: Any, distances: np.ndarray) -> np.ndarray:

@@ -11,11 +11,9 @@ from milearn._fit import estimates
 from milearn._fit.estimates import (
     features_seconds,
     kernel_seconds,
-    links_seconds,
     relaxation_seconds,
 )
 from milearn.datasets import make_bags
-from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 
 # CPU seconds with one thread: bags, instances, features; seen, and not only when this was written.
@@ -34,9 +32,6 @@ SEEN = [
     (relaxation_seconds(200, 2015, 2015), 2.9),
     (relaxation_seconds(100, 996, 996), 0.63),
     (relaxation_seconds(3162, 31_620, 20), 7.0),
-    (links_seconds(1000, 20, 0), 0.86),
-    (links_seconds(10_000, 20, 0), 7.0),
-    (links_seconds(1500, 20, 1000), 3.1),
 ]
 
 
@@ -57,7 +52,6 @@ class Begun(Exception):
         (CoupledMISVR(), "milearn.svm._coupled._bag_gram", "n_components=300"),
         (InstanceMISVC(), "milearn.svm._instance_misvc.training_gram", "kernel='linear'"),
         (SDPMIL(), "milearn.svm._sdpmil.training_gram", "n_components=100"),
-        (MILSD(), "milearn.structured._milsd.MILSD._problem", "fewer features"),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
 )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 import threading
 import tracemalloc
+from functools import partial
 
 import cvxpy as cp
 import joblib
@@ -16,21 +18,16 @@ from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
-from milearn._solvers.common.cutting_plane import CuttingPlaneOptions, cutting_plane
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.link_newton import solve_linked_step
 from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms
-from milearn._solvers.structured.milsd import (
-    LinearisedProblem,
-    StructuredProblem,
-    linearised_bags,
-    solve_structured,
-)
+from milearn._solvers.structured.milsd import solve_milsd
+from milearn._solvers.structured.problem import LinkedProblem
 from milearn.datasets import make_bags
-from milearn.exceptions import SolverError
 from milearn.model_selection import StratifiedBagKFold
-from milearn.structured import MILSD, _milsd, _unlinked
+from milearn.structured import MILSD, _milsd, knn_bag_graph, spatial_graph
+from milearn.structured._active import ActiveBags
 from milearn.svm import MISVC
 from tests.oracles import highest_of
 
@@ -166,7 +163,7 @@ def scaled_links(graph):
 def structured(bags, y, C, mu, mu_instance, weights=(1.0, 1.0)):
     labelled = ~np.isnan(y)
     empty = sparse.csr_array
-    return StructuredProblem(
+    return LinkedProblem(
         X=bags.instances,
         offsets=bags.offsets,
         signs=np.where(labelled, np.where(y == 1, 1.0, -1.0), 0.0),
@@ -193,58 +190,35 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
     rng = np.random.default_rng(seed)
     drawn = bags.offsets[:-1] + rng.integers(0, bags.sizes)
     for witnesses in (None, drawn):
-        given = np.zeros(0, int) if witnesses is None else drawn[linearised_bags(problem)]
+        given = np.zeros(0, int) if witnesses is None else drawn[problem.linearised]
         expected = naive_convex_step(problem, bags, y, witnesses, 20.0, 3.0, 5.0, weights)
         for storage in (np.asarray, sparse.csr_array):
             stored = dataclasses.replace(problem, X=storage(problem.X))
-            found = cutting_plane(
-                LinearisedProblem(stored).risk_problem(given), CuttingPlaneOptions(gap_tol=1e-9)
-            )
-            assert found.objective == pytest.approx(expected, rel=1e-6), storage
-            assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
             terms = LinkedTerms(stored)
-            primal = solve_linked_step(
-                LinkedStep(terms, terms.linear(given, linearised_bags(problem))),
+            found = solve_linked_step(
+                LinkedStep(terms, terms.linear(given, problem.linearised)),
                 (np.zeros(3), 0.0),
                 terms.first_proportions(),
                 smoothing=0.5,
                 ended=lambda solution: solution.gap <= 1e-9 * solution.objective,
                 max_steps=500,
             )
-            assert primal.objective == pytest.approx(expected, rel=1e-6), storage
-            assert primal.lower_bound == pytest.approx(expected, rel=1e-6), storage
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_slopes_are_those_of_differences(graph):
-    bags, y = case(3, graph=graph, directed=True, weighted=True)
-    problem = structured(bags, y, 1.0, 1.0, 1.0)
-    drawn = bags.offsets[:-1] + np.random.default_rng(0).integers(0, bags.sizes)
-    for given in (np.zeros(0, int), drawn[linearised_bags(problem)]):
-        oracle = LinearisedProblem(problem).risk_problem(given).oracle
-        w, b = np.array([0.4, -0.7, 0.2]), np.array([0.1])
-        _, slopes, free = oracle(w, b)
-        step = 1e-6
-        for k in range(3):
-            shift = step * np.eye(3)[k]
-            rise = (oracle(w + shift, b)[0] - oracle(w - shift, b)[0]) / (2 * step)
-            np.testing.assert_allclose(slopes[:, k], rise, atol=1e-8)
-        rise = (oracle(w, b + step)[0] - oracle(w, b - step)[0]) / (2 * step)
-        np.testing.assert_allclose(free[:, 0], rise, atol=1e-8)
+            assert found.objective == pytest.approx(expected, rel=1e-6), storage
+            assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
 
 
 def test_convex_problem_touches_the_objective_and_lies_above_it():
     bags, y = case(1, graph="both", weighted=True)
     problem = structured(bags, y, 10.0, 2.0, 2.0)
-    linearised = LinearisedProblem(problem)
-    rng = np.random.default_rng(0)
+    terms, rng = LinkedTerms(problem), np.random.default_rng(0)
     for _ in range(20):
         w, v = rng.normal(size=(2, 3))
-        witnesses = linearised.witnesses(bags.instances @ w)
-        oracle = linearised.risk_problem(witnesses).oracle
-        b = np.zeros(1)
-        np.testing.assert_allclose(oracle(w, b)[0], problem.risks(bags.instances @ w), rtol=1e-12)
-        assert (oracle(v, b)[0] >= problem.risks(bags.instances @ v) - 1e-12).all()
+        witnesses = problem.witnesses(bags.instances @ w)
+        step = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
+        for point, sign in ((w, 0.0), (v, 1.0)):
+            scores = bags.instances @ point
+            above = step.value(scores) - problem.costs @ problem.risks(scores)
+            assert above == pytest.approx(0.0, abs=1e-12) if sign == 0 else above >= -1e-12
 
 
 # -- edges ---------------------------------------------------------------------------------------
@@ -310,43 +284,38 @@ def test_a_fit_is_a_fixed_point_of_the_convex_step():
     bags, y = case(5, graph="both")
     problem = structured(bags, y, 30.0, 3.0, 3.0)
     options = SolverOptions(tol=1e-5, max_iter=50)
-    found = solve_structured(problem, options)
-    rows = LinearisedProblem(problem).witnesses(bags.instances @ found.w)
-    again = solve_structured(problem, options, start=rows)
+    found = solve_milsd(problem, options)
+    rows = problem.witnesses(bags.instances @ found.w)
+    again = solve_milsd(problem, options, start=rows)
     assert again.objective == pytest.approx(found.objective, rel=1e-8)
-
-
-@pytest.mark.parametrize("graph", GRAPHS)
-def test_both_violation_bounds_hold_at_stop(graph):
-    for hinge_tol, graph_tol in ((1e-2, 1e-4), (1e-4, 1e-2), (1e-3, None), (None, 1e-3)):
-        bags, y = case(2, graph=graph)
-        model = MILSD(C=50.0, mu=5.0, hinge_tol=hinge_tol, graph_tol=graph_tol).fit(bags, y)
-        hinge = graph_tol if hinge_tol is None else hinge_tol
-        rough = hinge_tol if graph_tol is None else graph_tol
-        assert (model.violations_ <= [hinge, rough, rough]).all()
-        assert model.dual_gap_ <= 50.0 * hinge + 10.0 * rough + 1e-9
 
 
 @pytest.mark.parametrize("C", [1.0, 100.0, 4000.0])
 def test_without_a_graph_it_is_the_linear_misvc(C):
-    for seed in range(1):
-        bags, y = make_bags(n_bags=24, witness_rate=0.3, concept_distance=2.0, random_state=seed)
-        expected = MISVC(C=C / 24, kernel="linear", tol=1e-9).fit(bags, y)
-        linked = Bags(bags.instances, bags.offsets, bag_graph=np.ones((24, 24)))
-        for X, mu in ((bags, 5.0), (linked, 0.0)):
-            model = MILSD(C=C, mu=mu, tol=1e-5).fit(X, y)
-            assert model.objective_ == pytest.approx(expected.objective_, rel=1e-8)
-            np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-4)
-            np.testing.assert_allclose(model.intercept_, expected.intercept_, atol=1e-4)
+    bags, y = make_bags(n_bags=24, witness_rate=0.3, concept_distance=2.0, random_state=0)
+    weights = {0: 1.0, 1: 2.0}
+    expected = MISVC(C=C / 24, kernel="linear", solver="primal", class_weight=weights).fit(bags, y)
+    linked = Bags(bags.instances, bags.offsets, bag_graph=np.ones((24, 24)))
+    for X, mu in ((bags, 5.0), (linked, 0.0)):
+        model = MILSD(C=C, mu=mu, class_weight=weights).fit(X, y)
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-8)
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8)
+        np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-8)
+        value = 0.5 * (model.coef_**2).sum() + C * model.loss_terms_[0]
+        assert model.objective_ == pytest.approx(value, rel=1e-9)
+        assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
 
 
-def test_without_a_graph_it_is_the_linear_misvc_on_musk(data_dir):
+def test_without_a_graph_and_with_few_instances_it_is_no_worse_than_the_linear_misvc(data_dir):
     with np.load(data_dir / "musk1.npz") as file:
         instances = file["instances"].astype(np.float64) / 100.0
-        bags, y = Bags(instances, file["bag_offsets"]), file["y"]
-    expected = MISVC(C=0.01, kernel="linear", tol=1e-8).fit(bags, y)
+        whole, labels = Bags(instances, file["bag_offsets"]), file["y"]
+    few = np.r_[np.flatnonzero(labels == 1)[:8], np.flatnonzero(labels == 0)[:8]]
+    bags, y = whole[few], labels[few]
+    assert bags.n_instances < bags.shape[1]
+    expected = MISVC(C=0.01, kernel="linear", init="mean", tol=1e-8).fit(bags, y)
     model = MILSD(C=0.01 * len(bags), mu=0.0, tol=1e-4).fit(bags, y)
-    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
+    assert model.objective_ <= expected.objective_ * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("links", ["none", "loops", "zeros"])
@@ -439,8 +408,6 @@ def test_graphs_that_are_asked_for_are_used(graph):
 
 
 def test_graph_made_in_fit():
-    from milearn.structured import knn_bag_graph
-
     bags, y = case(7, graph="none")
     for graph, made in (
         ("knn", knn_bag_graph(bags)),
@@ -663,8 +630,6 @@ def test_a_run_cut_short_warns():
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         model = MILSD(max_iter=1).fit(bags, y)
     assert not model.converged_
-    with pytest.warns(ConvergenceWarning, match="stopped at max_cuts=2 with a relative gap"):
-        MILSD(max_cuts=2).fit(bags, y)
 
 
 def test_features_that_never_occur_have_no_weight():
@@ -696,13 +661,13 @@ def test_verbose_prints_the_objective(capsys):
 def test_starts_run_in_parallel_where_joblib_is_told_so(monkeypatch):
     bags, y = case(0, graph="both")
     expected = MILSD(n_init=4, random_state=0).fit(bags, y)
-    threads, solve = set(), _milsd.solve_structured
+    threads, solve = set(), _milsd.solve_milsd
 
     def watched(*args, **named):
         threads.add(threading.get_ident())
         return solve(*args, **named)
 
-    monkeypatch.setattr(_milsd, "solve_structured", watched)
+    monkeypatch.setattr(_milsd, "solve_milsd", watched)
     with joblib.parallel_config(backend="threading", n_jobs=2):
         model = MILSD(n_init=4, random_state=0).fit(bags, y)
     assert threading.get_ident() not in threads
@@ -721,7 +686,7 @@ def test_a_refused_refit_leaves_the_model_as_it_was():
 
 def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
     bags, y = case(0)
-    solve, seen = _milsd.solve_structured, []
+    solve, seen = _milsd.solve_milsd, []
 
     def lower_and_lower(*args):
         found = solve(*args)
@@ -729,7 +694,7 @@ def test_what_differs_by_rounding_is_the_same_minimum(monkeypatch):
         seen.append(found)
         return found
 
-    monkeypatch.setattr(_milsd, "solve_structured", lower_and_lower)
+    monkeypatch.setattr(_milsd, "solve_milsd", lower_and_lower)
     model = MILSD(n_init=3, random_state=0).fit(bags, y)
     lowest = min(found.objective for found in seen)
     first = next(found for found in seen if found.objective <= lowest * (1 + 1e-9))
@@ -747,22 +712,23 @@ def test_a_score_does_not_read_changed_parameters():
 def test_warnings_point_here():
     bags, y = case(0, graph="both")
     with pytest.warns(ConvergenceWarning) as record:
-        MILSD(max_iter=1, max_cuts=2).fit(bags, y)
-    assert len(record) == 2
+        MILSD(max_iter=1).fit(bags, y)
+    assert len(record) == 1
     assert {warning.filename for warning in record} == {__file__}
 
 
 def test_an_objective_near_zero_is_no_reason_to_go_on():
-    # Features of a size of 1e6: an objective of 1e-13 beside losses of which each is 1 at w = 0.
+    # Features of a size of 1e6: an objective of 1e-13 where each loss is 1 at w = 0.
     bags, y = make_bags(n_bags=40, random_state=0)
     rng = np.random.default_rng(0)
     instances = 1e6 * (np.where(y == 1, 1.0, -1.0)[bags.bag_index][:, None] + np.zeros((1, 3)))
     instances += 1e5 * rng.normal(size=instances.shape)
-    model = MILSD(C=1.0).fit(Bags(instances, bags.offsets), y)
-    assert model.converged_
-    assert model.objective_ < 1e-12
-    assert model.dual_gap_ <= 1e-6 * 1e-8
-    np.testing.assert_array_equal(model.predict(Bags(instances, bags.offsets)), y)
+    # The last step finds nothing better: the gap is not that of a step before, ended early.
+    problem = structured(Bags(instances, bags.offsets), y.astype(float), 1.0, 0.0, 0.0)
+    found = solve_milsd(problem, SolverOptions(tol=1e-3, max_iter=100))
+    assert found.history[-1] == found.history[-2] < 1e-12
+    assert found.step_converged
+    assert found.dual_gap <= 1e-6 * 1e-8
 
 
 def test_a_class_without_weight_decides_nothing():
@@ -799,48 +765,6 @@ class Stop:
         pass
 
 
-@pytest.mark.parametrize("passes", [False, True])
-def test_without_links_it_is_mi_svm(passes, monkeypatch):
-    monkeypatch.setattr(_unlinked, "by_passes", lambda *_: passes)
-    bags, y = make_bags(60, 5, bag_size=(1, 6), flip_y=0.1, random_state=0)
-    weights = {0: 1.0, 1: 2.0}
-    other = MISVC(C=1.0, kernel="linear", init="mean", class_weight=weights).fit(bags, y)
-    model = MILSD(C=60.0, class_weight=weights).fit(bags, y)
-    with monkeypatch.context() as patch:
-        # Nothing but cutting planes is left.
-        patch.setattr(_milsd, "solve_unlinked", None)
-        planes = MILSD(C=60.0, class_weight=weights, hinge_tol=1e-7).fit(bags, y)
-    assert not model.violations_.any()
-    # By passes there is a start of its own.
-    bound = planes.objective_ * (1 + 1e-5)
-    assert model.objective_ <= bound
-    if not passes:
-        assert model.objective_ == pytest.approx(planes.objective_, rel=1e-5)
-        assert model.objective_ == pytest.approx(other.objective_, rel=1e-5)
-        np.testing.assert_allclose(model.coef_, other.coef_, atol=1e-3)
-    value = 0.5 * (model.coef_**2).sum() + 60.0 * model.loss_terms_[0]
-    assert model.objective_ == pytest.approx(value, rel=1e-9)
-    assert 0 <= model.dual_gap_ <= 1e-5 * model.objective_
-
-
-def no_solution(*args, **kwargs):
-    raise SolverError("not solved")
-
-
-@pytest.mark.parametrize("graph", ["bag", "none"])
-def test_where_the_dual_is_not_solved_the_primal_is(graph, monkeypatch):
-    bags, y = case(1, graph=graph)
-    known = ~np.isnan(y)
-    if graph == "none":
-        bags, y = bags[known], y[known]
-    expected = MILSD(solver="primal").fit(bags, y)
-    monkeypatch.setattr(_milsd, "solve_structured", no_solution)
-    monkeypatch.setattr(_unlinked, "solve_mi_svm", no_solution)
-    found = MILSD(solver="dual").fit(bags, y)
-    assert found.objective_ == expected.objective_
-    np.testing.assert_array_equal(found.coef_, expected.coef_)
-
-
 @pytest.mark.parametrize("graph", ["bag", "none"])
 def test_features_of_any_size_have_one_minimum(graph):
     # Bags of one are a convex problem; overlapping ones of large features a linear program.
@@ -858,3 +782,136 @@ def test_features_of_any_size_have_one_minimum(graph):
         assert model.loss_terms_[0] == pytest.approx(hinge, rel=1e-9)
         objectives.append(model.objective_)
     assert objectives[1] == pytest.approx(objectives[0], rel=1e-5)
+
+
+# -- graphs of positions and of neighbours, storage, order -----------------------------------------
+
+
+@pytest.fixture(scope="module")
+def linked():
+    """Bags with both graphs, half of them without a label."""
+    bags, y = make_bags(40, 5, bag_size=(1, 5), flip_y=0.1, random_state=0)
+    rng = np.random.default_rng(0)
+    graph = (y[:, None] == y) & (rng.random((40, 40)) < 0.2)
+    n = bags.n_instances
+    X = Bags(
+        bags.instances,
+        bags.offsets,
+        bag_graph=graph.astype(float),
+        instance_graph=sparse.random(n, n, density=0.03, random_state=0, format="csr"),
+        instance_data={"coords": rng.integers(0, 4, size=(n, 2))},
+    )
+    return X, np.where(np.arange(40) % 2 == 0, y, np.nan)
+
+
+def test_a_fit_is_repeated_and_survives_pickle(linked):
+    X, y = linked
+    model = MILSD(C=30.0, mu=3.0, mu_instance=2.0).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(model.fit(X, y).coef_, again.coef_)
+
+
+def test_storage_makes_no_difference(linked):
+    X, y = linked
+    dense = MILSD(C=30.0, mu=3.0).fit(X, y)
+    found = MILSD(C=30.0, mu=3.0).fit(X.with_instances(sparse.csr_array(X.instances)), y)
+    assert found.objective_ == pytest.approx(dense.objective_, rel=1e-5)
+
+
+def test_the_order_of_bags_and_instances_makes_no_difference():
+    # Rounding of sums in another order led to other local minima.
+    for seed in (0, 4, 6):
+        rng = np.random.default_rng(seed)
+        sizes = rng.integers(1, 6, size=24)
+        offsets = np.r_[0, np.cumsum(sizes)]
+        instances, y = rng.normal(size=(offsets[-1], 4)), np.arange(24) % 3
+        instances[offsets[:-1], 0] += y
+        bags, order = Bags(instances, offsets), rng.permutation(24)
+        rows = np.lexsort((rng.random(offsets[-1]), np.repeat(np.arange(24), sizes)))
+        model = MILSD(graph="knn").fit(bags, y)
+        for storage in (np.asarray, sparse.csr_array):
+            stored = bags.with_instances(storage(instances))
+            expected = MILSD(graph="knn").fit(stored, y)
+            for other, labels in ((stored[order], y[order]), (Bags(instances[rows], offsets), y)):
+                given = other.with_instances(storage(other.instances))
+                found = MILSD(graph="knn").fit(given, labels)
+                np.testing.assert_array_equal(found.coef_, expected.coef_)
+                np.testing.assert_array_equal(found.intercept_, expected.intercept_)
+        moved = MILSD(graph="knn").fit(bags[order], y[order])
+        np.testing.assert_array_equal(moved.transduction_, model.transduction_[order])
+
+
+def test_classes_starts_weights_and_threads(linked):
+    X, y = linked
+    three = np.where(np.arange(40) % 5 == 0, 2.0, y)
+    weights = {0.0: 1.0, 1.0: 2.0, 2.0: 0.5}
+    settings = {"C": 20.0, "mu": 2.0, "class_weight": weights}
+    one = MILSD(**settings).fit(X, three)
+    assert one.coef_.shape == (3, 5)
+    several = MILSD(**settings, n_init=2, random_state=0)
+    with joblib.parallel_config("threading", n_jobs=2):
+        several.fit(X, three)
+    assert (several.objective_ <= one.objective_ * (1 + 1e-12)).all()
+    assert (several.dual_gap_ <= 1e-6 * several.objective_).all()
+
+
+def test_a_step_that_misses_its_precision_warns(linked, monkeypatch):
+    X, y = linked
+    monkeypatch.setattr(_milsd, "solve_milsd", partial(_milsd.solve_milsd, max_steps=1))
+    with pytest.warns(ConvergenceWarning, match="solved to a relative duality gap of") as record:
+        MILSD().fit(X, y)
+    assert {warning.filename for warning in record} == {__file__}
+
+
+def test_spatial_graph_of_the_positions(linked):
+    X, y = linked
+    model = MILSD(graph="spatial", n_neighbors=2, mu=4.0).fit(X, y)
+    given = Bags(X.instances, X.offsets, instance_graph=spatial_graph(X, 2))
+    expected = MILSD(graph="instance", mu=4.0).fit(given, y)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    assert model.loss_terms_[1] == 0
+    assert model.loss_terms_[2] > 0
+
+
+def test_positions_that_are_missing_are_asked_for(linked):
+    X, y = linked
+    with pytest.raises(ValueError, match=r"instance_data\['coords'\]: give the positions"):
+        MILSD(graph="spatial").fit(Bags(X.instances, X.offsets), y)
+
+
+def test_columns_of_zeros_take_no_part(linked):
+    X, y = linked
+    places = [1, 2, 4, 7, 9]
+    wide = np.zeros((X.n_instances, 12))
+    wide[:, places] = X.instances
+    found = MILSD(C=30.0, mu=3.0).fit(X.with_instances(wide), y)
+    alone = MILSD(C=30.0, mu=3.0).fit(X, y)
+    np.testing.assert_allclose(found.coef_[0, places], alone.coef_[0], atol=0.01)
+    assert np.count_nonzero(found.coef_) == len(places)
+    assert found.objective_ == pytest.approx(alone.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("others", [1.0, 1e-3, 1e3])
+def test_features_far_from_zero_are_those_near_it(linked, others):
+    X, y = linked
+    # Steps of 1/128 survive the shift as they are; the last feature may have a scale of its own.
+    steps = np.round(X.instances * 128) / 128 * [1.0, 1.0, 1.0, 1.0, others]
+    near = MILSD(C=30.0, mu=3.0).fit(X.with_instances(steps), y)
+    far = MILSD(C=30.0, mu=3.0).fit(X.with_instances(steps + [1e6, 0.0, 1e6, -1e6, 0.0]), y)
+    assert far.objective_ == pytest.approx(near.objective_, rel=1e-4)
+    np.testing.assert_allclose(far.coef_, near.coef_, atol=0.01)
+
+
+def test_each_feature_is_centred_by_its_own_spread(linked):
+    # Means of 100 of features whose scales are a million apart took seconds instead of none.
+    X, _ = linked
+    scales = [1e-3, 1.0, 1.0, 1.0, 1e3]
+    active = ActiveBags(
+        X.with_instances(X.instances * scales + 200.0),
+        np.arange(40),
+        *(edges_of(graph) for graph in (X.bag_graph, X.instance_graph)),
+    )
+    active.center()
+    np.testing.assert_array_equal(active.shift > 0, [True, True, True, True, False])
+    np.testing.assert_allclose(active.instances[:, :4].mean(axis=0), 0.0, atol=1e-12)

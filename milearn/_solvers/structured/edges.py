@@ -18,21 +18,13 @@ __all__ = ["Edges", "edges_of"]
 
 @dataclass(frozen=True)
 class Edges:
-    """Edges of a graph, each pair of nodes once.
-
-    Attributes
-    ----------
-    left, right : ndarray of int of shape (n_edges,), left < right
-    weights : ndarray of shape (n_edges,)
-        Weight of both directions over the number of links.
-    left_scale, right_scale : ndarray of shape (n_edges,)
-        1 / sqrt(degree) of the two nodes.
-    n_nodes : int
-    """
+    """Edges of a graph, each pair of nodes once and sorted, with left < right."""
 
     left: np.ndarray
     right: np.ndarray
+    # Weight of both directions over the number of links.
     weights: np.ndarray
+    # 1 / sqrt(degree) of the two nodes.
     left_scale: np.ndarray
     right_scale: np.ndarray
     n_nodes: int
@@ -63,13 +55,17 @@ class Edges:
         return float(self.weights @ np.abs(self.differences(scores)))
 
     def renumbered(self, number: np.ndarray, n_nodes: int) -> Edges:
-        """The same edges where node ``p`` has become ``number[p]``, the order being kept."""
+        """The same edges where node ``p`` has become ``number[p]``."""
+        left, right = number[self.left], number[self.right]
+        turned = left > right
+        left, right = np.where(turned, right, left), np.where(turned, left, right)
+        order = np.lexsort((right, left))
         return Edges(
-            number[self.left],
-            number[self.right],
-            self.weights,
-            self.left_scale,
-            self.right_scale,
+            left[order],
+            right[order],
+            self.weights[order],
+            np.where(turned, self.right_scale, self.left_scale)[order],
+            np.where(turned, self.left_scale, self.right_scale)[order],
             n_nodes,
         )
 
@@ -78,8 +74,8 @@ def edges_of(graph: Any) -> Edges:
     """The edges of a directed or undirected graph with weights that are not negative.
 
     Links from a node to itself and links of weight zero are left out before anything is counted.
-    The degree is the sum of the weights of the outgoing links; a node that only has incoming ones
-    takes their sum. Both directions of a link stand under one absolute value, so they are added.
+    The degree is the sum of the weights of the outgoing links, or of the incoming links where there
+    are no others. Both directions of a link have one absolute value, so their weights are added.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
 from .edges import Edges
-from .milsd import StructuredProblem
+from .problem import LinkedProblem
 
 __all__ = ["Bend", "LinkedStep", "LinkedTerms", "Proportions", "Scores", "Smoothed"]
 
@@ -195,10 +195,10 @@ class LinkedTerms:
 
     Parameters
     ----------
-    problem : StructuredProblem
+    problem : LinkedProblem
     """
 
-    def __init__(self, problem: StructuredProblem) -> None:
+    def __init__(self, problem: LinkedProblem) -> None:
         self.problem = problem
         self.X, self.offsets = problem.X, problem.offsets
         self.n_bags, self.n_instances = len(problem.signs), int(problem.offsets[-1])

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy import sparse
 
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.structured import link_direction, link_newton, milsd_primal
+from milearn._solvers.structured import link_direction, link_newton
 from milearn._solvers.structured.edges import edges_of
 from milearn._solvers.structured.link_direction import newton_direction
 from milearn._solvers.structured.link_newton import solve_linked_step
 from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms, Proportions
-from milearn._solvers.structured.milsd import (
-    MEANS,
-    LinearisedProblem,
-    StructuredProblem,
-    solve_structured,
-)
-from milearn._solvers.structured.milsd_primal import by_newton, solve_structured_primal
+from milearn._solvers.structured.milsd import MEANS, solve_milsd
+from milearn._solvers.structured.problem import LinkedProblem
 
 OPTIONS = SolverOptions(tol=1e-4, max_iter=100)
 
@@ -37,7 +33,7 @@ def problem_of(seed, *, n_bags=14, singles=False, links="both", fit_intercept=Tr
         graph = rng.uniform(0.5, 2.0, size=(size, size)) * (rng.random((size, size)) < density)
         return edges_of(sparse.csr_array(graph))
 
-    return StructuredProblem(
+    return LinkedProblem(
         X=X,
         offsets=np.r_[0, np.cumsum(sizes)],
         signs=signs,
@@ -50,10 +46,10 @@ def problem_of(seed, *, n_bags=14, singles=False, links="both", fit_intercept=Tr
 
 
 def step_of(problem, seed=0):
-    linearised, terms = LinearisedProblem(problem), LinkedTerms(problem)
-    sizes = np.diff(problem.offsets)[linearised.bags]
-    rows = problem.offsets[linearised.bags] + np.random.default_rng(seed).integers(0, sizes)
-    return LinkedStep(terms, terms.linear(rows, linearised.bags)), linearised, rows
+    terms, bags = LinkedTerms(problem), problem.linearised
+    sizes = np.diff(problem.offsets)[bags]
+    rows = problem.offsets[bags] + np.random.default_rng(seed).integers(0, sizes)
+    return LinkedStep(terms, terms.linear(rows, bags)), rows
 
 
 def drawn_proportions(terms, rng):
@@ -67,24 +63,45 @@ def drawn_proportions(terms, rng):
     )
 
 
+def stated_value(problem, scores, witnesses):
+    """The sums of a step, link by link."""
+    best = np.array([each.max() for each in np.split(scores, problem.offsets[1:-1])])
+    linear = best.copy()
+    if len(witnesses):
+        linear[problem.linearised] = scores[witnesses]
+    else:
+        linear = np.array([each.mean() for each in np.split(scores, problem.offsets[1:-1])])
+    total = 0.0
+    for sign, weight, high, held in zip(problem.signs, problem.weights, best, linear, strict=True):
+        value = {1.0: 1 - held, -1.0: 1 + high, 0.0: 0.0}[sign]
+        total += problem.costs[0] * weight * max(0.0, value)
+    for edges, cost, upper, lower in (
+        (problem.bag_edges, problem.costs[1], best, linear),
+        (problem.instance_edges, problem.costs[2], scores, scores),
+    ):
+        a, c, left, right = edges.left_scale, edges.right_scale, edges.left, edges.right
+        one, other = a * upper[left] - c * lower[right], c * upper[right] - a * lower[left]
+        total += cost * edges.weights @ np.maximum(one, other)
+    return total
+
+
 @pytest.mark.parametrize("singles", [False, True])
-def test_value_is_that_of_the_cutting_planes(singles):
+def test_value_is_the_stated_one(singles):
     problem = problem_of(0, singles=singles)
-    step, linearised, rows = step_of(problem)
+    step, rows = step_of(problem)
     rng = np.random.default_rng(1)
     for witnesses in (rows, MEANS):
-        stated = LinkedStep(step.terms, step.terms.linear(witnesses, linearised.bags))
-        oracle = linearised.risk_problem(witnesses).oracle
+        stated = LinkedStep(step.terms, step.terms.linear(witnesses, problem.linearised))
         for _ in range(5):
-            w, b = rng.normal(size=4), rng.normal(size=1)
-            expected = problem.costs @ oracle(w, b)[0]
-            assert stated.value(problem.X @ w + b[0]) == pytest.approx(expected, rel=1e-12)
+            scores = problem.X @ rng.normal(size=4) + rng.normal()
+            expected = stated_value(problem, scores, witnesses)
+            assert stated.value(scores) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("singles", [False, True])
 def test_slopes_and_curvature_are_those_of_differences(singles):
     problem = problem_of(1, singles=singles)
-    step, _, _ = step_of(problem)
+    step, _ = step_of(problem)
     terms, rng, h, small = step.terms, np.random.default_rng(2), 0.7, 1e-6
     centre = drawn_proportions(terms, rng)
     scores, change = rng.normal(size=(2, terms.n_instances))
@@ -115,7 +132,7 @@ def test_slopes_and_curvature_are_those_of_differences(singles):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_any_proportions_give_a_lower_bound(fit_intercept):
     problem = problem_of(3, fit_intercept=fit_intercept)
-    step, _, _ = step_of(problem)
+    step, _ = step_of(problem)
     rng = np.random.default_rng(0)
     best = solve(step)
     for _ in range(20):
@@ -166,7 +183,7 @@ def test_smoothed_maxima_are_found_by_bisection():
 @pytest.mark.parametrize("intercept", [False, True])
 def test_three_ways_to_a_direction_are_one(storage, intercept, monkeypatch):
     problem = problem_of(4, d=60, n_bags=30)
-    step, _, _ = step_of(problem)
+    step, _ = step_of(problem)
     rng = np.random.default_rng(0)
     at = step.smoothed(step.scores(rng.normal(size=step.terms.n_instances)), 0.5,
                        step.terms.first_proportions())  # fmt: skip
@@ -192,28 +209,39 @@ def test_three_ways_to_a_direction_are_one(storage, intercept, monkeypatch):
     np.testing.assert_array_equal(newton_direction(given, [], gradient, ridge), -gradient / ridge)
 
 
+def optimum(problem):
+    """Least value of a problem with bags of one instance, which is convex."""
+    w, b = cp.Variable(problem.X.shape[1]), cp.Variable()
+    scores = problem.X @ w + b
+    labelled = problem.signs != 0
+    hinges = cp.pos(1 - cp.multiply(problem.signs[labelled], scores[labelled]))
+    cost = 0.5 * cp.sum_squares(w) + problem.costs[0] * problem.weights[labelled] @ hinges
+    for edges, price in zip(
+        (problem.bag_edges, problem.instance_edges), problem.costs[1:], strict=True
+    ):
+        if len(edges):
+            left = cp.multiply(edges.left_scale, scores[edges.left])
+            right = cp.multiply(edges.right_scale, scores[edges.right])
+            cost += price * edges.weights @ cp.abs(left - right)
+    return cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL")
+
+
 @pytest.mark.parametrize("links", ["bag", "instance", "both"])
-def test_with_bags_of_one_both_solvers_find_the_one_minimum(links):
+def test_with_bags_of_one_it_finds_the_one_minimum(links):
     for seed in range(2):
         problem = problem_of(seed, singles=True, links=links, n_bags=30)
-        primal, dual = (
-            solver(problem, OPTIONS) for solver in (solve_structured_primal, solve_structured)
-        )
-        assert primal.objective == pytest.approx(dual.objective, rel=1e-7)
-        np.testing.assert_allclose(primal.w, dual.w, atol=1e-3)
-        assert primal.dual_gap <= 1e-8 * primal.objective
-        assert primal.step_converged
-        assert primal.converged
+        found = solve_milsd(problem, OPTIONS)
+        assert found.objective == pytest.approx(optimum(problem), rel=1e-6)
+        assert found.dual_gap <= 1e-8 * found.objective
+        assert found.step_converged
+        assert found.converged
 
 
 @pytest.mark.parametrize("links", ["bag", "instance", "both"])
-def test_from_a_local_minimum_of_the_dual_it_rises_nowhere(links):
+def test_the_solution_is_the_stated_one_and_never_rises(links):
     for seed in range(2):
         problem = problem_of(seed, links=links, n_bags=16)
-        dual = solve_structured(problem, OPTIONS)
-        rows = LinearisedProblem(problem).witnesses(problem.X @ dual.w)
-        found = solve_structured_primal(problem, OPTIONS, rows)
-        assert found.objective <= dual.objective * (1 + 1e-7)
+        found = solve_milsd(problem, OPTIONS)
         value = 0.5 * found.w @ found.w + problem.costs @ found.risks
         assert found.objective == pytest.approx(value, rel=1e-12)
         scores = problem.X @ found.w + found.intercept
@@ -224,37 +252,36 @@ def test_from_a_local_minimum_of_the_dual_it_rises_nowhere(links):
 def test_where_nothing_is_better_than_a_constant_no_rest_of_w_chooses_witnesses():
     problem = problem_of(0, links="bag")
     rng = np.random.default_rng(0)
-    # The means of the bags tell nothing: the first step ends at w = 0.
-    X = np.concatenate([rng.normal(size=(len(problem.offsets) - 1, 4))] * 2)
+    # The means of all bags are zero: the first step ends at w = 0.
     n_bags = len(problem.signs)
-    order = np.argsort(np.r_[np.arange(n_bags), np.arange(n_bags)], kind="stable")
+    X = np.concatenate([rng.normal(size=(n_bags, 4))] * 2)
     X[n_bags:] *= -1.0
-    doubled = StructuredProblem(
+    order = np.argsort(np.r_[np.arange(n_bags), np.arange(n_bags)], kind="stable")
+    doubled = LinkedProblem(
         X[order], np.arange(0, 2 * n_bags + 1, 2), problem.signs, problem.weights,
         problem.costs, problem.bag_edges, edges_of(sparse.csr_array((2 * n_bags,) * 2)), True,
     )  # fmt: skip
-    primal = solve_structured_primal(doubled, SolverOptions(1e-4, 1))
-    dual = solve_structured(doubled, SolverOptions(1e-4, 1))
-    assert not primal.w.any()
-    assert primal.objective == pytest.approx(dual.objective, rel=1e-9)
+    found = solve_milsd(doubled, SolverOptions(1e-4, 1))
+    assert not found.w.any()
+    constants = [doubled.costs @ doubled.risks(np.full(2 * n_bags, b)) for b in (-1.0, 0.0, 1.0)]
+    assert found.objective <= min(constants)
 
 
-def test_a_step_that_is_followed_by_another_may_end_early(monkeypatch):
+def test_a_step_that_is_followed_by_another_may_end_early():
     problem = problem_of(2, links="bag", n_bags=60, d=8)
-    early = solve_structured_primal(problem, OPTIONS)
+    early = solve_milsd(problem, OPTIONS)
     assert early.dual_gap <= 1e-8 * early.objective
-    cut = solve_structured_primal(problem, SolverOptions(1e-4, 1))
+    cut = solve_milsd(problem, SolverOptions(1e-4, 1))
     assert cut.step_converged
     assert cut.stopped == "max_iter"
     assert cut.dual_gap > 1e-8 * cut.objective
-    monkeypatch.setattr(milsd_primal, "_ENOUGH", np.inf)
-    exact = solve_structured_primal(problem, SolverOptions(1e-4, 1))
+    exact = solve_milsd(problem, SolverOptions(1e-4, 1), enough=np.inf)
     assert exact.dual_gap <= 1e-8 * exact.objective
 
 
 def test_a_long_round_is_interrupted_for_a_question(monkeypatch):
     problem = problem_of(2, links="bag", n_bags=60, d=8)
-    step, _, _ = step_of(problem)
+    step, _ = step_of(problem)
     start, centre = (np.zeros(8), 0.0), step.terms.first_proportions()
     asked = []
 
@@ -275,10 +302,3 @@ def test_a_long_round_is_interrupted_for_a_question(monkeypatch):
     # Its questions do not change what the round does.
     assert often.n_steps == seldom.n_steps
     assert often.objective == pytest.approx(seldom.objective, rel=1e-9)
-
-
-def test_the_size_chooses():
-    assert by_newton("auto", 800, 300)
-    assert not by_newton("auto", 800, 100)
-    assert by_newton("primal", 1, 1)
-    assert not by_newton("dual", 10**6, 10**6)

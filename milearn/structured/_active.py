@@ -1,0 +1,115 @@
+"""The bags and features that take part in a fit of MILSD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import gen_batches
+
+from .._bags import Bags
+from .._bags.segments import gather_rows, segment_index
+from .._solvers.structured.edges import Edges
+
+__all__ = ["ActiveBags"]
+
+# Dense columns of zeros are left out when at most this share of the columns is left.
+_FEWER_COLUMNS = 0.9
+# Features whose mean is more than this many standard deviations from zero are centred.
+_MEAN_OVER_SPREAD = 100.0
+_ROWS_AT_A_TIME = 4096
+
+
+class ActiveBags:
+    """Bags with a label or a link, without the features that are zero everywhere.
+
+    Bags and their instances are sorted by their contents, so that a fit does not depend on the
+    order in which they are given; without links they stay in their order if ``sort`` is False.
+    """
+
+    def __init__(
+        self,
+        bags: Bags,
+        labelled: np.ndarray,
+        bag_edges: Edges,
+        instance_edges: Edges,
+        *,
+        sort: bool = True,
+    ) -> None:
+        used = np.zeros(len(bags), dtype=bool)
+        used[labelled] = True
+        used[bag_edges.nodes] = True
+        used[bags.bag_index[instance_edges.nodes]] = True
+        chosen = np.flatnonzero(used)
+        rows, offsets = gather_rows(bags.offsets, chosen)
+        if sort:
+            rows, order = _sorted_by_contents(bags.instances, rows, offsets)
+            chosen, offsets = chosen[order], np.r_[0, np.cumsum(np.diff(offsets)[order])]
+        number = _numbers(chosen, len(bags))
+        self.offsets, self.n_features = offsets, bags.shape[1]
+        self.labelled = number[labelled]
+        self.bag_edges = bag_edges.renumbered(number, len(chosen))
+        self.instance_edges = instance_edges.renumbered(_numbers(rows, bags.n_instances), len(rows))
+        in_place = not sort and used.all()
+        instances = bags.instances if in_place else bags.instances[rows]
+        self.columns: Any = slice(None)
+        if sparse.issparse(instances):
+            self.columns = np.unique(instances.indices)
+            instances = instances[:, self.columns]
+        else:
+            kept = np.flatnonzero(instances.any(axis=0))
+            if len(kept) <= _FEWER_COLUMNS * self.n_features:
+                # Rows stay contiguous, because solvers gather rows.
+                self.columns, instances = kept, np.take(instances, kept, axis=1)
+        self.instances = instances
+        self.shift = np.zeros(instances.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def center(self) -> None:
+        """Subtract the means of dense features far from zero; an intercept makes up for them."""
+        X = self.instances
+        if sparse.issparse(X) or not X.size:
+            return
+        mean = X.mean(axis=0, dtype=np.float64)
+        far = np.abs(mean) > _MEAN_OVER_SPREAD * X.std(axis=0, dtype=np.float64)
+        if far.any():
+            self.shift = np.where(far, mean, 0.0)
+            self.instances = (X - self.shift).astype(X.dtype)
+
+    def all_features(self, weights: np.ndarray) -> np.ndarray:
+        """Weights (n_problems, n_used) with zeros for the features that are left out."""
+        whole = np.zeros((len(weights), self.n_features))
+        whole[:, self.columns] = weights
+        return whole
+
+
+def _numbers(chosen: np.ndarray, n: int) -> np.ndarray:
+    """The position of each of n among those that are chosen."""
+    number = np.zeros(n, dtype=np.intp)
+    number[chosen] = np.arange(len(chosen))
+    return number
+
+
+def _sorted_by_contents(
+    X: Any, rows: np.ndarray, offsets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of bags with bags and instances sorted by contents, and the order of the bags."""
+    keys = _keys(X)[rows]
+    owner = segment_index(offsets)
+    within = np.lexsort((keys, owner))
+    order = np.argsort(np.add.reduceat(keys[within], offsets[:-1]), kind="stable")
+    taken, _ = gather_rows(offsets, order)
+    return rows[within][taken], order
+
+
+def _keys(X: Any) -> np.ndarray:
+    """A number for each row, equal to the last digit wherever the row is."""
+    factors = np.random.default_rng(0).random(X.shape[1])
+    if sparse.issparse(X):
+        return np.asarray(X @ factors)
+    # A product with BLAS would round the rows of a block differently.
+    parts = [(X[part] * factors).sum(axis=1) for part in gen_batches(len(X), _ROWS_AT_A_TIME)]
+    return np.concatenate(parts)
