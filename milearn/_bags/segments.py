@@ -18,6 +18,7 @@ __all__ = [
     "bag_ranges",
     "gather_rows",
     "group_by_id",
+    "offsets_of",
     "pooling_matrix",
     "segment_argmax",
     "segment_index",
@@ -28,8 +29,14 @@ __all__ = [
     "segment_sum",
 ]
 
+
 # Mean size of the bags and number of columns from which one call per bag is faster than one in all.
 _LARGE_BAG, _WIDE = 8, 32
+
+
+def offsets_of(sizes: Any) -> np.ndarray:
+    """First row of each bag and the number of instances, shape (n_bags + 1,)."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp, copy=False)
 
 
 def segment_max(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

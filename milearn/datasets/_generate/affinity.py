@@ -10,8 +10,10 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from ..._bags import Bags
-from ..._bags.segments import segment_max
+from ..._bags.segments import offsets_of, segment_max
+from ..._bags.stack import stack_features
 from ..._fit.validation import check_bags
+from .drawing import check_count, drawn_sizes, size_range
 
 __all__ = ["add_irrelevant_features", "make_affinity"]
 
@@ -102,22 +104,15 @@ def make_affinity(
     True
     """
     for name, value in (("n_bags", n_bags), ("n_relevant", n_relevant), ("n_scales", n_scales)):
-        if not isinstance(value, numbers.Integral) or value < 1:
-            raise ValueError(f"{name}={value!r} is out of range; it must be an integer >= 1.")
+        check_count(name, value, 1)
     if not isinstance(n_features, numbers.Integral) or n_features < n_relevant:
         raise ValueError(
             f"n_features={n_features!r} is out of range; it must be an integer and at least "
             f"n_relevant={n_relevant}."
         )
-    low, high = (bag_size, bag_size) if isinstance(bag_size, numbers.Integral) else bag_size
-    if not 1 <= low <= high:
-        raise ValueError(
-            f"bag_size={bag_size!r} is out of range; it must be a number >= 1 or an increasing "
-            "pair of such."
-        )
+    bounds = size_range(bag_size)
     rng = check_random_state(random_state)
-    sizes = rng.randint(low, high + 1, size=n_bags)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(drawn_sizes(n_bags, bounds, rng))
     # A shape that is far off is off in most directions: one fraction of the way scales them all.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
@@ -162,8 +157,7 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     >>> add_irrelevant_features(X, 20, random_state=0).shape
     (20, 50)
     """
-    if not isinstance(n_features, numbers.Integral) or n_features < 0:
-        raise ValueError(f"n_features={n_features!r} is out of range; it must be an integer >= 0.")
+    check_count("n_features", n_features, 0)
     bags = check_bags(X)
     rng = check_random_state(random_state)
     n, width = bags.instances.shape
@@ -173,11 +167,7 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
         values = bags.instances[:, [column]]
         values = values.toarray() if sparse.issparse(values) else values
         fresh[:, position] = values[rng.randint(n, size=n), 0]
-    if sparse.issparse(bags.instances):
-        stacked = sparse.csr_array(sparse.hstack([bags.instances, fresh], format="csr"))
-    else:
-        stacked = np.hstack([bags.instances, fresh])
-    names = bags.feature_names
+    names: Any = bags.feature_names
     if names is not None:
         names = [*names, *(f"irrelevant{i}" for i in range(n_features))]
-    return bags.with_instances(stacked, feature_names=names)
+    return bags.with_instances(stack_features([bags.instances, fresh]), feature_names=names)

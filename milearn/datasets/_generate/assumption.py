@@ -8,6 +8,7 @@ The three tasks are those of Raff & Holt (2023); distributions and numbers are o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,17 @@ def _labels(n_bags: int, rng: np.random.RandomState) -> np.ndarray:
     if n_bags < 2:
         raise ValueError(f"n_bags={n_bags!r} is out of range; it must be >= 2.")
     return rng.permutation(np.arange(n_bags) % 2)
+
+
+def _poisoned_parts(
+    n_bags: int, rng: np.random.RandomState, block: Callable[[int, bool], np.ndarray]
+) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
+    """Training and test bags; ``block`` draws a bag of a label, poisoned in training if it is 0."""
+    parts: list[Any] = []
+    for poisoned in (0, 1):
+        y = _labels(n_bags, rng)
+        parts += [Bags.from_list([block(label, label == poisoned) for label in y.tolist()]), y]
+    return tuple(parts)
 
 
 def make_single_concept(
@@ -102,20 +114,12 @@ def make_single_concept(
     """
     rng = check_random_state(random_state)
     scene = _Scene(n_features, distance, rng)
-    parts: list[Any] = []
-    for poisoned_class in (0, 1):
-        y = _labels(n_bags, rng)
-        # The size is the same whether or not a bag is poisoned, so that it is no cue.
-        blocks = [
-            scene.bag(
-                bag_size + 1 - label - (label == poisoned_class),
-                (int(label), 0),
-                bool(label == poisoned_class),
-            )
-            for label in y
-        ]
-        parts += [Bags.from_list(blocks), y]
-    return tuple(parts)
+
+    def block(label: int, poisoned: bool) -> np.ndarray:
+        # The size is the same whether or not a bag is poisoned, so that it is not a cue.
+        return scene.bag(bag_size + 1 - label - poisoned, (label, 0), poisoned)
+
+    return _poisoned_parts(n_bags, rng, block)
 
 
 def make_threshold_concepts(
@@ -169,16 +173,13 @@ def make_threshold_concepts(
     """
     rng = check_random_state(random_state)
     scene = _Scene(n_features, distance, rng)
-    parts: list[Any] = []
-    for poisoned_class in (0, 1):
-        y = _labels(n_bags, rng)
-        blocks = []
-        for label in y:
-            held = (1, 1) if label else ((2, 0), (0, 2), (0, 0))[rng.randint(3)]
-            poisoned = poison and label == poisoned_class
-            blocks.append(scene.bag(bag_size + 2 - sum(held) - poisoned, held, bool(poisoned)))
-        parts += [Bags.from_list(blocks), y]
-    return tuple(parts)
+
+    def block(label: int, poisoned: bool) -> np.ndarray:
+        held = (1, 1) if label else ((2, 0), (0, 2), (0, 0))[rng.randint(3)]
+        poisoned = poison and poisoned
+        return scene.bag(bag_size + 2 - sum(held) - poisoned, held, poisoned)
+
+    return _poisoned_parts(n_bags, rng, block)
 
 
 def make_false_frequency(

@@ -9,7 +9,8 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 from ..._bags import Bags
-from .make import _as_range, _drawn_sizes
+from ..._bags.segments import offsets_of
+from .drawing import check_fraction, drawn_labels, drawn_sizes, size_range
 
 __all__ = ["load_digit_bags"]
 
@@ -46,8 +47,8 @@ def load_digit_bags(
     scale : bool, default=True
         Pixels from 0 to 1 instead of 0 to 16.
     replace : bool, default=False
-        Whether an image may occur more than once. Without it no image stands in two bags, so that
-        bags may be split into training and test at will.
+        Whether an image may occur more than once. Without it no image is in two bags, so that
+        you can split the bags into training and test as you like.
     random_state : int, RandomState instance or None, default=0
         Choice of the images. The default always gives the same bags.
     return_X_y : bool, default=False
@@ -76,17 +77,15 @@ def load_digit_bags(
     (50, 50)
     """
     if digit not in range(10):
-        raise ValueError(f"digit={digit!r} is no digit; choose 0 to 9.")
-    if not 0 <= positive_fraction <= 1 or not 0 <= witness_rate <= 1:
-        raise ValueError("positive_fraction and witness_rate must lie between 0 and 1.")
-    low, high = _as_range(bag_size)
+        raise ValueError(f"digit={digit!r} is not a digit; choose 0 to 9.")
+    check_fraction("positive_fraction", positive_fraction)
+    check_fraction("witness_rate", witness_rate)
+    bounds = size_range(bag_size)
     rng = check_random_state(random_state)
     source = load_digits()
-    n_positive = int(np.rint(positive_fraction * n_bags))
-    target = np.zeros(n_bags, dtype=np.int64)
-    target[rng.permutation(n_bags)[:n_positive]] = 1
-    sizes = _drawn_sizes(n_bags, (low, high), rng)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    target = drawn_labels(n_bags, positive_fraction, rng)
+    sizes = drawn_sizes(n_bags, bounds, rng)
+    offsets = offsets_of(sizes)
     shows = np.zeros(offsets[-1], dtype=bool)
     for bag in np.flatnonzero(target):
         shows[offsets[bag] : offsets[bag + 1]] = rng.random_sample(sizes[bag]) < witness_rate

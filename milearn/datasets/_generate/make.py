@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,8 @@ from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 
 from ..._bags import Bags
+from ..._bags.segments import offsets_of
+from .drawing import check_count, check_fraction, drawn_labels, drawn_sizes
 
 __all__ = ["make_bags"]
 
@@ -119,11 +120,10 @@ def make_bags(
     """
     _check_parameters(locals())
     rng = check_random_state(random_state)
-    y = np.zeros(n_bags, dtype=np.int64)
-    y[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1
+    y = drawn_labels(n_bags, positive_fraction, rng)
     needed = n_concepts if concept_rule == "all" else 1
-    sizes = _drawn_sizes(n_bags, bag_size, rng, at_least=needed)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    sizes = drawn_sizes(n_bags, bag_size, rng, at_least=needed)
+    offsets = offsets_of(sizes)
 
     # Cluster of each instance: 0 the background, then concepts, distractors, poison.
     cluster = np.zeros(offsets[-1], dtype=np.intp)
@@ -139,15 +139,18 @@ def make_bags(
             block[places[-1]] = 1 + n_concepts + n_distractors
         cluster[offsets[bag] : offsets[bag + 1]] = block
 
-    build = _sparse_instances if sparse else _dense_instances
-    instances = build(
-        cluster,
-        n_features,
-        concept_centers,
-        (n_concepts, n_distractors),
-        (concept_distance, concept_scale, density),
-        rng,
-    )
+    shape = (1 + n_concepts + n_distractors + 1, n_features)
+    centers = _centers(shape, concept_distance, density if sparse else None, rng)
+    if concept_centers is not None:
+        centers[1 : 1 + n_concepts] = concept_centers
+    scale = np.where(cluster > 0, concept_scale, 1.0)
+    if sparse:
+        instances = csr_array(
+            _sparse_noise(scale, n_features, density, rng) + csr_array(centers)[cluster]
+        )
+    else:
+        noise = rng.standard_normal((len(cluster), n_features))
+        instances = scale[:, None] * noise + centers[cluster]
     flipped = rng.permutation(n_bags)[: int(np.rint(flip_y * n_bags))]
     y[flipped] = 1 - y[flipped]
     X = Bags(instances, offsets)
@@ -157,22 +160,12 @@ def make_bags(
 
 
 def _check_parameters(given: dict[str, Any]) -> None:
-    minima = {"n_bags": 1, "n_features": 1, "n_concepts": 1, "n_distractors": 0}
-    for name, minimum in minima.items():
-        value = given[name]
-        if not isinstance(value, numbers.Integral) or value < minimum:
-            raise ValueError(
-                f"{name}={value!r} is out of range; it must be an integer >= {minimum}."
-            )
-    for name in (
-        "witness_rate",
-        "distractor_rate",
-        "poison_rate",
-        "positive_fraction",
-        "flip_y",
-    ):
-        if not 0 <= given[name] <= 1:
-            raise ValueError(f"{name}={given[name]!r} is out of range; it must lie in [0, 1].")
+    for name in ("n_bags", "n_features", "n_concepts"):
+        check_count(name, given[name], 1)
+    check_count("n_distractors", given["n_distractors"], 0)
+    rates = ("witness_rate", "distractor_rate", "poison_rate", "positive_fraction", "flip_y")
+    for name in rates:
+        check_fraction(name, given[name])
     if not 0 < given["density"] <= 1:
         raise ValueError(f"density={given['density']!r} is out of range; it must lie in (0, 1].")
     if given["concept_rule"] not in ("any", "all"):
@@ -191,36 +184,6 @@ def _check_parameters(given: dict[str, Any]) -> None:
                 f"concept_centers has shape {shape}; it must be (n_concepts, n_features) = "
                 f"({given['n_concepts']}, {given['n_features']})."
             )
-
-
-def _as_range(bag_size: int | tuple[int, int]) -> tuple[int, int]:
-    pair: tuple[Any, ...]
-    pair = tuple(bag_size) if isinstance(bag_size, (tuple, list)) else (bag_size, bag_size)
-    if len(pair) != 2 or not 1 <= pair[0] <= pair[1]:
-        raise ValueError(
-            f"bag_size={bag_size!r} is out of range; it must be a number >= 1 or an increasing "
-            "pair of such."
-        )
-    return int(pair[0]), int(pair[1])
-
-
-def _drawn_sizes(
-    n_bags: int,
-    bag_size: int | tuple[int, int] | float,
-    rng: np.random.RandomState,
-    at_least: int = 1,
-) -> np.ndarray:
-    if isinstance(bag_size, float):
-        if bag_size < 1:
-            raise ValueError(f"bag_size={bag_size!r} is out of range; a mean must be >= 1.")
-        return np.maximum(1 + rng.poisson(bag_size - 1, size=n_bags), at_least)
-    low, high = _as_range(bag_size)
-    if low < at_least:
-        raise ValueError(
-            f"bag_size={bag_size!r} leaves no room for one witness of each of {at_least} concepts; "
-            "make the bags larger."
-        )
-    return rng.randint(low, high + 1, size=n_bags)
 
 
 def _concepts_of_bag(
@@ -246,46 +209,27 @@ def _concepts_of_bag(
     return 1 + rng.choice(present, size=count)
 
 
-def _dense_instances(
-    cluster: np.ndarray,
-    n_features: int,
-    concept_centers: Any,
-    counts: tuple[int, int],
-    shape: tuple[float, float, float],
-    rng: np.random.RandomState,
+def _centers(
+    shape: tuple[int, int], distance: float, density: float | None, rng: np.random.RandomState
 ) -> np.ndarray:
-    (n_concepts, n_distractors), (distance, scale, _) = counts, shape
-    n_clusters = 1 + n_concepts + n_distractors + 1
-    directions = rng.standard_normal((n_clusters, n_features))
-    centers = distance * directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    centers[0] = 0.0
-    if concept_centers is not None:
-        centers[1 : 1 + n_concepts] = concept_centers
-    noise = rng.standard_normal((len(cluster), n_features))
-    noise[cluster > 0] *= scale
-    return noise + centers[cluster]
-
-
-def _sparse_instances(
-    cluster: np.ndarray,
-    n_features: int,
-    concept_centers: Any,
-    counts: tuple[int, int],
-    shape: tuple[float, float, float],
-    rng: np.random.RandomState,
-) -> csr_array:
-    (n_concepts, n_distractors), (distance, scale, density) = counts, shape
-    n_clusters = 1 + n_concepts + n_distractors + 1
-    used = max(1, int(np.rint(density * n_features)))
-    centers = np.zeros((n_clusters, n_features))
+    """The background at the origin, and the centres of the other clusters at random."""
+    centers = np.zeros(shape)
+    if density is None:
+        drawn = rng.standard_normal(shape)
+        centers[1:] = (distance * drawn / np.linalg.norm(drawn, axis=1, keepdims=True))[1:]
+        return centers
+    used = max(1, int(np.rint(density * shape[1])))
     for row in centers[1:]:
-        row[rng.permutation(n_features)[:used]] = distance / np.sqrt(used)
-    if concept_centers is not None:
-        centers[1 : 1 + n_concepts] = concept_centers
-    size = 1 + rng.binomial(n_features - 1, density, size=len(cluster))
-    rows = np.repeat(np.arange(len(cluster)), size)
+        row[rng.permutation(shape[1])[:used]] = distance / np.sqrt(used)
+    return centers
+
+
+def _sparse_noise(
+    scale: np.ndarray, n_features: int, density: float, rng: np.random.RandomState
+) -> csr_array:
+    size = 1 + rng.binomial(n_features - 1, density, size=len(scale))
+    rows = np.repeat(np.arange(len(scale)), size)
     columns = rng.randint(n_features, size=len(rows))
-    values = np.abs(rng.standard_normal(len(rows))) * np.where(cluster[rows] > 0, scale, 1.0)
+    values = np.abs(rng.standard_normal(len(rows))) * scale[rows]
     # A column that is drawn twice for an instance adds up, as words of a text do.
-    noise = csr_array((values, (rows, columns)), shape=(len(cluster), n_features))
-    return csr_array(noise + csr_array(centers)[cluster])
+    return csr_array((values, (rows, columns)), shape=(len(scale), n_features))

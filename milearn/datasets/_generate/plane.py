@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._bags import Bags
+from ..._bags.segments import offsets_of
+from .drawing import check_count
 
 __all__ = ["make_ambiguous_plane", "plane_side"]
 
@@ -102,9 +104,8 @@ def make_ambiguous_plane(
     (30, 30)
     """
     n_single = n_ambiguous if n_single is None else n_single
-    for name, value in (("n_ambiguous", n_ambiguous), ("n_single", n_single)):
-        if not isinstance(value, Integral) or value < 0:
-            raise ValueError(f"{name}={value!r} is out of range; it must be an integer >= 0.")
+    check_count("n_ambiguous", n_ambiguous, 0)
+    check_count("n_single", n_single, 0)
     if n_ambiguous + n_single == 0:
         raise ValueError("n_ambiguous and n_single are both 0; ask for some bags.")
     if not isinstance(ambiguity, Real) or not 0 < ambiguity < np.inf:
@@ -117,11 +118,9 @@ def make_ambiguous_plane(
         short = sizes < 2
         sizes[short] = rng.poisson(ambiguity, size=int(short.sum()))
     n_positive = int(n_single) // 2
-    y = np.r_[
-        np.ones(n_ambiguous + n_positive, dtype=np.int64), np.zeros(n_single - n_positive, int)
-    ]
+    y = np.repeat([1, 0], [n_ambiguous + n_positive, n_single - n_positive])
     sizes = np.r_[sizes, np.ones(n_single, dtype=np.intp)]
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     labels = np.repeat(y, sizes)
     for bag in range(n_ambiguous):
         labels[offsets[bag] : offsets[bag + 1]] = 0

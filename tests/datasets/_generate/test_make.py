@@ -180,6 +180,6 @@ def test_digit_bags_witness_rate_and_limits():
     assert 2 < held[digits.target == 1].mean() < 5
     with pytest.raises(ValueError, match=r"images of other digits are needed but there are 1617; "):
         load_digit_bags(400, positive_fraction=0.1)
-    with pytest.raises(ValueError, match=r"^digit=10 is no digit; choose 0 to 9\.$"):
+    with pytest.raises(ValueError, match=r"^digit=10 is not a digit; choose 0 to 9\.$"):
         load_digit_bags(digit=10)
     assert len(load_digit_bags(400, replace=True).data) == 400
