@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from milearn import SDPMIL, Bags
-from milearn._solvers.svm.guo_relaxation import RelaxationProblem
-from milearn._solvers.svm.selection_bound import bound_selection
+from milearn._solvers.svm.mixture import MergedSelection, mix_selections
 
 from ..common.page import say, show
 from ..common.reports import Report
@@ -66,16 +65,12 @@ def _cells(fractions: np.ndarray) -> list[str]:
 def bounds(bags: Bags, y: np.ndarray, C: float) -> list[float]:
     """Guo's value, the mixture with and without counting all selections, the hull."""
     guo = SDPMIL(C=C, kernel="linear").fit(bags, y).relaxation_value_
-    problem = RelaxationProblem(
-        bags.instances,
-        bags.offsets,
-        np.where(y == 1, 1.0, -1.0),
-        np.full(len(bags), C),
-        slack_bound=2.0,
-        exactly_one=True,
-    )
+    signs, costs = np.where(y == 1, 1.0, -1.0), np.full(len(bags), C)
+    gram, points = bags.instances @ bags.instances.T, np.arange(bags.n_instances)
+    problem = MergedSelection.of(gram, points, bags.offsets, signs, costs).problem
+    start, options = problem.offsets[:-1], {"tol": 1e-3, "max_iter": 30}
     mixtures = [
-        bound_selection(problem, problem.bag_offsets[:-1], countable=countable).lower_bound
+        mix_selections(problem, start, **options, countable=countable).lower_bound
         for countable in (20_000, 0)
     ]
     return [guo, *mixtures, hull(bags, y, C)]

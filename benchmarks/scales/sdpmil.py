@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.svm.guo_relaxation import RelaxationResult, solve_relaxation
+from milearn._solvers.svm.guo.relaxation import RelaxationResult, solve_relaxation
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn._solvers.svm.selection import relaxation_problem
 from milearn.model_selection import BagShuffleSplit

@@ -6,13 +6,14 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
+from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions, with_callbacks
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
-from .._solvers.svm.guo_sdp import require_clarabel
 from .._solvers.svm.selection import SelectionSettings
 from .._solvers.svm.sizes import by_passes
 from ._base import BaseMISVC, solver_options
@@ -25,7 +26,6 @@ from ._formulations import (
 )
 from ._kernel import Kernel, training_gram
 from ._or_primal import OrPrimal
-from ._passes import SOLVERS
 
 __all__ = ["SDPMIL"]
 
@@ -76,21 +76,14 @@ class SDPMIL(BaseMISVC):
         "tight" adds a mixture of selections (label generation, [2]_): a lower bound of the first
         problem that always holds, and the best of the selections that were mixed instead of the
         one that was rounded. It costs some tens of support vector machines.
-    formulation : {"qp", "sdp"}, default="qp"
-        "sdp" hands the three matrix inequalities to the conic solver Clarabel (the extra
-        ``conic``), for small data: to see that both agree.
     polish : bool, default=False
         Whether to go on from the selection by the concave-convex procedure, which can only lower
         the objective: the result is then a local minimum of MI-SVM with one slack per instance.
     kernel : str or callable, default="rbf"
         Kernel between instances, as for :class:`MISVC`.
-    degree : float, default=3
-        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
     n_components : int, default=None
         Maximum number of columns of a factor of the kernel matrix that the relaxation works on,
         at a cost of their number squared times the instances; None works on the kernel matrix
@@ -98,28 +91,16 @@ class SDPMIL(BaseMISVC):
         The SVM on the selected instances always uses the exact kernel. A linear kernel with
         fewer features than instances needs no factor. With ``relaxation="tight"`` it is not used,
         for a bound of an approximated problem would bound nothing.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        How the SVM of the selection is solved, and ``polish`` goes on, with the linear kernel:
-        "dual" to ``tol``; "primal" by a handful of passes over the instances, to ``tol`` or 5e-4,
-        whichever is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags and
-        above 20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
-        Other kernels, and ``relaxation="tight"``, have the dual only.
     tol : float, default=1e-6
         Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure, the first of which is the SVM on
         the selection.
-    cache_size : float, default=1000
-        Memory for kernel values in MiB, shared by the workers of ``n_jobs``.
     class_weight : dict, "balanced" or None, default=None
         Factor on C by class.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
-    qp_solver : str, default=None
-        Backend of qpsolvers for the relaxation and for the SVM, instead of the methods
-        that are made for them.
     n_jobs : int, default=None
         Number of jobs to run in parallel over classes. None means 1 unless in a
         :obj:`joblib.parallel_config` context; -1 means using all processors.
@@ -184,12 +165,8 @@ class SDPMIL(BaseMISVC):
         When the relaxation or a dual problem is not solved.
     MemoryError
         Where the kernel matrix, or with more sparse features than instances the matrix of those
-        instances that decide, does not fit into ``cache_size``.
-    ValueError
-        For ``formulation="sdp"`` on more instances than the conic solver can take.
-    ImportError
-        For ``formulation="sdp"`` without Clarabel.
-
+        instances that decide, exceeds scikit-learn's
+        ``working_memory``, see :func:`sklearn.set_config`.
     Warns
     -----
     ConvergenceWarning
@@ -232,9 +209,7 @@ class SDPMIL(BaseMISVC):
         "slack_bound": [Interval(Real, 0.0, None, closed="neither")],
         "selection": [StrOptions({"one", "at_least_one"})],
         "relaxation": [StrOptions({"guo", "tight"})],
-        "formulation": [StrOptions({"qp", "sdp"})],
         "polish": ["boolean"],
-        "solver": [StrOptions(set(SOLVERS))],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
     }
 
@@ -245,20 +220,14 @@ class SDPMIL(BaseMISVC):
         slack_bound: float = 2.0,
         selection: str = "one",
         relaxation: str = "guo",
-        formulation: str = "qp",
         polish: bool = False,
         kernel: Any = "rbf",
-        degree: float = 3,
         gamma: Any = "scale",
-        coef0: float = 0.0,
         n_components: int | None = None,
-        solver: str = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
-        cache_size: float = 1000,
         class_weight: Any = None,
         pos_label: Any = None,
-        qp_solver: str | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
@@ -266,20 +235,14 @@ class SDPMIL(BaseMISVC):
         self.slack_bound = slack_bound
         self.selection = selection
         self.relaxation = relaxation
-        self.formulation = formulation
         self.polish = polish
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
-        self.coef0 = coef0
         self.n_components = n_components
-        self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
-        self.cache_size = cache_size
         self.class_weight = class_weight
         self.pos_label = pos_label
-        self.qp_solver = qp_solver
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -302,12 +265,6 @@ class SDPMIL(BaseMISVC):
         self
             The fitted estimator.
         """
-        if self.formulation == "sdp":
-            require_clarabel()
-        if self.solver == "primal" and (self.kernel != "linear" or self.relaxation != "guo"):
-            raise ValueError(
-                "solver='primal' is for kernel='linear' and relaxation='guo': take solver='auto'."
-            )
         results = self._fit_classes(X, y, sample_weight, self._selection)
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
         if worst.error > self.tol:
@@ -323,31 +280,22 @@ class SDPMIL(BaseMISVC):
         self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
     ) -> Formulation:
         announce_relaxation(training, kernel, self.n_components)
-        cache_bytes = self.cache_size * 2**20
+        max_bytes = get_config()["working_memory"] * 2**20
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
-            conic=self.formulation == "sdp",
-            tight=self.relaxation == "tight",
             polish=self.polish,
             n_components=self.n_components,
-            max_bytes=cache_bytes,
+            max_bytes=max_bytes,
+            points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        gram = training_gram(training.instances, kernel, cache_bytes).share_of(n_workers)
+        gram = training_gram(training.instances, kernel, max_bytes).share_of(n_workers)
         problem = training, kernel, gram, solver_options(self)
         primal = SelectionPrimal(*problem, settings=settings)
-        if self._by_passes(training):
+        if kernel.linear and by_passes("auto", *training.size):
             return primal
         dual = Selection(*problem, settings=settings)
-        has_primal = kernel.linear and self.relaxation == "guo"
-        return OrPrimal(training, dual, primal) if has_primal else dual
-
-    def _by_passes(self, training: TrainingBags) -> bool:
-        """Whether the SVM of the selection goes by passes over the instances."""
-        linear = isinstance(self.kernel, str) and self.kernel == "linear"
-        free = self.solver == "primal" or self.qp_solver is None
-        allowed = linear and free and self.relaxation == "guo"
-        return allowed and by_passes(self.solver, *training.size)
+        return OrPrimal(training, dual, primal) if kernel.linear else dual
 
     def _selected(self, results: list[Any], training: TrainingBags) -> dict[str, Any]:
         bags, rows = training.bags, training.rows

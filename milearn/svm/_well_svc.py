@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -10,34 +9,28 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._bags.distinct import PointBags
-from .._bags.segments import gather_rows
+from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.training_labels import TrainingLabels
 from .._fit.warn import warn_user
-from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
+from .._kernels.instance import KERNELS
 from .._kernels.memory import require_memory
-from .._solvers.svm.label_generation import (
-    GenerationProblem,
-    GenerationResult,
-    first_problem_along,
-    generate_labels,
+from .._solvers.svm.mixture import (
+    MergedSelection,
+    MixtureProblem,
+    MixtureResult,
+    best_along,
+    mix_selections,
 )
-from ..base import BagClassifier, class_scores
+from ..base import BagClassifier
+from ._centre import Centre
+from ._formulations import TrainingBags, stored_support
+from ._functions import BagFunction, InstanceFunction
+from ._kernel import Kernel, training_gram
 
 __all__ = ["WellSVC"]
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """The result of a class, its function by coefficients of the points, and the upper bound."""
-
-    result: GenerationResult
-    coef: np.ndarray
-    intercept: float
-    upper: float
 
 
 class WellSVC(BagClassifier):
@@ -64,25 +57,21 @@ class WellSVC(BagClassifier):
     over :math:`0 \le g_i \le C c_i`, :math:`0 \le a_{ij} \le C c_i` and equal sums of both.
     Selections are generated one by one, the most violated of a cutting plane method, and
     :math:`f(x) = s \langle \sum_h \mu_h W_h, \phi(x) \rangle + b` with the factor s and the
-    constant b that are best for the first problem, which is convex in both. A bag scores as its
-    highest instance does.
+    constant b that are best for the first problem, which is convex in both; f is constant where the
+    mixture vanishes up to rounding. A bag scores as its highest instance does.
 
     Parameters
     ----------
     C : float, default=10.0
         Cost of a slack against the norm of w. Must be positive.
-    kernel : str, default="rbf"
-        Kernel between instances, by scikit-learn's name; it has to be positive semidefinite.
-    degree : float, default=3
-        Degree of the polynomial kernel.
+    kernel : str or callable, default="rbf"
+        Kernel between instances, as for :class:`MISVC`.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
     tol : float, default=1e-3
-        Share of the objective up to which the gap of the mixture, and what another selection
-        promises, count as nothing.
+        Share of the value of the relaxation up to which the gap of the mixture, and the gain of
+        another selection, are ignored.
     max_iter : int, default=50
         Maximum number of selections.
     class_weight : dict, "balanced" or None, default=None
@@ -95,20 +84,25 @@ class WellSVC(BagClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights, for the linear kernel only.
+    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
+        Coefficients of the support vectors in f.
+    support_ : ndarray of shape (n_support,)
+        Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         Distinct training instances with a coefficient, for some class.
-    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Their coefficients in f.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     mixture_ : ndarray of shape (n_selections,), or list of them
         The weights of the selections that were generated.
-    objective_ : float or ndarray of shape (n_classes,)
+    relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the relaxation over the selections that were generated.
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        What it may be above its minimum over their mixtures.
+    mixture_gap_ : float or ndarray of shape (n_classes,)
+        Bound on the distance of ``relaxation_value_`` from its minimum over mixtures of these
+        selections.
     lower_bound_ : float or ndarray of shape (n_classes,)
         A lower bound of the first problem over all selections and all w and b, which does not
         depend on the search for selections.
@@ -117,8 +111,8 @@ class WellSVC(BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of selections.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether no selection was found that promises a lower value, and the mixture was found to
-        ``tol``.
+        Whether the search found no further selection that lowers the value, and the mixture was
+        found to ``tol``.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -133,6 +127,8 @@ class WellSVC(BagClassifier):
     -----
     ConvergenceWarning
         When selections were still found after ``max_iter``, or the mixture missed ``tol``.
+    UserWarning
+        When the kernel matrix is indefinite, and its negative part is dropped.
 
     See Also
     --------
@@ -147,8 +143,8 @@ class WellSVC(BagClassifier):
     accuracy was 70 % on Musk1 and 50 % on Elephant (10 and 4 folds), and 82 and 79 % with s and b.
     The order of the bags is the same.
 
-    The most violated selection is sought by changing one bag at a time, and exactly where there are
-    at most 5000 selections.
+    The most violated selection is found by a local search that changes one bag at a time, and by
+    enumeration where there are at most 20,000 selections.
 
     References
     ----------
@@ -171,28 +167,22 @@ class WellSVC(BagClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        "kernel": [StrOptions(set(KERNELS))],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
+        "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
     }
 
-    support_vectors_: Any
-    dual_coef_: np.ndarray
-    intercept_: np.ndarray
+    _function: BagFunction
 
     def __init__(
         self,
         C: float = 10.0,
         *,
         kernel: str = "rbf",
-        degree: float = 3,
         gamma: Any = "scale",
-        coef0: float = 0.0,
         tol: float = 1e-3,
         max_iter: int = 50,
         class_weight: Any = None,
@@ -200,9 +190,7 @@ class WellSVC(BagClassifier):
     ) -> None:
         self.C = C
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
-        self.coef0 = coef0
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
@@ -228,71 +216,65 @@ class WellSVC(BagClassifier):
         """
         bags, noted = self._validate_fit(X)
         found = TrainingLabels.of(self, y, bags, sample_weight)
-        part = bags if len(found.used) == len(bags) else bags[found.used]
-        merged = PointBags.of(
-            part,
-            found.codes,
-            found.weights,
-            found.sample_weights,
-            mirrored=found.positive == 0,
-        )
-        points = part.instances[merged.kept]
+        training = TrainingBags.of(bags, found.used)
+        rows, point_of = distinct_points(training.instances)
         require_memory(
-            3 * 8.0 * len(merged.point_of) ** 2,
-            f"The kernel matrix of {len(merged.point_of)} instances",
+            3 * 8.0 * len(point_of) ** 2,
+            f"The kernel matrix of {len(point_of)} instances",
             "fit on fewer bags, or use MISVC with n_components=",
         )
-        gamma = resolve_gamma(self.gamma, points[merged.point_of], merged.instance_weights)
-        kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
-        gram = np.asarray(kernel(points, points), dtype=np.float64)
-        solved = [self._solved(gram, merged, merged.codes == task) for task in found.tasks]
-        results = [each.result for each in solved]
-        coef = np.stack([each.coef for each in solved])
-        support = np.flatnonzero(coef.any(axis=0))
+        weights = np.repeat(found.sample_weights, np.diff(training.offsets))
+        kernel = Kernel.of(self, training.instances[rows], np.bincount(point_of, weights))
+        centre = Centre.of(training) if kernel.linear else Centre()
+        points = centre.subtracted(training).instances[rows]
+        gram = training_gram(points, kernel, 8.0 * len(rows) ** 2)
+        everything = np.arange(len(rows))
+        matrix = np.asarray(gram.inner((everything, None), (everything, None)))
+        results, coefs, intercepts, uppers = [], [], [], []
+        for task in found.tasks:
+            signs = np.where(found.codes == task, 1.0, -1.0)
+            merged = MergedSelection.of(
+                matrix, point_of, training.offsets, signs, self.C * found.weights
+            )
+            problem = merged.problem
+            start = _first_selection(problem)
+            result = mix_selections(problem, start, tol=self.tol, max_iter=self.max_iter)
+            factor, intercept = best_along(problem, result.beta, result.precision)
+            coef = np.bincount(merged.points, factor * result.beta, minlength=len(rows))
+            scores = matrix @ coef
+            loss = problem.loss(problem.highest(scores[merged.points]) + intercept)
+            results.append(result)
+            coefs.append(np.bincount(*gram.expansion(everything, coef), minlength=len(rows)))
+            intercepts.append(intercept)
+            uppers.append(0.5 * float(coef @ scores) + loss)
+        numbers = training.rows[rows]
+        expansion, stored = stored_support(found.sign * np.stack(coefs), points, numbers, kernel)
+        intercept_ = found.sign * np.array(intercepts)
+        function, attributes = centre.restored(
+            bags, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}
+        )
         mixtures = [each.mixture for each in results]
         self._replace_fitted(
             {
                 **noted,
+                **attributes,
                 "classes_": found.classes,
-                "support_vectors_": points[support],
-                "dual_coef_": found.sign * coef[:, support],
-                "intercept_": found.sign * np.array([each.intercept for each in solved]),
-                "gamma_": gamma,
+                "gamma_": kernel.gamma,
                 "mixture_": mixtures if len(results) > 1 else mixtures[0],
-                **{
-                    f"{name}_": values_of(results, name)
-                    for name in ("objective", "dual_gap", "lower_bound", "n_iter", "converged")
-                },
-                "upper_bound_": values_of(solved, "upper"),
-                "_kernel": kernel,
+                "mixture_gap_": values_of(results, "gap"),
+                "relaxation_value_": values_of(results, "value"),
+                "lower_bound_": values_of(results, "lower_bound"),
+                "upper_bound_": np.array(uppers) if len(results) > 1 else uppers[0],
+                "n_iter_": values_of(results, "n_iter"),
+                "converged_": values_of(results, "converged"),
+                "_function": function,
                 "_positive_sign": found.sign,
             }
         )
         self._warn(results)
         return self
 
-    def _solved(self, gram: np.ndarray, merged: PointBags, positive: np.ndarray) -> _Solved:
-        offsets, costs = merged.offsets, self.C * merged.weights
-        bags, others = np.flatnonzero(positive), np.flatnonzero(~positive)
-        rows, inner = gather_rows(offsets, bags)
-        rest, counts = gather_rows(offsets, others)
-        place = merged.point_of[np.concatenate([rows, rest])]
-        problem = GenerationProblem(
-            gram[np.ix_(place, place)],
-            inner,
-            costs[bags],
-            np.repeat(costs[others], np.diff(counts)),
-        )
-        # The first selection: of each bag the instance that is the least like negative ones.
-        p = problem.n_positive
-        likeness = problem.gram[:p, p:] @ problem.costs
-        order = np.lexsort((likeness, np.repeat(np.arange(len(bags)), np.diff(inner))))
-        result = generate_labels(problem, order[inner[:-1]], tol=self.tol, max_iter=self.max_iter)
-        factor, intercept, upper = first_problem_along(problem, result.beta)
-        coef = np.bincount(place, factor * result.beta, minlength=len(gram))
-        return _Solved(result, coef, intercept, upper)
-
-    def _warn(self, results: list[GenerationResult]) -> None:
+    def _warn(self, results: list[MixtureResult]) -> None:
         limited = sum(not each.complete for each in results)
         if limited:
             warn_user(
@@ -300,7 +282,7 @@ class WellSVC(BagClassifier):
                 f"{len(results)} problem(s): raise max_iter or tol.",
                 ConvergenceWarning,
             )
-        missed = max(each.dual_gap / max(each.objective, 1e-300) for each in results)
+        missed = max(each.gap / max(each.value, 1e-300) for each in results)
         if missed > self.tol:
             warn_user(
                 f"The mixture of WellSVC was found to a relative duality gap of {missed:.1e} only "
@@ -309,8 +291,13 @@ class WellSVC(BagClassifier):
             )
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        scores = np.tile(self.intercept_, (bags.n_instances, 1))
-        if self.dual_coef_.size:
-            scores += self._kernel(bags.instances, self.support_vectors_) @ self.dual_coef_.T
-        columns = [self._positive_sign * column for column in scores.T]
-        return class_scores(columns, self._positive_sign)
+        scores = self._function.instance_scores(bags)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _first_selection(problem: MixtureProblem) -> np.ndarray:
+    """Of each positive bag the instance that is the least like negative ones."""
+    p, offsets = problem.n_positive, problem.offsets
+    likeness = problem.gram[:p, p:] @ problem.costs
+    order = np.lexsort((likeness, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+    return np.asarray(order[offsets[:-1]])

@@ -15,14 +15,14 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import is_regressor
 
-from milearn.svm import MISVC, MISVR, SDPMIL, InstanceMISVC
+from milearn.svm import MISVC, MISVR, InstanceMISVC
 from tests.common.common_checks import all_with_small_fits
 from tests.common.test_settings import ESTIMATORS
 from tests.toys import two_level_bags
 
 # Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
 BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}
-PRIMAL = [each(kernel="linear", solver="primal") for each in (InstanceMISVC, MISVC, MISVR, SDPMIL)]
+PRIMAL = [each(kernel="linear", solver="primal") for each in (InstanceMISVC, MISVC, MISVR)]
 
 
 def held_by_cycles():

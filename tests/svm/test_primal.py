@@ -18,7 +18,7 @@ from milearn._solvers.svm.maximum import rows, view
 from milearn._solvers.svm.maximum.view import pass_over
 from milearn._solvers.svm.sizes import by_passes
 from milearn.datasets import load_bags, make_bags, save_bags
-from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
+from milearn.svm import MISVC, MISVR, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from milearn.svm._formulations import kernel_features
 from milearn.svm._kernel import Kernel
 
@@ -139,26 +139,6 @@ def test_explicit_features_by_passes_are_those_of_the_dual(model):
     )
     assert primal.gamma_ == dual.gamma_
     assert primal.n_passes_ > 1
-
-
-@pytest.mark.parametrize("polish", [False, True])
-def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish):
-    bags, y = make_bags(50, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
-    model = SDPMIL(1.0, kernel="linear", polish=polish)
-    dual = clone(model).set_params(solver="dual").fit(bags, y)
-    primal = clone(model).set_params(solver="primal").fit(bags, y)
-    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-5)
-    assert primal.objective_history_[0] == pytest.approx(dual.objective_history_[0], rel=1e-5)
-    assert 0 <= primal.dual_gap_ <= 2e-6 * primal.objective_
-    np.testing.assert_array_equal(primal.selected_, dual.selected_)
-    np.testing.assert_allclose(primal.eta_, dual.eta_)
-    np.testing.assert_allclose(
-        primal.decision_function(bags), dual.decision_function(bags), atol=1e-2
-    )
-    assert primal.n_passes_ > 1
-    assert primal.converged_
-    with pytest.raises(ValueError, match="solver='primal' is for kernel='linear' and relaxation"):
-        clone(model).set_params(solver="primal", relaxation="tight").fit(bags, y)
 
 
 def test_features_of_a_block_are_those_of_all():

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from functools import partial
 
 import numpy as np
 import pytest
+from sklearn import clone, config_context
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import SDPMIL
 from milearn._bags.segments import segment_sum
-from milearn._solvers.svm import selection as _selection
-from milearn._solvers.svm import selection_bound as _selection_bound
-from milearn._solvers.svm.selection_bound import bound_selection, largest_norm
+from milearn._solvers.svm.selection import SelectionSettings
 from milearn.datasets import load_bags
-from tests.bags import labelled_bags
+from milearn.svm import _sdpmil
+from tests.bags import labelled_bags, random_bags
 from tests.oracles import selection_optimum
 
 SIZES = [(3, 4, 3), (3, 4, 30), (5, 8, 10), (2, 1, 2)]
@@ -27,7 +26,7 @@ SIZES = [(3, 4, 3), (3, 4, 30), (5, 8, 10), (2, 1, 2)]
 def test_the_bound_is_never_above_the_optimum_and_never_trivial(C, size, countable, monkeypatch):
     # 0: no selections are counted, so that the bound of the norm has to do.
     monkeypatch.setattr(
-        _selection, "bound_selection", partial(bound_selection, countable=countable)
+        _sdpmil, "SelectionSettings", partial(SelectionSettings, countable=countable)
     )
     n_positive, n_negative, d = size
     for seed, kernel in enumerate(["linear", "rbf"] * 2):
@@ -71,24 +70,37 @@ def test_the_best_of_the_mixed_selections_is_kept(seed):
     assert segment_sum(tight.eta_, bags.offsets)[y == 1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_the_bound_of_the_norm_and_its_count(seed):
+@pytest.mark.parametrize("polish", [False, True])
+@pytest.mark.parametrize("seed", range(5, 9))
+def test_weights_are_repetitions_and_order_does_not_matter(seed, polish):
+    """Noisy bags, in which a search from another start ends in another selection."""
     rng = np.random.default_rng(seed)
-    offsets = np.r_[0, np.cumsum(rng.integers(1, 4, size=5))]
-    step, base = rng.normal(size=(offsets[-1], 3)), rng.normal(size=3)
-    every = itertools.product(*(range(a, b) for a, b in itertools.pairwise(offsets)))
-    squares = {h: float(np.sum((step[list(h)].sum(axis=0) - base) ** 2)) for h in every}
-    mixture = np.repeat(1.0 / np.diff(offsets), np.diff(offsets))
-    top = max(squares.values())
-    bound = largest_norm(step, base, offsets, mixture)
-    assert top <= bound * (1 + 1e-12)
-    assert bound <= 3 * top
-    start = offsets[:-1].copy()
-    counted, found = _selection_bound._largest_of_all(step, base, offsets, np.ones(5), start)
-    assert counted == pytest.approx(top)
-    assert squares[tuple(found)] == pytest.approx(top)
-    local = _selection_bound._local_search(step, base, offsets, start)
-    assert squares[tuple(start)] <= squares[tuple(local)] <= top * (1 + 1e-12)
+    bags, y = random_bags(seed, 24), np.arange(24) % 2
+    weights = rng.integers(1, 4, size=24)
+    model = SDPMIL(relaxation="tight", polish=polish)
+    weighted = clone(model).fit(bags, y, sample_weight=weights)
+    order = rng.permutation(np.repeat(np.arange(24), weights))
+    repeated = clone(model).fit(bags[order], y[order])
+    for name in ("objective_", "lower_bound_", "relaxation_value_"):
+        assert getattr(repeated, name) == pytest.approx(getattr(weighted, name), rel=1e-6)
+    np.testing.assert_allclose(
+        repeated.decision_function(bags), weighted.decision_function(bags), atol=1e-4
+    )
+    first = np.array([np.flatnonzero(order == bag)[0] for bag in range(24)])
+    chosen = repeated.selected_[first]
+    rows = np.where(chosen >= 0, chosen - repeated_offsets(bags, order)[first], -1)
+    expected = np.where(y == 1, weighted.selected_ - bags.offsets[:-1], -1)
+    np.testing.assert_array_equal(rows, expected)
+
+
+def repeated_offsets(bags, order):
+    return np.r_[0, np.cumsum(bags.sizes[order])][:-1]
+
+
+def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy():
+    bags, y = labelled_bags(0, n_positive=30, n_negative=30)
+    with config_context(working_memory=0.2), pytest.raises(MemoryError, match="working_memory"):
+        SDPMIL(kernel="linear", relaxation="tight").fit(bags, y)
 
 
 def test_one_class_against_the_rest_has_a_bound_each():

@@ -82,12 +82,16 @@ def sparse_features(gram: Gram) -> sparse.csr_array | None:
     return sparse.csr_array(vectors[:, used], dtype=np.float64)
 
 
-def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:
+def centered_kernel(
+    gram: Gram, rows: np.ndarray | None = None, *, max_bytes: float = np.inf
+) -> np.ndarray:
     """The kernel matrix of instances counted from their mean, new, in the order of columns.
 
     Parameters
     ----------
     gram : Gram
+    rows : ndarray of int, default=None
+        The instances; None for all.
     max_bytes : float
         Maximum size of the matrix.
 
@@ -96,15 +100,15 @@ def centered_kernel(gram: Gram, *, max_bytes: float = np.inf) -> np.ndarray:
     MemoryError
         Where it would need more.
     """
-    n = gram.n
+    rows = np.arange(gram.n) if rows is None else rows
+    n = len(rows)
     if 8 * n * n > max_bytes:
         raise MemoryError(
             f"The relaxation needs the kernel matrix of {n} x {n} instances "
-            f"({8 * n * n / 2**20:.0f} MiB): raise cache_size, or set n_components to work with "
-            "as many columns of its factor."
+            f"({8 * n * n / 2**20:.0f} MiB): raise working_memory by sklearn.set_config, or "
+            "set n_components to work with as many columns of its factor."
         )
-    everything = (np.arange(n), None)
-    matrix = np.array(gram.inner(everything, everything), order="F")
+    matrix = np.array(gram.inner((rows, None), (rows, None)), order="F")
     middle = matrix.mean(axis=0)
     matrix -= middle
     matrix -= (middle - middle.mean())[:, None]

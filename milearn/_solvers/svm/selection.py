@@ -12,7 +12,7 @@ descends from any selection.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,110 +28,92 @@ from ..common.pivoted_cholesky import (
     sparse_features,
 )
 from ..common.rounding import rounding_scale
-from .guo_relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
-from .guo_sdp import solve_three_cones
+from .guo.relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
 from .maximum.rows import PrimalMISVMResult, solve_mi_svm_primal
+from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
-from .selection_bound import SelectionBound, bound_selection
 
 __all__ = [
     "ByPasses",
-    "PrimalSelectionResult",
     "SelectionResult",
     "SelectionSettings",
     "relaxation_problem",
     "solve_selection",
 ]
 
-# The relaxation is of first order in what it decides: it is solved well beyond ``tol``, and
+# The relaxation decides by small differences of scores. It is solved well beyond ``tol``, and
 # scores that differ by less than its own precision tie.
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
+# Facts that do not change with the SVM.
+_RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound")
+# Matrices between all instances that a mixture has in memory at a time.
+_MATRICES = 3.0
 
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """Which relaxation is solved, and what follows it.
+    """Which relaxation is solved, and how its selection is used.
 
     Attributes
     ----------
     slack_bound, exactly_one
-        See :class:`.guo_relaxation.RelaxationProblem`.
-    conic : bool
-        Whether to hand the three matrix inequalities to a conic solver.
-    tight : bool
-        Whether to mix selections: for a lower bound, and for the best of the selections mixed.
+        See :class:`.guo.problem.RelaxationProblem`.
     polish : bool
         Whether to go on by the concave-convex procedure.
     n_components, max_bytes
         See :func:`milearn._solvers.common.pivoted_cholesky.kernel_features`.
+    points : tuple of ndarray or None
+        Rows of the distinct instances, and the number of the distinct instance of each row: asks
+        for a mixture of selections, for its lower bound and the best selection in it.
+    mixture_tol, max_selections, countable
+        See :func:`.mixture.mix_selections`.
     """
 
     slack_bound: float
     exactly_one: bool
-    conic: bool
-    tight: bool
     polish: bool
     n_components: int | None
     max_bytes: float
+    points: tuple[np.ndarray, np.ndarray] | None = None
+    mixture_tol: float = 1e-3
+    max_selections: int = 30
+    countable: int = 20_000
 
 
 @dataclass(kw_only=True)
-class _Selected:
-    """What the relaxation says of a point of (3) that came from it.
+class SelectionResult(CCCPSolution):
+    """A point of (3) and the relaxation that it came from."""
 
-    Attributes
-    ----------
-    relaxation : RelaxationResult
-    selected : ndarray of shape (n_positive_bags,)
-        Row of the instance that stands for each positive bag.
-    bound : SelectionBound or None
-        Mixture of selections, where it was asked for.
-    """
-
+    svm: MISVMResult | PrimalMISVMResult
+    selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
-    selected: np.ndarray
-    bound: SelectionBound | None = None
+    eta: np.ndarray  # of each row of ``relaxation.rows``
+    relaxation_value: float
+    lower_bound: float = 0.0
 
-    @property
-    def lower_bound(self) -> float:
-        """No point of (3) lies below; zero, which is trivial, without a mixture."""
-        return 0.0 if self.bound is None else self.bound.lower_bound
+    @classmethod
+    def of(
+        cls, svm: MISVMResult | PrimalMISVMResult, selected: np.ndarray, **relaxed: Any
+    ) -> SelectionResult:
+        """The result whose objective, history and gap are those of the SVM."""
+        names = ("objective", "history", "n_iter", "stopped", "dual_gap", "objective_scale")
+        run = {name: getattr(svm, name) for name in names}
+        return cls(**run, svm=svm, selected=selected, **relaxed)
 
-    @property
-    def relaxation_value(self) -> float:
-        """Value of the relaxation that was asked for."""
-        return self.relaxation.value if self.bound is None else self.bound.lower_bound
-
-    @property
-    def eta(self) -> np.ndarray:
-        """Degree in [0, 1] to which that relaxation selects each of ``relaxation.rows``."""
-        return self.relaxation.eta if self.bound is None else self.bound.eta
-
-
-@dataclass(kw_only=True)
-class SelectionResult(_Selected, MISVMResult):
-    """A point of (3), as an expansion over instances."""
-
-
-@dataclass(kw_only=True)
-class PrimalSelectionResult(_Selected, PrimalMISVMResult):
-    """A point of (3), as a weight vector."""
+    def __getattr__(self, name: str) -> Any:
+        # The function is that of the SVM. Copies look for special names before there is one.
+        if name == "svm" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.svm, name)
 
 
 @dataclass(frozen=True)
 class ByPasses:
-    """How the SVM of a selection is solved over many instances with a linear kernel.
-
-    Attributes
-    ----------
-    source : PassSource
-    gap_tol : float
-        Relative duality gap.
-    """
+    """Solves the SVM of a selection over many instances with a linear kernel."""
 
     source: PassSource
     gap_tol: float
@@ -147,13 +129,26 @@ class ByPasses:
         loss = Hinge(problem.signs, problem.weights)
         return solve_mi_svm_primal(self.source, loss, "instance", start, options, self.gap_tol)
 
+    def fit_selected(
+        self, problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
+    ) -> PrimalMISVMResult:
+        """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
+        found = self.solve(problem, selected, SolverOptions(options.tol, 1))
+        scores = self.scores(found.w) + found.intercept
+        signs = problem.signs[segment_index(problem.offsets)]
+        hinges = problem.instance_weights * np.maximum(0.0, 1.0 - signs * scores)
+        used = signs < 0
+        used[selected] = True
+        value = 0.5 * float(found.w @ found.w) + float(hinges[used].sum())
+        return replace(found, objective=value, history=[value], stopped="")
+
 
 def solve_selection(
     problem: BinaryProblem,
     settings: SelectionSettings,
     options: SolverOptions,
     by_passes: ByPasses | None = None,
-) -> SelectionResult | PrimalSelectionResult:
+) -> SelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
 
     Parameters
@@ -164,47 +159,66 @@ def solve_selection(
         ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a small part
         of it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
     by_passes : ByPasses, default=None
-        Solves the SVM of a selection, and goes on from it; not with ``settings.tight``, which asks
-        for many SVMs and their dual variables.
+        Solves the SVMs instead of the dual.
     """
-    # A bound of the approximated problem would bound nothing.
-    columns = None if settings.tight else settings.n_components
-    # Where there are fewer components than instances, they are cheaper than the kernel matrix; and
-    # what else is made of the relaxation needs them.
-    plain = not (settings.tight or settings.conic) and options.qp_solver is None
     relaxed = relaxation_problem(
         problem,
         slack_bound=settings.slack_bound,
         exactly_one=settings.exactly_one,
-        n_components=columns,
-        implicit=plain and columns is None,
+        n_components=settings.n_components,
         max_bytes=settings.max_bytes,
     )
-    if settings.conic:
-        relaxation = solve_three_cones(relaxed)
-    else:
-        relaxation = solve_relaxation(
-            relaxed, tol=_RELAXATION_TOL * options.tol, qp_solver=options.qp_solver
-        )
+    relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
-    if by_passes is not None and not settings.tight:
-        passed = _passed(problem, selected, relaxation, options, by_passes)
-        if _asks_to_stop(passed, settings, options) or not settings.polish:
-            return passed
-        return _polished_by_passes(problem, passed, options, by_passes)
-    rounded = fit_selected(problem, selected, relaxation, options)
-    if settings.tight:
-        place = np.empty(len(relaxed.rows), dtype=np.intp)
-        place[relaxed.rows] = np.arange(len(relaxed.rows))
-        bound = bound_selection(relaxed, place[selected])
-        # The first of them is the one that is fitted already.
-        for choice in relaxed.rows[bound.selections[1:]]:
-            other = fit_selected(problem, choice, relaxation, options)
-            rounded = min(rounded, other, key=lambda each: each.objective)
-        rounded.bound = bound
-    if _asks_to_stop(rounded, settings, options):
-        return rounded
-    return _polished(problem, rounded, options) if settings.polish else rounded
+
+    def fitted(selection: np.ndarray) -> MISVMResult | PrimalMISVMResult:
+        if by_passes is None:
+            return fit_selected(problem, selection, options)
+        return by_passes.fit_selected(problem, selection, options)
+
+    facts: dict[str, Any] = {
+        "relaxation": relaxation,
+        "eta": relaxation.eta,
+        "relaxation_value": relaxation.value,
+    }
+    best = SelectionResult.of(fitted(selected), selected, **facts)
+    if settings.points is not None:
+        selections, mixed = _mixture(problem, settings, settings.points, selected)
+        others = [SelectionResult.of(fitted(each), each, **facts) for each in selections]
+        best = replace(min([best, *others], key=lambda each: each.objective), **mixed)
+    stops = options.on_iteration is not None and options.on_iteration(1, best.objective)
+    if not settings.polish:
+        return best
+    if stops:
+        best.stopped = "callback"
+        return best
+    return _polished(problem, best, options, by_passes)
+
+
+def _mixture(
+    problem: BinaryProblem,
+    settings: SelectionSettings,
+    points: tuple[np.ndarray, np.ndarray],
+    selected: np.ndarray,
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The selections of a mixture but the first, ``selected``; and what the mixture says."""
+    rows, point_of = points
+    gram = centered_kernel(problem.gram, rows, max_bytes=settings.max_bytes / _MATRICES)
+    merged = MergedSelection.of(gram, point_of, problem.offsets, problem.signs, problem.weights)
+    found = mix_selections(
+        merged.problem,
+        merged.start(selected),
+        tol=settings.mixture_tol,
+        max_iter=settings.max_selections,
+        countable=settings.countable,
+    )
+    selections = np.array([merged.rows(each) for each in found.selections[1:]])
+    facts = {
+        "eta": merged.spread(found.eta),
+        "relaxation_value": found.lower_bound,
+        "lower_bound": found.lower_bound,
+    }
+    return selections, facts
 
 
 def relaxation_problem(
@@ -213,17 +227,16 @@ def relaxation_problem(
     slack_bound: float,
     exactly_one: bool,
     n_components: int | None = None,
-    implicit: bool = True,
     max_bytes: float = np.inf,
 ) -> RelaxationProblem:
-    """The relaxation on what is the least to work with.
+    """The relaxation on the smallest representation of the instances.
 
-    Few columns are taken as they are. With ``implicit`` many sparse ones stay sparse, and of a
-    kernel there is the matrix only; without it, and with ``n_components``, both are factored.
+    Few columns are taken as they are, and many sparse ones stay sparse. Of a kernel the matrix is
+    taken, or a factor of it with ``n_components``.
     """
     gram = problem.gram
-    features: Any = sparse_features(gram) if implicit else None
-    is_kernel = features is None and implicit and needs_kernel(gram)
+    features: Any = sparse_features(gram) if n_components is None else None
+    is_kernel = features is None and n_components is None and needs_kernel(gram)
     if is_kernel:
         features = centered_kernel(gram, max_bytes=max_bytes)
     elif features is None:
@@ -240,23 +253,9 @@ def relaxation_problem(
     )
 
 
-def _asks_to_stop(
-    rounded: CCCPSolution, settings: SelectionSettings, options: SolverOptions
-) -> bool:
-    """Report the SVM of the selection; where that is the end it is noted."""
-    if options.on_iteration is None or not options.on_iteration(1, rounded.objective):
-        return False
-    if settings.polish:
-        rounded.stopped = "callback"
-    return True
-
-
 def fit_selected(
-    problem: BinaryProblem,
-    selected: np.ndarray,
-    relaxation: RelaxationResult,
-    options: SolverOptions,
-) -> SelectionResult:
+    problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
+) -> MISVMResult:
     """The SVM between the selected instances and all instances of negative bags."""
     negative, weights = problem.negative, problem.weights
     rows, inside = gather_rows(problem.offsets, negative)
@@ -269,10 +268,8 @@ def fit_selected(
             [weights[problem.positive], np.repeat(weights[negative], np.diff(inside))]
         ),
     )
-    svm = solve_grouped_svm(
-        problem.gram, patterns, tol=0.1 * options.tol, qp_solver=options.qp_solver
-    )
-    return SelectionResult(
+    svm = solve_grouped_svm(problem.gram, patterns, tol=0.1 * options.tol)
+    return MISVMResult(
         rows=svm.rows,
         coef=svm.coef,
         intercept=svm.intercept,
@@ -286,51 +283,31 @@ def fit_selected(
         objective_scale=rounding_scale(patterns.weights),
         n_solves=svm.n_solves,
         n_backend=svm.n_backend,
-        relaxation=relaxation,
-        selected=selected,
     )
 
 
-def _passed(
+def _polished(
     problem: BinaryProblem,
-    selected: np.ndarray,
-    relaxation: RelaxationResult,
+    rounded: SelectionResult,
     options: SolverOptions,
-    by_passes: ByPasses,
-) -> PrimalSelectionResult:
-    """The same SVM by passes: one step of MI-SVM, whose value is that of the selection."""
-    found = by_passes.solve(problem, selected, SolverOptions(options.tol, 1))
-    scores = by_passes.scores(found.w) + found.intercept
-    signs = problem.signs[segment_index(problem.offsets)]
-    hinges = problem.instance_weights * np.maximum(0.0, 1.0 - signs * scores)
-    used = signs < 0
-    used[selected] = True
-    value = 0.5 * float(found.w @ found.w) + float(hinges[used].sum())
-    facts = {**vars(found), "objective": value, "history": [value], "stopped": ""}
-    return PrimalSelectionResult(**facts, relaxation=relaxation, selected=selected)
-
-
-def _polished_by_passes(
-    problem: BinaryProblem,
-    rounded: PrimalSelectionResult,
-    options: SolverOptions,
-    by_passes: ByPasses,
-) -> PrimalSelectionResult:
+    by_passes: ByPasses | None,
+) -> SelectionResult:
+    """The local minimum of MI-SVM that the concave-convex procedure finds from a selection."""
     watched = options.watched_by(_from_second_step(options))
-    run = by_passes.solve(problem, rounded.selected, watched)
-    n_passes = rounded.n_passes + run.n_passes
+    run: MISVMResult | PrimalMISVMResult
+    if by_passes is None:
+        run = solve_mi_svm(problem, "instance", rounded.selected, watched)
+        scores = run.scores
+    else:
+        run = by_passes.solve(problem, rounded.selected, watched)
+        run.n_passes += rounded.n_passes
+        scores = by_passes.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
-        rounded.n_iter, rounded.n_passes = run.n_iter, n_passes
-        rounded.history *= run.n_iter
-        return rounded
-    facts = {**vars(run), "history": [rounded.objective, *run.history[1:]], "n_passes": n_passes}
-    scores = by_passes.scores(run.w) + run.intercept
-    return PrimalSelectionResult(
-        **facts,
-        relaxation=rounded.relaxation,
-        selected=witness_rule(problem).of(scores),
-        bound=rounded.bound,
-    )
+        # The same SVM, solved twice, within its precision.
+        return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
+    run.history[0] = rounded.objective
+    facts = {name: getattr(rounded, name) for name in _RELAXED}
+    return SelectionResult.of(run, witness_rule(problem).of(scores), **facts)
 
 
 def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
@@ -341,26 +318,3 @@ def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
         return options.on_iteration(iteration, objective)
 
     return report
-
-
-def _polished(
-    problem: BinaryProblem, rounded: SelectionResult, options: SolverOptions
-) -> SelectionResult:
-    watched = options.watched_by(_from_second_step(options))
-    run = solve_mi_svm(problem, "instance", rounded.selected, watched)
-    if run.objective > rounded.objective:
-        # The same SVM, solved twice, within its precision.
-        rounded.n_iter = run.n_iter
-        rounded.history *= run.n_iter
-        return rounded
-    return SelectionResult(
-        **{
-            **vars(run),
-            "history": [rounded.objective, *run.history[1:]],
-            "n_solves": run.n_solves + rounded.n_solves,
-            "n_backend": run.n_backend + rounded.n_backend,
-        },
-        relaxation=rounded.relaxation,
-        selected=witness_rule(problem).of(run.scores),
-        bound=rounded.bound,
-    )

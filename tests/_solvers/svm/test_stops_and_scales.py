@@ -28,8 +28,6 @@ from milearn.exceptions import SolverError
 SETTINGS = SelectionSettings(
     slack_bound=2.0,
     exactly_one=True,
-    conic=False,
-    tight=False,
     polish=True,
     n_components=None,
     max_bytes=1e9,

@@ -1,6 +1,6 @@
 """Where w lives in the interior point method for the relaxation of instance selection.
 
-The Newton systems of :mod:`.guo_interior_point` are reduced to (w, b): with the signed rows
+The Newton systems of :mod:`.interior_point` are reduced to (w, b): with the signed rows
 (z, 1) y of the instances in Z, weights d of instances and vectors p of bags,
 
     ( diag(1, .., 1, 0) + Z' diag(d) Z + sum_B (Z'p_B)(Z'p_B)' ) (dw, db) = right.
@@ -336,7 +336,8 @@ class _RowImages:
             raise MemoryError(
                 f"The relaxation has {m} instances on the margin or above the level of their bag, "
                 f"and needs the matrix of their inner products ({8 * m * m / 2**20:.0f} MiB): "
-                "raise cache_size, or set n_components to work with as many columns of a factor."
+                "raise working_memory by sklearn.set_config, or set n_components to work with as "
+                "many columns of a factor."
             )
         matrix = np.asfortranarray((self.images @ self._back).toarray())
         matrix -= np.outer(self.heights, self.common)

@@ -1,6 +1,6 @@
 r"""The loss of the relaxation of instance selection, as a function of the margins.
 
-With the names of :mod:`.guo_relaxation` and h_i = [1 - m_i]_+ for the margin m_i = y_i f(x_i), the
+With the names of :mod:`.relaxation` and h_i = [1 - m_i]_+ for the margin m_i = y_i f(x_i), the
 best l_i at given h_i and e_i is max(h_i, s/2 - e_i), at a cost of
 
     c_i ( 1/2 [h_i + e_i - s/2]_+^2 + (s-1)/2 e_i ) + constant,    h_i <= s.
@@ -29,8 +29,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import segment_index, segment_sum
-from .guo_problem import RelaxationProblem
+from ...._bags.segments import segment_index, segment_sum
+from .problem import RelaxationProblem
 
 __all__ = ["Pieces", "RelaxationLoss"]
 

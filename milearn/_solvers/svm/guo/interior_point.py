@@ -2,7 +2,7 @@
 
 A primal-dual method with predictor and corrector (Mehrotra 1992) whose linear systems are reduced
 to the size of w: l, e and the multipliers of the bags are eliminated instance by instance and bag
-by bag, with the names of :mod:`.guo_relaxation`. On few features (580 instances of 20) a sparse
+by bag, with the names of :mod:`.relaxation`. On few features (580 instances of 20) a sparse
 solver such as PIQP is as quick; with more (1,495 of 150) it takes six times as long, and Clarabel
 about twelve times, for they factor the rows of all instances entry by entry.
 """
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..._bags.segments import segment_index, segment_sum
-from ...exceptions import SolverError
-from .guo_newton import Found
-from .guo_problem import RelaxationProblem
+from ...._bags.segments import segment_index, segment_sum
+from ....exceptions import SolverError
+from .newton import Found
+from .problem import RelaxationProblem
 
 __all__ = ["InteriorPoint", "InteriorPointMethod"]
 

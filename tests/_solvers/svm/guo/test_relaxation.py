@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 
 import cvxpy as cp
@@ -18,13 +17,10 @@ from milearn._solvers.common.pivoted_cholesky import (
     kernel_features,
     needs_kernel,
 )
-from milearn._solvers.svm.guo_geometry import FeatureGeometry, KernelGeometry
-from milearn._solvers.svm.guo_relaxation import RelaxationProblem, solve_relaxation
+from milearn._solvers.svm.guo.relaxation import RelaxationProblem, solve_relaxation
+from milearn._solvers.svm.guo.systems import FeatureGeometry, KernelGeometry
 from milearn.exceptions import SolverError
-
-needs_clarabel = pytest.mark.skipif(
-    importlib.util.find_spec("clarabel") is None, reason="clarabel is not installed"
-)
+from tests._solvers.svm.guo.three_cones import solve_three_cones
 
 
 def small(seed, *, d=3, bound=2.0, one=True, n_bags=6, cost=None):
@@ -100,12 +96,9 @@ CASES = [
 ]
 
 
-@needs_clarabel
 @pytest.mark.parametrize(("seed", "d", "bound", "one"), CASES)
 def test_three_cones_are_one_quadratic_program(seed, d, bound, one):
     # d = 2 and 3 make the kernel matrix singular, d = 40 makes it regular.
-    from milearn._solvers.svm.guo_sdp import solve_three_cones
-
     problem = small(seed, d=d, bound=bound, one=one)
     direct, conic = solve_relaxation(problem), solve_three_cones(problem)
     assert direct.value == pytest.approx(conic.value, rel=1e-5, abs=1e-7)
@@ -113,12 +106,9 @@ def test_three_cones_are_one_quadratic_program(seed, d, bound, one):
     assert np.abs(direct.scores - conic.scores).max() < 1e-2
 
 
-@needs_clarabel
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("kernel", ["rbf", "poly", "repeated"])
 def test_three_cones_of_kernels(seed, kernel):
-    from milearn._solvers.svm.guo_sdp import solve_three_cones
-
     problem = small(seed)
     instances = np.empty_like(problem.features)
     instances[problem.rows] = problem.features
@@ -136,12 +126,9 @@ def test_three_cones_of_kernels(seed, kernel):
     assert value == pytest.approx(solve_three_cones(problem).value, rel=1e-5, abs=1e-7)
 
 
-@needs_clarabel
 @pytest.mark.parametrize("seed", [3, 7, 11])
 def test_our_statement_of_the_cones_is_the_one_that_was_printed(seed):
     # Regular kernel matrices: cvxpy hands over the first inequality as it stands.
-    from milearn._solvers.svm.guo_sdp import solve_three_cones
-
     problem = small(seed, d=40)
     printed = printed_cones(problem)
     printed.solve(solver=cp.CLARABEL)
@@ -149,7 +136,6 @@ def test_our_statement_of_the_cones_is_the_one_that_was_printed(seed):
     assert printed.value == pytest.approx(solve_three_cones(problem).value, rel=1e-5, abs=1e-6)
 
 
-@needs_clarabel
 @pytest.mark.parametrize("seed", [3, 7])
 def test_without_the_bound_the_printed_program_is_unbounded(seed):
     problem = printed_cones(small(seed, d=40), bounded=False)
@@ -193,28 +179,6 @@ def test_the_interior_point_method_solves_the_program(seed, d, bound, one):
     assert (ours.eta <= 1 + 1e-9).all()
     assert ours.value == pytest.approx(problem.value(ours.w, ours.slacks, ours.eta))
     assert ours.scores[problem.rows] == pytest.approx(problem.signs * margins)
-
-
-@pytest.mark.parametrize("solver", ["piqp", "osqp"])
-def test_backends_agree(solver):
-    problem = small(1, d=5, cost=1.0)
-    other = solve_relaxation(problem, tol=1e-9, qp_solver=solver)
-    ours = solve_relaxation(problem, tol=1e-9)
-    assert other.value == pytest.approx(ours.value, rel=1e-6)
-    assert other.scores == pytest.approx(ours.scores, abs=1e-3)
-    assert other.error < 1e-6
-    assert other.solver == solver
-
-
-def test_a_backend_that_fails_says_so(monkeypatch):
-    import qpsolvers
-
-    problem = small(1)
-    monkeypatch.setattr(
-        qpsolvers, "solve_problem", lambda stated, **options: qpsolvers.Solution(stated)
-    )
-    with pytest.raises(SolverError, match=r"relaxation of \d+ instances was not solved by piqp"):
-        solve_relaxation(problem, qp_solver="piqp")
 
 
 def test_impossible_data_end_in_an_error_and_not_in_a_wrong_result():
@@ -390,5 +354,5 @@ def test_kernel_is_asked_for_only_where_features_are_not_fewer():
     K = rbf_kernel(gram.instances, gram.instances)
     middle = np.eye(9) - 1.0 / 9.0
     assert centered_kernel(gram) == pytest.approx(middle @ K @ middle)
-    with pytest.raises(MemoryError, match="raise cache_size"):
+    with pytest.raises(MemoryError, match="raise working_memory"):
         centered_kernel(gram, max_bytes=8 * 80)

@@ -8,11 +8,12 @@ import pytest
 from scipy import sparse
 
 from milearn._bags.segments import segment_sum
-from milearn._solvers.svm import guo_geometry, guo_relaxation
-from milearn._solvers.svm.guo_geometry import FeatureGeometry, SparseGeometry
-from milearn._solvers.svm.guo_loss import RelaxationLoss
-from milearn._solvers.svm.guo_newton import MultiplierMethod
-from milearn._solvers.svm.guo_relaxation import RelaxationProblem, solve_relaxation
+from milearn._solvers.svm.guo import relaxation as guo_relaxation
+from milearn._solvers.svm.guo import systems as guo_geometry
+from milearn._solvers.svm.guo.loss import RelaxationLoss
+from milearn._solvers.svm.guo.newton import MultiplierMethod
+from milearn._solvers.svm.guo.relaxation import RelaxationProblem, solve_relaxation
+from milearn._solvers.svm.guo.systems import FeatureGeometry, SparseGeometry
 from milearn.exceptions import SolverError
 
 OFFSETS = np.array([0, 1, 4, 9, 11, 18, 20, 23])
@@ -219,5 +220,12 @@ def test_where_both_fail_it_is_an_error_and_where_one_does_the_other_is_kept(mon
 
 def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy():
     problem = problem_of(drawn_features(0, "sparse"), max_bytes=100.0)
-    with pytest.raises(MemoryError, match="raise cache_size, or set n_components"):
+    with pytest.raises(MemoryError, match=r"raise working_memory .* set n_components"):
+        solve_relaxation(problem)
+
+
+def test_a_matrix_that_is_no_kernel_is_an_error_with_a_remedy():
+    features = drawn_features(0, "wide")
+    problem = problem_of(-100.0 * features @ features.T, is_kernel=True)
+    with pytest.raises(SolverError, match="scale the features or lower C"):
         solve_relaxation(problem)

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows, segment_index
-from .guo_geometry import FeatureGeometry, Geometry, KernelGeometry, SparseGeometry
+from ...._bags.segments import gather_rows, segment_index
+from .systems import FeatureGeometry, Geometry, KernelGeometry, SparseGeometry
 
 __all__ = ["RelaxationProblem"]
 
@@ -73,7 +73,7 @@ class RelaxationProblem:
         return b - float(np.asarray(self.features.mean(axis=0)).ravel() @ w)
 
     def value(self, w: np.ndarray, slacks: np.ndarray, eta: np.ndarray) -> float:
-        """The objective of :mod:`.guo_relaxation`."""
+        """The objective of :mod:`.relaxation`."""
         p = self.n_positive
         above, costs = slacks[:p], self.costs[:p]
         bags = 0.5 * (above + eta) ** 2 - 0.5 * self.slack_bound * above - 0.5 * eta

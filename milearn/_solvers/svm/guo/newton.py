@@ -1,6 +1,6 @@
 """Newton's method within the method of multipliers, for the relaxation of instance selection.
 
-The relaxation is min 1/2 |w|^2 + loss(Z (w, b)) with the loss of :mod:`.guo_loss` and the signed
+The relaxation is min 1/2 |w|^2 + loss(Z (w, b)) with the loss of :mod:`.loss` and the signed
 rows Z of the instances. The method of multipliers (Rockafellar 1976) replaces the loss by its
 envelope around the last multipliers, and then takes the multipliers of the solution: with a
 stiffness t that grows it converges faster than any geometric sequence. The envelope is piecewise
@@ -18,11 +18,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
-from ..._bags.segments import segment_min, segment_sum
-from .guo_geometry import NewtonSystem
-from .guo_loss import Pieces, RelaxationLoss
-from .guo_problem import RelaxationProblem
+from ...._bags.segments import segment_min, segment_sum
+from .loss import Pieces, RelaxationLoss
+from .problem import RelaxationProblem
+from .systems import NewtonSystem
 
 __all__ = ["Found", "MultiplierMethod"]
 
@@ -94,9 +95,12 @@ class MultiplierMethod:
         best: Found | None = None
         waited = 0
         for _ in range(_MAX_PHASES):
-            if pieces is not None:
-                point = self._predicted(point, scaled, stiffness, pieces)
-            point, pieces, alpha, n_steps = self._minimized(point, scaled, stiffness)
+            try:
+                if pieces is not None:
+                    point = self._predicted(point, scaled, stiffness, pieces)
+                point, pieces, alpha, n_steps = self._minimized(point, scaled, stiffness)
+            except LinAlgError:
+                return best
             if not np.isfinite(alpha).all():
                 return best
             change = np.abs(alpha / self.loss.costs - scaled).max() / stiffness

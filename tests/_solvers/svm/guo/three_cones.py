@@ -1,7 +1,7 @@
 """The three matrix inequalities of Guo (2009), handed to a conic solver as they are.
 
-For readers and for tests: :func:`milearn._solvers.svm.guo_relaxation.solve_relaxation` finds the
-same value from a quadratic program. With Q = K o yy', costs c, v = e + m - l + t y:
+The oracle of :func:`milearn._solvers.svm.guo.relaxation.solve_relaxation`, which finds the same
+value from a quadratic program. With Q = K o yy', costs c, v = e + m - l + t y:
 
     min  d
     s.t. [ Q            v                                        ]
@@ -17,54 +17,28 @@ of Q, and v is held there by equations, which changes nothing but makes it solva
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+import clarabel
 import numpy as np
 from scipy import sparse
 
-from ...exceptions import SolverError
-from .guo_relaxation import RelaxationProblem, RelaxationResult
-
-__all__ = ["require_clarabel", "solve_three_cones"]
-
-_MAX_INSTANCES = 400
+from milearn._solvers.svm.guo.problem import RelaxationProblem
 
 
-def require_clarabel() -> Any:
-    """The module clarabel.
+@dataclass
+class ConicSolution:
+    """Value, gap, and scores of the instances in the order in which they were given."""
 
-    Raises
-    ------
-    ImportError
-        Where it is not installed; the message says how to get it.
-    """
-    try:
-        import clarabel
-    except ImportError as error:
-        raise ImportError(
-            'formulation="sdp" needs the conic solver Clarabel: pip install "milearn[conic]", or '
-            'use formulation="qp", which gives the same.'
-        ) from error
-    return clarabel
+    value: float
+    gap: float
+    scores: np.ndarray
 
 
-def solve_three_cones(problem: RelaxationProblem, *, tol: float = 1e-8) -> RelaxationResult:
-    """Solve the semidefinite program.
-
-    Raises
-    ------
-    ValueError
-        For more than 400 instances: the cost grows with the sixth power of their number.
-    SolverError
-        When the solver finds no solution.
-    """
-    clarabel = require_clarabel()
+def solve_three_cones(problem: RelaxationProblem, *, tol: float = 1e-8) -> ConicSolution:
+    """Solve the semidefinite program; its cost grows with the sixth power of the instances."""
     n = len(problem.rows)
-    if n > _MAX_INSTANCES:
-        raise ValueError(
-            f'formulation="sdp" is meant for small data and refuses {n} instances (at most '
-            f'{_MAX_INSTANCES}): use formulation="qp", which gives the same.'
-        )
     state = _Program(problem)
     settings = clarabel.DefaultSettings()
     settings.verbose = False
@@ -80,32 +54,14 @@ def solve_three_cones(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relax
     q[state.delta] = 1.0
     empty = sparse.csc_matrix((state.width, state.width))
     solution = clarabel.DefaultSolver(empty, q, A, b, cones, settings).solve()
-    if str(solution.status) not in ("Solved", "AlmostSolved"):
-        raise SolverError(
-            f"The semidefinite program of {n} instances was not solved by clarabel (status: "
-            f'{solution.status}): scale the features, lower C, or use formulation="qp".'
-        )
+    assert str(solution.status) in ("Solved", "AlmostSolved")
     x = np.asarray(solution.x)
-    slacks, eta, shift = x[state.slacks], x[state.eta], x[state.shift]
-    v = 1.0 + x[state.surplus] - slacks + shift * problem.signs
-    plain = problem.signs * v
+    shift = x[state.shift]
+    v = 1.0 + x[state.surplus] - x[state.slacks] + shift * problem.signs
     scores = np.empty(n)
-    scores[problem.rows] = plain - shift
-    return RelaxationResult(
-        w=np.linalg.lstsq(problem.features, plain, rcond=None)[0],
-        intercept=-float(shift),
-        scores=scores,
-        rows=problem.positive_rows,
-        slacks=slacks,
-        eta=eta,
-        value=float(solution.obj_val),
-        gap=float(abs(solution.obj_val - solution.obj_val_dual)),
-        primal_residual=float(solution.r_prim),
-        dual_residual=float(solution.r_dual),
-        unit=float(problem.costs.max()),
-        n_iter=int(solution.iterations),
-        solver="clarabel",
-    )
+    scores[problem.rows] = problem.signs * v - shift
+    gap = float(abs(solution.obj_val - solution.obj_val_dual))
+    return ConicSolution(float(solution.obj_val), gap, scores)
 
 
 class _Program:

@@ -10,11 +10,11 @@ slacks of the first and f(x) = w.z + b:
 The upper limit 1 of e needs no constraint: where a sum is 1 it is implied, and where a sum is
 above 1 its multiplier is zero and every e_i of the bag at most 1/2.
 
-With few features it is solved by the interior point method of :mod:`.guo_interior_point`. With a
+With few features it is solved by the interior point method of :mod:`.interior_point`. With a
 kernel, and with more sparse features than instances, the systems of that method are as large as the
-number of instances, and the method of multipliers of :mod:`.guo_newton` takes its place, whose
+number of instances, and the method of multipliers of :mod:`.newton` takes its place, whose
 systems have a row for each multiplier that changes; where rounding keeps it from the precision, the
-interior point method is tried too. ``qp_solver`` names a general solver instead, for comparison.
+interior point method is tried too.
 """
 
 from __future__ import annotations
@@ -22,14 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import qpsolvers
-from scipy import sparse
 
-from ...exceptions import SolverError
-from ..common.qp import call_backend, check_qp_solver, sparse_columns
-from .guo_interior_point import InteriorPointMethod
-from .guo_newton import Found, MultiplierMethod
-from .guo_problem import RelaxationProblem
+from ....exceptions import SolverError
+from .interior_point import InteriorPointMethod
+from .newton import Found, MultiplierMethod
+from .problem import RelaxationProblem
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
 
@@ -87,9 +84,7 @@ class RelaxationResult:
         return max(gap, self.primal_residual, self.dual_residual)
 
 
-def solve_relaxation(
-    problem: RelaxationProblem, *, tol: float = 1e-8, qp_solver: str | None = None
-) -> RelaxationResult:
+def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> RelaxationResult:
     """Solve the relaxation.
 
     Parameters
@@ -97,16 +92,12 @@ def solve_relaxation(
     problem : RelaxationProblem
     tol : float, default=1e-8
         Duality gap as a share of the objective (plus the largest cost), and residuals.
-    qp_solver : str, default=None
-        A backend of qpsolvers that takes sparse matrices, instead of the method of this module.
 
     Raises
     ------
     SolverError
         When no solution is found.
     """
-    if qp_solver is not None:
-        return _by_backend(problem, tol, check_qp_solver(qp_solver))
     # In units of the largest cost all multipliers are of order one.
     unit = float(problem.costs.max())
     newton = None
@@ -155,64 +146,3 @@ def _in_order(problem: RelaxationProblem, values: np.ndarray) -> np.ndarray:
     ordered = np.empty(len(values))
     ordered[problem.rows] = values
     return ordered
-
-
-# -- by a general solver -------------------------------------------------------------------------
-
-
-def sparse_program(problem: RelaxationProblem) -> qpsolvers.Problem:
-    """The relaxation as a sparse quadratic program in (w, b, l, e)."""
-    n, r = problem.features.shape
-    p, n_bags = problem.n_positive, len(problem.bag_offsets) - 1
-    c = problem.costs
-    width = r + 1 + n + p
-    # The square of l + e: each with itself and each with the other.
-    both = np.r_[r + 1 : r + 1 + p, r + 1 + n : width]
-    rows = np.concatenate([np.arange(r), both, both])
-    columns = np.concatenate([np.arange(r), both, np.roll(both, p)])
-    entries = np.concatenate([np.ones(r), np.tile(c[:p], 4)])
-    P = sparse.coo_array((entries, (rows, columns)), (width, width))
-    q = np.concatenate([np.zeros(r + 1), -0.5 * problem.slack_bound * c[:p], c[p:], -0.5 * c[:p]])
-    signed = np.column_stack([problem.features, np.ones(n)]) * problem.signs[:, None]
-    G = sparse.hstack([-signed, -sparse.eye_array(n), sparse.coo_array((n, p))])
-    h = -np.ones(n)
-    members = sparse.csr_array((np.ones(p), np.arange(p), problem.bag_offsets), (n_bags, p))
-    sums = sparse.hstack([sparse.coo_array((n_bags, r + 1 + n)), members])
-    lower = np.concatenate([np.full(r + 1, -np.inf), np.zeros(n + p)])
-    upper = np.full(width, np.inf)
-    upper[r + 1 : r + 1 + p] = problem.slack_bound
-    if problem.exactly_one:
-        A, b = sparse_columns(sums), np.ones(n_bags)
-    else:
-        A, b = None, None
-        G, h = sparse.vstack([G, -sums]), np.concatenate([h, -np.ones(n_bags)])
-    return qpsolvers.Problem(sparse_columns(P), q, sparse_columns(G), h, A, b, lb=lower, ub=upper)
-
-
-def _by_backend(problem: RelaxationProblem, tol: float, solver: str) -> RelaxationResult:
-    program = sparse_program(problem)
-    solution = call_backend(program, solver, tol)
-    if solution.x is None or not solution.found:
-        raise SolverError(
-            f"The relaxation of {len(problem.rows)} instances was not solved by {solver}: scale "
-            "the features, lower C, or leave qp_solver out."
-        )
-    n, r = problem.features.shape
-    unit = float(problem.costs.max())
-    x = solution.x
-    slacks, eta = x[r + 1 : r + 1 + n], x[r + 1 + n :]
-    return RelaxationResult(
-        w=x[:r],
-        intercept=float(x[r]),
-        scores=_in_order(problem, problem.features @ x[:r] + x[r]),
-        rows=problem.positive_rows,
-        slacks=slacks,
-        eta=eta,
-        value=problem.value(x[:r], slacks, eta),
-        gap=float(solution.duality_gap()),
-        primal_residual=float(solution.primal_residual()),
-        dual_residual=float(solution.dual_residual()) / unit,
-        unit=unit,
-        n_iter=0,
-        solver=solver,
-    )

@@ -1,0 +1,1 @@
+"""The semidefinite relaxation of instance selection (Guo 2009)."""

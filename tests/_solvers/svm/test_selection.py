@@ -1,0 +1,43 @@
+"""The SVM of a selection, by the dual and by passes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn._bags.segments import segment_argmax
+from milearn._solvers.common.gram import LinearGram
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.svm.problem import BinaryProblem
+from milearn._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
+from milearn.datasets import make_bags
+
+
+@pytest.mark.parametrize("tight", [False, True])
+@pytest.mark.parametrize("polish", [False, True])
+def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish, tight):
+    bags, y = make_bags(30, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
+    gram, n = LinearGram(bags.instances), bags.n_instances
+    problem = BinaryProblem(gram, bags.offsets, np.where(y == 1, 1.0, -1.0), np.ones(30))
+    points = (np.arange(n), np.arange(n)) if tight else None
+    settings = SelectionSettings(2.0, True, polish, None, np.inf, points)
+    seen = []
+    options = SolverOptions(1e-6, 100, on_iteration=lambda *step: seen.append(step))
+    dual = solve_selection(problem, settings, options)
+    n_dual = len(seen)
+    rows = solve_selection(problem, settings, options, ByPasses(bags.source(), 1e-7))
+    assert rows.objective == pytest.approx(dual.objective, rel=1e-5)
+    assert rows.history[0] == pytest.approx(dual.history[0], rel=1e-5)
+    np.testing.assert_array_equal(rows.selected, dual.selected)
+    np.testing.assert_allclose(rows.eta, dual.eta)
+    w = bags.instances[dual.rows].T @ dual.coef
+    np.testing.assert_allclose(rows.w, w, atol=1e-2)
+    if polish:
+        scores = bags.instances @ rows.w
+        assert (rows.selected == segment_argmax(scores, bags.offsets)[y == 1]).all()
+    assert rows.n_passes > 1
+    # Each step is reported once, the first with the objective of the selection.
+    assert [step for step, _ in seen[:n_dual]] == list(range(1, dual.n_iter + 1))
+    assert seen[0][1] == dual.history[0]
+    assert dual.lower_bound == rows.lower_bound
+    assert (dual.lower_bound > 0) == tight
