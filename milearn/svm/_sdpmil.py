@@ -152,8 +152,8 @@ class SDPMIL(BaseMISVC):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether ``polish`` converged within ``max_iter`` steps.
     n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances for the SVM and ``polish``, with ``solver="primal"``,
-        where ``dual_coef_``, ``support_`` and ``support_vectors_`` are absent.
+        Number of passes over the instances for the SVM and ``polish``, where these are solved by
+        rows; ``dual_coef_``, ``support_`` and ``support_vectors_`` are not set then.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -165,8 +165,9 @@ class SDPMIL(BaseMISVC):
         When the relaxation or a dual problem is not solved.
     MemoryError
         Where the kernel matrix, or with more sparse features than instances the matrix of those
-        instances that decide, exceeds scikit-learn's
-        ``working_memory``, see :func:`sklearn.set_config`.
+        instances that decide, exceeds scikit-learn's ``working_memory``, see
+        :func:`sklearn.set_config`.
+
     Warns
     -----
     ConvergenceWarning
