@@ -9,6 +9,7 @@ from typing import ClassVar
 import joblib
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -348,6 +349,21 @@ def test_text_sized_sparse_input():
     assert model.score(X, y) > 0.9
     dense = DPBoost(max_rows=50, tol=1e-4).fit(X.with_instances(X.instances.toarray()), y)
     assert (dense.decision_function(X) == model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 6, 7, 9])
+def test_dense_and_sparse_features_give_the_same_model_to_the_last_digit(seed):
+    """On noise, where the sums of equal learners differ by rounding alone."""
+    rng = np.random.default_rng(seed)
+    blocks = [np.round(rng.normal(size=(rng.integers(1, 6), 4)), 1) for _ in range(24)]
+    X = Bags.from_list([block * (rng.random((1, 4)) < 0.7) for block in blocks])
+    y = np.arange(24) % 2
+    stored = X.with_instances(sparse.csr_array(X.instances))
+    for build in (DPBoost, LPBoost):
+        dense, csr = build().fit(X, y), build().fit(stored, y)
+        assert dense.objective_ == csr.objective_
+        assert dense.lower_bound_ == csr.lower_bound_
+        assert dense.learners_ == csr.learners_
 
 
 # -- the plane -------------------------------------------------------------------------------------

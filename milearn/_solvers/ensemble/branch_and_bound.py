@@ -73,8 +73,8 @@ def branch_and_bound(
         # The bound of a node falls short of its value by tol, relatively, where both meet.
         if open_nodes[0].lower_bound >= best.objective - 2.0 * tol * max(1.0, best.objective):
             break
-        if budget.exhausted() or n_nodes >= options.max_nodes:
-            stopped = budget.reason or "max_nodes"
+        if budget.stops() or n_nodes >= options.max_nodes:
+            stopped = budget.cut or "max_nodes"
             break
         node = heapq.heappop(open_nodes)
         bag, point = _choice(problem, node.members, node.scores)
@@ -94,7 +94,7 @@ def branch_and_bound(
                 options,
                 start=node.learners,
                 cutoff=best.objective,
-                on_round=lambda relaxation, _: best.offer(relaxation),
+                on_round=lambda found, _: best.offer(found.learners, found.H, found.alpha),
             )
             n_nodes += 1
             lower = max(node.lower_bound, solved.lower_bound)

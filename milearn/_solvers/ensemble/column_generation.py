@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .interior import InteriorOptions, InteriorStart, interior_start
+from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import DisjunctiveProblem
@@ -21,25 +21,20 @@ from .relaxation_columns import add_copies, add_learners, dual_prices, prune_lea
 from .relaxation_rows import separate
 
 __all__ = [
+    "INTERIOR_TOL",
     "BoostingOptions",
     "Budget",
     "Incumbent",
     "LearnerSet",
     "Relaxed",
-    "interior_settings",
+    "interior_search",
     "relax",
 ]
 
 # Learners that are added at a time: one would mean many solutions of nearly the same program.
 _LEARNERS_PER_ROUND = 20
-_LEARNERS_PER_STEP = 50
-# From this number of rows on, learners are first sought at interior prices.
-_INTERIOR_ROWS = 200
 # Further down, rounding lets useless learners in and ends nothing; the simplex method is near.
-_INTERIOR_TOL = 1e-6
-# Constraints that are not nearly tight are left to sifting where the others are at most this share:
-# one that is missed costs another solution, which is most of the work for many learners.
-_FEW_NEAR = 1 / 3
+INTERIOR_TOL = 1e-6
 # How far from the last solution, on the way to the centre, learners are priced.
 _CENTER_SHARE = 0.5
 _COPIES_PER_ROUND = 500
@@ -74,6 +69,12 @@ class BoostingOptions:
     select : bool
         Whether to fix the witnesses that the relaxation names and solve the linear program that
         is left, again and again while that lowers the value.
+    interior_rows : int
+        From this number of rows on, learners are first sought at interior prices.
+    few_near : float
+        Constraints that are not nearly tight are left to sifting where the others are at most this
+        share: one that is missed costs another solution, which is most of the work for many
+        learners.
     """
 
     tol: float = 1e-6
@@ -82,6 +83,8 @@ class BoostingOptions:
     branch: bool = False
     max_nodes: int = 1000
     select: bool = True
+    interior_rows: int = 200
+    few_near: float = 1 / 3
 
 
 class Budget:
@@ -94,32 +97,53 @@ class Budget:
     on_iteration : callable, default=None
         ``on_iteration(iteration, objective, **facts)`` is called at every report; True asks to
         stop.
+    clock : callable, default=time.monotonic
+        The time in seconds.
 
     Attributes
     ----------
     reason : {"", "time_limit", "callback"}
         What has exhausted the budget.
+    cut : str
+        The reason, if work was left out because of it.
     """
 
     def __init__(
-        self, time_limit: float | None = None, on_iteration: Callable[..., bool] | None = None
+        self,
+        time_limit: float | None = None,
+        on_iteration: Callable[..., bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._end = np.inf if time_limit is None else time.monotonic() + time_limit
+        self._clock = clock
+        self._end = np.inf if time_limit is None else clock() + time_limit
         self._on_iteration = on_iteration
         self._n_reports = 0
         self.reason = ""
+        self.cut = ""
 
-    @property
     def remaining(self) -> float:
-        """Seconds."""
-        return max(0.0, self._end - time.monotonic()) if np.isfinite(self._end) else np.inf
+        """Seconds that are left."""
+        return max(0.0, self._end - self._clock()) if np.isfinite(self._end) else np.inf
 
     def exhausted(self) -> bool:
-        if not self.reason and self.remaining <= 0.0:
+        """Whether no more work is allowed."""
+        if not self.reason and self.remaining() <= 0.0:
             self.reason = "time_limit"
         return bool(self.reason)
 
+    def stops(self) -> bool:
+        """The same, asked where work is left to do: the answer yes is noted in ``cut``."""
+        if self.exhausted():
+            self.cut = self.reason
+        return bool(self.cut)
+
+    def ran_out(self) -> str:
+        """Note that the time limit interrupted a program; returns what has cut the work."""
+        self.reason = self.cut = self.reason or "time_limit"
+        return self.cut
+
     def report(self, objective: float, **facts: float) -> None:
+        """Tell the caller of an iteration, who may ask to stop."""
         self._n_reports += 1
         if self._on_iteration is None:
             return
@@ -156,6 +180,7 @@ def relax(
     options: BoostingOptions,
     *,
     start: LearnerSet | InteriorStart | None = None,
+    warm: InteriorStart | None = None,
     cutoff: float = np.inf,
     on_round: Callable[[Relaxation, float], object] | None = None,
 ) -> Relaxed:
@@ -169,24 +194,26 @@ def relax(
     options : BoostingOptions
     start : (learners, columns) or InteriorStart, default=None
         Learners to begin with, or a solution of a program with the same rows.
+    warm : InteriorStart, default=None
+        The interior solution of this program, if it is known.
     cutoff : float, default=inf
         A lower bound above this ends it: the caller has something better.
     on_round : callable, default=None
         Called with the relaxation and the lower bound whenever no learner prices out.
     """
-    relaxation, warm = _started(problem, pool, budget, options, start)
+    search = interior_search(problem, pool, options, start) if warm is None else None
+    if search is not None:
+        warm = search.run(INTERIOR_TOL, budget.stops)
+    relaxation = _begun(problem, options, start, warm)
     bound = 0.0 if warm is None else warm.bound
     violation, stopped = np.inf, ""
-    solved = relaxation.solve(budget.remaining)
-    if not solved and bound > 0.0:
-        budget.exhausted()
-        return Relaxed(relaxation, relaxation.value, bound, violation, "time_limit", warm)
-    if not solved:
-        # Nothing is known but that costs are not negative; a program without learners is trivial.
-        budget.exhausted()
-        relaxation = Relaxation(problem)
-        relaxation.solve()
-        return Relaxed(relaxation, 0.0, 0.0, violation, "time_limit")
+    if not relaxation.solve(budget.remaining):
+        if bound == 0.0:
+            # Nothing is known; a program without learners is trivial.
+            relaxation = Relaxation(problem)
+            relaxation.solve()
+        value = relaxation.value if bound > 0.0 else 0.0
+        return Relaxed(relaxation, value, bound, violation, budget.ran_out(), warm)
     while True:
         stopped, found = _generate_columns(relaxation, pool, budget, options)
         value = relaxation.value
@@ -196,16 +223,14 @@ def relax(
         if stopped or bound >= cutoff:
             break
         room = min(_REDUCTIONS_PER_ROUND, options.max_rows - relaxation.n_reductions)
-        limit = "max_rows"
-        if room > 0 and budget.exhausted():
-            room, limit = 0, budget.reason
-        added, violation = separate(relaxation, options.tol, room)
+        allowed = 0 if budget.exhausted() else max(0, room)
+        added, violation = separate(relaxation, options.tol, allowed)
         if not added:
-            stopped = limit if violation > options.tol else ""
+            if violation > options.tol:
+                stopped = budget.cut if room > 0 and budget.stops() else "max_rows"
             break
         if not relaxation.solve(budget.remaining):
-            budget.exhausted()
-            stopped = "time_limit"
+            stopped = budget.ran_out()
             break
     return Relaxed(relaxation, value, bound, violation, stopped, warm)
 
@@ -242,33 +267,36 @@ class _Prices:
             self.bound, self._center = value / scale, y / scale
 
 
-def _started(
+def interior_search(
     problem: DisjunctiveProblem,
     pool: LearnerPool,
-    budget: Budget,
+    options: BoostingOptions,
+    start: LearnerSet | InteriorStart | None = None,
+) -> InteriorSearch | None:
+    """The search for learners at interior prices; None where the program is small."""
+    if not pool.exact or len(problem.points) + len(problem.members) < options.interior_rows:
+        return None
+    return InteriorSearch(problem, pool, options.max_learners, start)
+
+
+def _begun(
+    problem: DisjunctiveProblem,
     options: BoostingOptions,
     start: LearnerSet | InteriorStart | None,
-) -> tuple[Relaxation, InteriorStart | None]:
-    """The program with learners to begin with, and where they are from when it is large."""
-    if not pool.exact or len(problem.points) + len(problem.members) < _INTERIOR_ROWS:
+    warm: InteriorStart | None,
+) -> Relaxation:
+    """The program with learners to begin with."""
+    if warm is None:
         relaxation = Relaxation(problem)
         if isinstance(start, tuple) and len(start[0]):
             add_learners(relaxation, list(start[0]), start[1])
-        return relaxation, None
-    warm = interior_start(
-        problem, pool, start, interior_settings(options, _INTERIOR_TOL), budget.exhausted
-    )
+        return relaxation
     near = np.flatnonzero(warm.near_rows[: len(problem.points)])
-    few = len(near) <= _FEW_NEAR * len(problem.points)
+    few = len(near) <= options.few_near * len(problem.points)
     relaxation = Relaxation(problem, near if few else None)
     add_learners(relaxation, warm.learners, warm.H)
     relaxation.adopt(warm.alpha, warm.y, warm.free_rows, warm.slack_rows)
-    return relaxation, warm
-
-
-def interior_settings(options: BoostingOptions, tol: float) -> InteriorOptions:
-    """When the search at interior prices ends."""
-    return InteriorOptions(tol, options.max_learners, _LEARNERS_PER_STEP)
+    return relaxation
 
 
 def _generate_columns(
@@ -297,8 +325,8 @@ def _generate_columns(
         stopped = "max_learners" if len(fresh) and room <= 0 else ""
         if not n_copies and (stopped or not len(fresh)):
             return stopped, prices.bound
-        if budget.exhausted():
-            return budget.reason, prices.bound
+        if budget.stops():
+            return budget.cut, prices.bound
         progress = relaxation.value < last - options.tol * max(1.0, relaxation.value)
         used = np.count_nonzero(relaxation.alpha)
         if progress and len(relaxation.learners) > _PRUNE_ABOVE + _PRUNE_SHARE * used:
@@ -309,8 +337,7 @@ def _generate_columns(
             fresh = fresh[:room]
             add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], found)
         if not relaxation.solve(budget.remaining):
-            budget.exhausted()
-            return "time_limit", prices.bound
+            return budget.ran_out(), prices.bound
 
 
 def _new_columns(H: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -326,22 +353,27 @@ def _new_columns(H: np.ndarray, columns: np.ndarray) -> np.ndarray:
 
 
 class Incumbent:
-    """The best weights found for (5), with the columns that they belong to."""
+    """The best weights found for (5), with the columns that they belong to; zero at first."""
 
     def __init__(self, problem: DisjunctiveProblem) -> None:
         self.problem = problem
-        self.objective = np.inf
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
         self.alpha = np.zeros(0)
+        self.objective = problem.value(self.alpha, np.zeros(problem.n_points))
 
-    def offer(self, relaxation: Relaxation) -> bool:
-        """Take the weights of a relaxation when they are better; whether they were."""
-        alpha = relaxation.alpha
-        value = self.problem.value(alpha, relaxation.scores)
+    def offer(self, learners: list[WeakLearner], H: np.ndarray, alpha: np.ndarray) -> bool:
+        """Take weights when they are better, in their best length; whether they were."""
+        used = np.flatnonzero(alpha)
+        alpha, H = alpha[used], H[used]
+        scores = alpha @ H
+        value, factor = self.problem.value(alpha, scores), 1.0
+        best = self.problem.best_factor(alpha, scores)
+        scaled = self.problem.value(best * alpha, best * scores)
+        if scaled < value * (1.0 - _SAME_OBJECTIVE):
+            value, factor = scaled, best
         if value >= self.objective * (1.0 - _SAME_OBJECTIVE):
             return False
-        used = np.flatnonzero(alpha)
-        self.objective, self.alpha = value, alpha[used]
-        self.learners, self.H = [relaxation.learners[k] for k in used], relaxation.H[used]
+        self.objective, self.alpha = value, factor * alpha
+        self.learners, self.H = [learners[k] for k in used], H
         return True

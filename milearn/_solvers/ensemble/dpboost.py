@@ -7,19 +7,21 @@ weights of the relaxation, and at those of the linear programs that fix one witn
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .branch_and_bound import BoundHistory, branch_and_bound
 from .column_generation import (
+    INTERIOR_TOL,
     BoostingOptions,
     Budget,
     Incumbent,
     Relaxed,
-    interior_settings,
+    interior_search,
     relax,
 )
-from .interior import interior_start, soft_prices
+from .interior import InteriorSearch, InteriorStart, soft_prices
 from .learners import WeakLearner
 from .pools import CachingPool, LearnerPool
 from .problem import DisjunctiveProblem
@@ -95,7 +97,7 @@ def solve_disjunctive(
     best, history = Incumbent(problem), BoundHistory()
 
     def note(relaxation: Relaxation, bound: float) -> None:
-        best.offer(relaxation)
+        best.offer(relaxation.learners, relaxation.H, relaxation.alpha)
         history.append(best.objective, bound)
         budget.report(
             best.objective,
@@ -106,19 +108,28 @@ def solve_disjunctive(
 
     cache = None if pool.exact else CachingPool(pool)
     pool = pool if cache is None else cache
-    root = relax(problem, pool, budget, options, on_round=note)
+    select = bool(problem.members) and options.select
+    warm, near = None, None
+    search = interior_search(problem, pool, options)
+    if search is not None:
+        stops = partial(_offer_and_stop, best, search, budget)
+        if select:
+            near = _near_good_witnesses(best, search.run(_ROUGH_TOL, stops), pool, budget, options)
+        warm = search.run(INTERIOR_TOL, stops)
+        best.offer(warm.learners, warm.H, warm.inside)
+    root = relax(problem, pool, budget, options, warm=warm, on_round=note)
     if not history.objective:
         note(root.relaxation, root.lower_bound)
     lower, n_nodes = root.lower_bound, 1
-    if problem.members and options.select:
-        _improve_by_witnesses(best, root, pool, budget, options)
+    if select:
+        _improve_by_witnesses(best, root, near, pool, budget, options)
         history.append(best.objective, lower)
     if cache is not None and problem.members:
         # A bound for all learners that were generated needs the program of all of them.
         pool = cache.fixed()
         root = relax(problem, pool, budget, options, start=root.learners, on_round=note)
         lower = root.lower_bound
-    stopped = root.stopped
+    stopped = budget.cut or root.stopped
     if options.branch and problem.members:
         lower, n_nodes, stopped = branch_and_bound(best, root, pool, budget, options, history)
     relaxation = root.relaxation
@@ -141,38 +152,79 @@ def solve_disjunctive(
     )
 
 
+def _offer_and_stop(best: Incumbent, search: InteriorSearch, budget: Budget) -> bool:
+    """Keep the weights of a search that the budget may end; whether it does."""
+    best.offer(search.learners, search.H, search.master.at.alpha)
+    return budget.stops()
+
+
+def _near_good_witnesses(
+    best: Incumbent,
+    near: InteriorStart,
+    pool: LearnerPool,
+    budget: Budget,
+    options: BoostingOptions,
+) -> InteriorStart | None:
+    """Alternate between witnesses and interior solutions; the last one that lowered the value.
+
+    The first witnesses are those of a rough interior solution of a large relaxation. There the
+    highest point of a bag is the highest of many good weights, whereas a vertex of the relaxation
+    leaves it to chance; values came out lower by 1 to 6 %. This comes before the relaxation is
+    solved, which takes longer: a model that is cut off by the budget is then a good one already.
+    """
+    chosen = None
+    best.offer(near.learners, near.H, near.inside)
+    for tol in (_ROUGH_TOL, _WITNESS_TOL):
+        least = np.inf
+        while not budget.stops():
+            fixed = best.problem.restricted(best.problem.witnesses(near.scores))
+            near = InteriorSearch(fixed, pool, options.max_learners, near).run(tol, budget.stops)
+            best.offer(near.learners, near.H, near.inside)
+            value = best.problem.value(near.alpha, near.scores)
+            if value >= least * (1.0 - _SAME_VALUE):
+                break
+            least, chosen = value, near
+    return chosen
+
+
 def _improve_by_witnesses(
     best: Incumbent,
     root: Relaxed,
+    near: InteriorStart | None,
     pool: LearnerPool,
     budget: Budget,
     options: BoostingOptions,
 ) -> None:
-    """Alternate between witnesses and the linear program of fixed witnesses."""
-    problem = best.problem
+    """Alternate between witnesses and the linear program of fixed witnesses.
+
+    It begins with the program of an interior solution, or with the witnesses of the relaxation.
+    """
+    problem, solved = best.problem, root
     seen: set[bytes] = set()
-    solved = _from_rough_solution(best, root, pool, budget, options, seen)
-    while not budget.exhausted():
+    if near is not None and not budget.stops():
+        solved = relax(near.problem, pool, budget, options, start=near)
+        best.offer(*solved.learners, solved.relaxation.alpha)
+        seen.add(near.problem.points[len(problem.points) :].tobytes())
+    while True:
         witnesses = problem.witnesses(solved.relaxation.scores)
         key = np.concatenate(witnesses).tobytes()
         if key in seen:
             return
         seen.add(key)
         fixed = problem.restricted(witnesses)
-        if pool.exact and _promised(solved, fixed, pool) >= best.objective * (1.0 - _SAME_BOUND):
+        bound = promised_value(solved, fixed, pool) if pool.exact else 0.0
+        if bound >= best.objective * (1.0 - _SAME_BOUND) or budget.stops():
             return
         # Programs of fixed witnesses differ in a few rows: the last solution is near the next.
-        near = None if solved.relaxation.problem.members else solved.interior
-        start = solved.learners if near is None else near
+        warm = None if solved.relaxation.problem.members else solved.interior
+        start = solved.learners if warm is None else warm
         solved = relax(fixed, pool, budget, options, start=start)
-        if solved.stopped == "time_limit":
-            return
-        improved = best.offer(solved.relaxation)
-        if not improved and len(seen) > 1:
+        improved = best.offer(*solved.learners, solved.relaxation.alpha)
+        if budget.cut or (not improved and len(seen) > 1):
             return
 
 
-def _promised(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
+def promised_value(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
     """A lower bound of a program of fixed witnesses by the multipliers of the one before.
 
     Where the witnesses that changed are of bags without a multiplier, it is the value before.
@@ -183,41 +235,3 @@ def _promised(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> 
     y = np.maximum(0.0, relaxation.margin_multipliers(relaxation.result.y))
     best, _, _ = pool.price(soft_prices(fixed, y), np.inf, 1)
     return float(y.sum()) / max(1.0, best)
-
-
-def _from_rough_solution(
-    best: Incumbent,
-    root: Relaxed,
-    pool: LearnerPool,
-    budget: Budget,
-    options: BoostingOptions,
-    seen: set[bytes],
-) -> Relaxed:
-    """The same at interior solutions, from the first good one of a large relaxation.
-
-    There the highest point of a bag is the highest of many good weights, whereas a vertex of the
-    relaxation leaves it to chance; values came out lower by 1 to 6 %. Only the last of these
-    programs is solved exactly.
-    """
-    near = root.interior.rough if root.interior is not None else None
-    if near is None:
-        return root
-    problem = best.problem
-    chosen = None
-    for tol in (_ROUGH_TOL, _WITNESS_TOL):
-        least = np.inf
-        while not budget.exhausted():
-            witnesses = problem.witnesses(near.scores)
-            settings = interior_settings(options, tol)
-            fixed = problem.restricted(witnesses)
-            near = interior_start(fixed, pool, near, settings, budget.exhausted)
-            value = problem.value(near.alpha, near.scores)
-            if value >= least * (1.0 - _SAME_VALUE):
-                break
-            least, chosen = value, near
-            seen.add(np.concatenate(witnesses).tobytes())
-    if chosen is None:
-        return root
-    solved = relax(chosen.problem, pool, budget, options, start=chosen)
-    best.offer(solved.relaxation)
-    return solved

@@ -27,7 +27,7 @@ from .learners import WeakLearner
 from .pools import LearnerPool
 from .problem import BagPrices, DisjunctiveProblem, DualPrices
 
-__all__ = ["InteriorStart", "interior_start", "soft_entries", "soft_prices"]
+__all__ = ["InteriorSearch", "InteriorStart", "soft_entries", "soft_prices"]
 
 _BOUNDARY = 0.99
 _MAX_STEPS = 300
@@ -46,8 +46,6 @@ _LITTLE_USE = 1e-2
 # A learner goes on to the simplex method when its weight is above this share of its slack, and a
 # row when its multiplier is above this share of its own.
 _NEARLY = 1e-3
-# The gap, as a share of the value, at which a rough solution is kept.
-_ROUGH_GAP = 0.1
 # Below this share, steps that found no learner come in twos.
 _LATE_GAP = 1e-2
 # A restart takes this share of multipliers in the middle of their bounds, and this gap.
@@ -91,6 +89,8 @@ class InteriorStart:
     learners, H : the learners that have weight, or nearly, and their columns
     alpha : ndarray of shape (n_learners,)
         Weights; zero where one is likely to be zero.
+    inside : ndarray of shape (n_learners,)
+        The weights before that, all above zero: after an early stop the better ones.
     y : ndarray of shape (n_rows,)
         Multipliers that are feasible for all learners of the pool.
     bound : float
@@ -101,47 +101,25 @@ class InteriorStart:
         These and others that may have a multiplier.
     n_steps : int
         Newton steps.
-    rough : InteriorStart or None
-        The same on the way, when the gap was still wide: inside the set of good weights, where
-        that at the end is a corner of it.
     """
 
     problem: DisjunctiveProblem
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
+    inside: np.ndarray
     y: np.ndarray
     bound: float
     free_rows: np.ndarray
     slack_rows: np.ndarray
     near_rows: np.ndarray
     n_steps: int
-    rough: InteriorStart | None = None
 
     @property
     def scores(self) -> np.ndarray:
         """F of every point."""
         scores: np.ndarray = self.alpha @ self.H
         return scores
-
-
-@dataclass(frozen=True)
-class InteriorOptions:
-    """When :func:`interior_start` ends.
-
-    Attributes
-    ----------
-    tol : float
-        Relative gap between weights and bound.
-    max_learners : int
-        Of the program at a time.
-    learners_per_step : int
-        Maximum number of learners that a pricing adds.
-    """
-
-    tol: float
-    max_learners: int
-    learners_per_step: int
 
 
 @dataclass
@@ -302,30 +280,92 @@ class _Master:
         self.at = x.plus(x.length(step), step)
 
 
-class _Search:
-    """Learners of the program, in the order of the rows of its matrix."""
+class InteriorSearch:
+    """Learners and multipliers on the path to the optimum; :meth:`run` follows it and may go on.
+
+    Parameters
+    ----------
+    problem : DisjunctiveProblem
+        Its bags count as wholes.
+    pool : LearnerPool
+        Exact.
+    max_learners : int
+        Of the program at a time.
+    start : InteriorStart, (learners, columns) or None
+        A solution of a program with as many rows, or learners, to begin with.
+    learners_per_step : int, default=50
+        Maximum number of learners that a pricing adds.
+    """
 
     def __init__(
-        self, problem: DisjunctiveProblem, pool: LearnerPool, options: InteriorOptions
+        self,
+        problem: DisjunctiveProblem,
+        pool: LearnerPool,
+        max_learners: int,
+        start: InteriorStart | tuple[list[WeakLearner], np.ndarray] | None = None,
+        learners_per_step: int = 50,
     ) -> None:
-        self.problem, self.pool, self.options = problem, pool, options
+        self.problem, self.pool = problem, pool
+        self.max_learners, self.learners_per_step = max_learners, learners_per_step
         self.master = _Master(np.concatenate([problem.costs, problem.member_costs]))
+        # In the order of the rows of the matrix.
         self.learners: list[WeakLearner] = []
         self.H = np.zeros((0, problem.n_points), dtype=np.int8)
         self.bound, self.center = 0.0, self.master.at.y
         self._known: set[bytes] = set()
+        if start is None:
+            self._begin([], self.H)
+        elif isinstance(start, tuple):
+            self._begin(*start)
+        else:
+            self._begin_near(start)
+        self.n_steps, self._waited, self._stuck = 0, 0, False
+        self._least_gap, self._least_value = np.inf, np.inf
+        self._look()
 
-    def begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
+    def run(self, tol: float, exhausted: Callable[[], bool]) -> InteriorStart:
+        """Go on until the relative gap is at most ``tol``, or as far as rounding and time allow."""
+        while self.gap > tol * max(1.0, self.value) and not self._stuck and not exhausted():
+            self._step()
+        return self._result()
+
+    def _look(self) -> None:
+        self.value = self.master.value()
+        self._found = self._price()
+        self.gap = self.value - self.bound
+
+    def _step(self) -> None:
+        # With few features a pricing finds few learners, and the value falls long before the gap.
+        falling = self._found and self.value < _FALLING * self._least_value
+        self._waited = 0 if self.gap < _PROGRESS * self._least_gap or falling else self._waited + 1
+        self._least_gap = min(self._least_gap, self.gap)
+        self._least_value = min(self._least_value, self.value)
+        master = self.master
+        try:
+            if self._waited > _PATIENCE or self.n_steps >= _MAX_STEPS:
+                raise LinAlgError
+            master.advance(_AHEAD * self.gap / master.at.size)
+            if not self._found and self.gap <= _LATE_GAP * self.value:
+                # No learner was missing, so the gap is that of the barrier: two steps at a time.
+                master.advance(_AHEAD * master.mu)
+        except LinAlgError:
+            self._stuck = True
+            return
+        self._drop_idle()
+        self.n_steps += 1
+        self._look()
+
+    def _begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
         """Learners to begin with, and multipliers that are feasible for all."""
         at, costs = self.master.at, self.master.costs
         prices = soft_prices(self.problem, at.y)
         best, found, columns = self.pool.price(prices, -np.inf, self._room())
         at.y /= max(1.0, best)
         at.t = costs - at.y
-        self.add(learners, H)
-        self.add(found, columns)
+        self._add(learners, H)
+        self._add(found, columns)
 
-    def begin_near(self, start: InteriorStart) -> None:
+    def _begin_near(self, start: InteriorStart) -> None:
         """The same from the solution of a program that differs in a few rows."""
         at, costs = self.master.at, self.master.costs
         inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
@@ -334,15 +374,15 @@ class _Search:
         best, found, columns = self.pool.price(prices, 1.0, self._room())
         at.y = _INSIDE * inside + (1.0 - _INSIDE) * y / max(1.0, best)
         at.t = costs - at.y
-        self.add(start.learners, start.H)
-        self.add(found, columns)
+        self._add(start.learners, start.H)
+        self._add(found, columns)
         self.master.recenter(start.alpha, _RESTART_GAP)
 
     def _room(self) -> int:
-        left = self.options.max_learners - len(self.learners)
-        return max(0, min(self.options.learners_per_step, left))
+        left = self.max_learners - len(self.learners)
+        return max(0, min(self.learners_per_step, left))
 
-    def price(self) -> bool:
+    def _price(self) -> bool:
         """Add learners at the present multipliers, which over their best score are a bound.
 
         Returns whether there were any.
@@ -352,9 +392,9 @@ class _Search:
         value = float(y.sum()) / max(1.0, best)
         if value > self.bound:
             self.bound, self.center = value, y / max(1.0, best)
-        return self.add(learners, columns)
+        return self._add(learners, columns)
 
-    def add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
+    def _add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
         """Add those that are new; whether there were any."""
         new = []
         for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
@@ -368,7 +408,7 @@ class _Search:
             self.master.add(soft_entries(self.problem, columns[new]))
         return bool(new)
 
-    def drop_idle(self) -> None:
+    def _drop_idle(self) -> None:
         """Forget the learners that are far from being used, when they are many."""
         at = self.master.at
         idle = (at.alpha < _IDLE * np.minimum(at.s, 10.0 * at.alpha.max())) & (at.s > _IDLE_SLACK)
@@ -385,7 +425,7 @@ class _Search:
         self.learners = [self.learners[k] for k in kept]
         self.H = self.H[kept]
 
-    def result(self, n_steps: int) -> InteriorStart:
+    def _result(self) -> InteriorStart:
         at = self.master.at
         kept = np.flatnonzero(at.alpha > _NEARLY * at.s)
         return InteriorStart(
@@ -393,67 +433,11 @@ class _Search:
             learners=[self.learners[k] for k in kept],
             H=self.H[kept],
             alpha=np.where(at.alpha > at.s, at.alpha, 0.0)[kept],
+            inside=at.alpha[kept],
             y=self.center,
             bound=self.bound,
             free_rows=(at.y > at.v) & (at.t > at.xi),
             slack_rows=at.xi > at.t,
             near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t),
-            n_steps=n_steps,
+            n_steps=self.n_steps,
         )
-
-
-def interior_start(
-    problem: DisjunctiveProblem,
-    pool: LearnerPool,
-    start: InteriorStart | tuple[list[WeakLearner], np.ndarray] | None,
-    options: InteriorOptions,
-    exhausted: Callable[[], bool],
-) -> InteriorStart:
-    """Learners and multipliers near the optimum, or as near as rounding and time allow.
-
-    Parameters
-    ----------
-    problem : DisjunctiveProblem
-        Its bags count as wholes.
-    pool : LearnerPool
-        Exact.
-    start : InteriorStart, (learners, columns) or None
-        A solution of a program with as many rows, or learners, to begin with.
-    options : InteriorOptions
-    exhausted : callable
-        Whether to end with what there is.
-    """
-    search = _Search(problem, pool, options)
-    if start is None:
-        search.begin([], search.H)
-    elif isinstance(start, tuple):
-        search.begin(*start)
-    else:
-        search.begin_near(start)
-    rough, waited, least, least_value = None, 0, np.inf, np.inf
-    for n_steps in range(_MAX_STEPS):
-        master = search.master
-        value = master.value()
-        found = search.price()
-        gap = value - search.bound
-        if gap <= options.tol * max(1.0, value) or exhausted():
-            break
-        if rough is None and gap <= _ROUGH_GAP * value:
-            rough = search.result(n_steps)
-        # With few features a pricing finds few learners, and the value falls long before the gap.
-        falling = found and value < _FALLING * least_value
-        waited = 0 if gap < _PROGRESS * least or falling else waited + 1
-        least, least_value = min(least, gap), min(least_value, value)
-        if waited > _PATIENCE:
-            break
-        try:
-            master.advance(_AHEAD * gap / master.at.size)
-            if not found and gap <= _LATE_GAP * value:
-                # No learner was missing, so the gap is that of the barrier: two steps at a time.
-                master.advance(_AHEAD * master.mu)
-        except LinAlgError:
-            break
-        search.drop_idle()
-    result = search.result(n_steps)
-    result.rough = rough
-    return result

@@ -11,9 +11,11 @@ Its relaxation is in :mod:`.relaxation`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+
+from ..common.piecewise import lowest_point
 
 __all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "score_columns"]
 
@@ -40,12 +42,26 @@ class DisjunctiveProblem:
     signs: np.ndarray
     costs: np.ndarray
 
+    def margins(self, scores: np.ndarray) -> np.ndarray:
+        """Margin of each constraint with a sign, then of each bag, for the scores of all points."""
+        best = np.array([scores[block].max() for block in self.members])
+        return np.concatenate([self.signs * scores[self.points], best])
+
     def value(self, alpha: np.ndarray, scores: np.ndarray) -> float:
         """Value of (5) for weights and the scores F of all points."""
-        best = np.array([scores[block].max() for block in self.members])
-        lost = self.member_costs @ np.maximum(0.0, 1.0 - best) if len(best) else 0.0
-        slack = np.maximum(0.0, 1.0 - self.signs * scores[self.points])
-        return float(alpha.sum() + lost + self.costs @ slack)
+        r, lacking = len(self.points), np.maximum(0.0, 1.0 - self.margins(scores))
+        lost = self.member_costs @ lacking[r:] if len(self.members) else 0.0
+        return float(alpha.sum() + lost + self.costs @ lacking[:r])
+
+    def best_factor(self, alpha: np.ndarray, scores: np.ndarray) -> float:
+        """The factor on the weights at which (5) is lowest.
+
+        The highest point of a bag stays the highest, so that the value is convex in the factor.
+        """
+        margins, costs = self.margins(scores), np.concatenate([self.costs, self.member_costs])
+        gains = costs * margins
+        fall, rising = float(gains.sum() - alpha.sum()), gains > 0
+        return lowest_point(1.0 / margins[rising], gains[rising], fall) if fall > 0 else 0.0
 
     def witnesses(self, scores: np.ndarray) -> list[np.ndarray]:
         """The highest point of each bag, the first of equal ones."""
@@ -136,9 +152,29 @@ class DualPrices:
     bags: list[BagPrices]
     scores: np.ndarray
 
+    def without_rounding(self) -> DualPrices:
+        """The same on a grid on which sums are exact.
+
+        Dense and CSR points are added up in another order. On multiples of a power of two, of
+        which the sizes sum to less than 2**51, the order does not count.
+        """
+        size = float(np.abs(self.linear).sum())
+        size += sum(float(np.abs(each.u).sum() + np.abs(each.weights).sum()) for each in self.bags)
+        unit = np.ldexp(1.0, np.frexp(size)[1] - 51)
+        bags = [
+            replace(each, u=_on_grid(each.u, unit), weights=_on_grid(each.weights, unit))
+            for each in self.bags
+        ]
+        return replace(self, linear=_on_grid(self.linear, unit), bags=bags)
+
     def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
         """What the disjuncts of each bag pay for each learner, by the number of the bag."""
         return {each.bag: each.disjunct_values(H) for each in self.bags if each.bag >= 0}
+
+
+def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:
+    rounded: np.ndarray = np.rint(values / unit) * unit
+    return rounded
 
 
 def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:

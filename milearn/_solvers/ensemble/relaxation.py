@@ -25,7 +25,7 @@ copies, :mod:`.relaxation_rows` adds reductions.
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -208,11 +208,10 @@ class Relaxation:
         )
         self.margin_rows[constraints], self.slack_columns[constraints] = rows, slacks
 
-    def solve(self, time_limit: float = np.inf) -> bool:
-        """Solve the program as it stands; False when the time was over before it was solved."""
-        end = time.monotonic() + time_limit
+    def solve(self, remaining: Callable[[], float] = lambda: np.inf) -> bool:
+        """Solve the program; False when the remaining seconds were over before it was solved."""
         while True:
-            result = self.model.solve(rows_changed=self.rows_changed, time_limit=time_limit)
+            result = self.model.solve(rows_changed=self.rows_changed, time_limit=remaining())
             if result is None:
                 self._pad()
                 return False
@@ -224,7 +223,6 @@ class Relaxation:
                 return True
             self.include(missing)
             self.rows_changed = True
-            time_limit = end - time.monotonic()
 
     def _violated(self) -> np.ndarray:
         """Constraints without a row that the solution violates most."""

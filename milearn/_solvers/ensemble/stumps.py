@@ -147,7 +147,6 @@ class BinnedFeatures:
             return np.zeros(self.n_bins)
         if not self.sparse:
             if self._bins.size <= _LISTED_ENTRIES and 4 * len(used) > len(weights):
-                # Along the bins, points are added in the order in which they are counted below.
                 return np.asarray(self._points_by_bin @ weights)
             places = self._bins[used]
             spread = np.repeat(weights[used], self.n_features)
@@ -238,7 +237,8 @@ def stump_scores(
     sign : {1, -1}
         1 for stumps that are 1 above their threshold, -1 for those that are 1 below it.
     per_bin : ndarray of shape (n_bins,), default=None
-        Weights of the points with a sign by bin, which are those of both signs.
+        Weights of the points with a sign by bin, which are those of both signs; the prices have
+        then to be those of :meth:`.DualPrices.without_rounding`.
 
     Returns
     -------
@@ -247,6 +247,7 @@ def stump_scores(
     constant : float
     """
     if per_bin is None:
+        prices = prices.without_rounding()
         per_bin = bins.weight_per_bin(prices.linear)
     base = sign * float(prices.linear.sum())
     jumps = (-2.0 * sign) * per_bin
@@ -256,12 +257,13 @@ def stump_scores(
     for bag in prices.bags:
         if bins.sparse or not bag.is_whole:
             base += _bag_jumps(bins, bag, sign, jumps)
-    # The cut at a bin keeps the points in that bin above: jumps count from the next one on.
+    # The cut at a bin keeps the points in that bin above: jumps count from the next one on. After
+    # the last bin of a feature the sum returns to zero, so that it stays exact.
+    last = bins.starts[1:] - 1
+    jumps[last] -= np.add.reduceat(jumps, bins.starts[:-1]) if bins.n_features else 0.0
     sums = np.cumsum(jumps)
-    before = np.r_[0.0, sums[bins.starts[1:-1] - 1]] if bins.n_features else np.zeros(0)
-    sums += base
     sums -= jumps
-    sums -= np.repeat(before, np.diff(bins.starts))
+    sums += base
     return sums, base
 
 
@@ -319,6 +321,7 @@ def best_cuts(
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
+    prices = prices.without_rounding()
     per_bin = bins.weight_per_bin(prices.linear)
     scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -11,9 +9,13 @@ from milearn import Bags
 from milearn._bags.distinct import distinct_points
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, Incumbent
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.points import disjunctive_problem
+from milearn._solvers.ensemble.points import (
+    disjunctive_problem,
+    inherited_problem,
+)
 from milearn._solvers.ensemble.pools import StumpPool
 from milearn._solvers.ensemble.problem import DisjunctiveProblem
+from milearn.datasets import make_bags
 
 OPTIONS = BoostingOptions(tol=1e-4, max_rows=100)
 
@@ -60,32 +62,95 @@ def test_a_callback_that_asks_at_the_end_stops_nothing():
 def test_budget_counts_reports_and_names_what_exhausted_it():
     iterations = []
     budget = Budget(None, lambda iteration, objective, **_: iterations.append(iteration))
-    assert budget.remaining == np.inf
+    assert budget.remaining() == np.inf
     budget.report(2.0)
     budget.report(1.0, n_learners=3)
     assert iterations == [1, 2]
-    assert not budget.exhausted()
-    assert budget.reason == ""
+    assert not budget.stops()
+    assert budget.reason == budget.cut == ""
     late = Budget(0.0)
     assert late.exhausted()
     assert late.reason == "time_limit"
+    assert late.cut == ""
     late.report(1.0)
-    assert late.reason == "time_limit"
+    assert late.stops()
+    assert late.reason == late.cut == "time_limit"
+
+
+class Clock:
+    """A second passes at each look."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+def noisy_problem(inherited):
+    X, y = make_bags(30, 4, bag_size=6, flip_y=0.1, random_state=0)
+    rows, point_of = distinct_points(X.instances)
+    build = inherited_problem if inherited else disjunctive_problem
+    return build(point_of, X.offsets, y == 1, np.ones(len(X))), StumpPool(X.instances[rows])
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+@pytest.mark.parametrize("interior_rows", [1, 10**9])
+def test_a_search_that_is_cut_off_says_so_and_keeps_the_best(inherited, interior_rows):
+    """Wherever the clock stops it."""
+    problem, pool = noisy_problem(inherited)
+    options = BoostingOptions(max_rows=20, interior_rows=interior_rows)
+    clock = Clock()
+    full = solve_disjunctive(problem, pool, Budget(1e9, clock=clock), options)
+    n_looks = int(clock.now)
+    assert n_looks > 20
+    empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
+    objectives = []
+    for seconds in np.unique(np.geomspace(1, 0.9 * n_looks, 8).astype(int)):
+        found = solve_disjunctive(problem, pool, Budget(seconds, clock=Clock()), options)
+        value = problem.value(found.alpha, found.alpha @ found.H)
+        assert found.objective == pytest.approx(value, rel=1e-12)
+        assert found.lower_bound <= found.objective <= empty
+        assert found.stopped in ("time_limit", full.stopped)
+        assert found.stopped == "time_limit" or found.objective == full.objective
+        objectives.append(found.objective)
+    assert found.stopped == "time_limit"
+    if interior_rows == 1:
+        # Good witnesses come before the bound is raised.
+        assert objectives[len(objectives) // 2] < 0.5 * empty
+    assert objectives[-1] <= 1.2 * full.objective
+
+
+def test_weights_are_taken_in_their_best_length():
+    rng = np.random.default_rng(0)
+    problem, _ = noisy_problem(False)
+    H = np.where(rng.normal(size=(5, problem.n_points)) > 0, 1, -1).astype(np.int8)
+    H[0, problem.points[problem.signs < 0]] = -1
+    alpha = np.array([7.0, 0.5, 0.0, 1.0, 0.1])
+    best = Incumbent(problem)
+    assert best.offer(list("abcde"), H, alpha)
+    factors = np.linspace(0.0, 2.0, 20001)
+    values = [problem.value(t * alpha, t * (alpha @ H)) for t in factors]
+    assert best.objective == pytest.approx(min(values), rel=1e-4)
+    assert best.objective <= min(values) * (1 + 1e-12)
+    assert best.learners == list("abde")
+    # The other sign is worth nothing at all.
+    worst = Incumbent(problem)
+    assert not worst.offer(list("abcde"), -H, alpha)
+    assert len(worst.alpha) == 0
 
 
 @pytest.mark.parametrize(("factor", "taken"), [(1.0 - 1e-13, False), (1.0 - 1e-6, True)])
 def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
     problem = DisjunctiveProblem(
-        1, [], np.zeros(0), np.zeros(1, int), np.array([1.0]), np.array([1.0])
+        1, [], np.zeros(0), np.zeros(1, int), np.array([1.0]), np.array([5.0])
     )
     best = Incumbent(problem)
     H = np.ones((1, 1), dtype=np.int8)
-
-    def solution(name, weight):
-        alpha = np.array([weight])
-        return SimpleNamespace(alpha=alpha, scores=alpha @ H, learners=[name], H=H)
-
-    assert best.offer(solution("first", 2.0))
-    assert best.offer(solution("second", 2.0 * factor)) == taken
+    # The best weight is 1 at all costs: the costs make the difference.
+    assert best.offer(["first"], H, np.ones(1))
+    assert best.objective == 1.0
+    best.objective /= factor
+    assert best.offer(["second"], H, np.ones(1)) == taken
     assert best.learners == ["second" if taken else "first"]
-    assert best.objective == (2.0 * factor if taken else 2.0)

@@ -7,22 +7,15 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble import column_generation
 from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, relax
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
-from milearn._solvers.ensemble.interior import (
-    InteriorOptions,
-    interior_start,
-    soft_entries,
-    soft_prices,
-)
+from milearn._solvers.ensemble.interior import InteriorSearch, soft_entries, soft_prices
 from milearn._solvers.ensemble.points import (
     disjunctive_problem,
     inherited_problem,
 )
 from milearn._solvers.ensemble.pools import StumpPool
 from milearn._solvers.ensemble.problem import score_columns
-from milearn.ensemble import DPBoost, LPBoost
 from tests._solvers.ensemble.oracles import all_columns, solved
 
 
@@ -46,7 +39,8 @@ def optimum(problem, X):
     return solved(costs, np.hstack([G.T, np.eye(n)]), np.ones(n))
 
 
-OPTIONS = InteriorOptions(tol=1e-8, max_learners=1000, learners_per_step=20)
+def searched(problem, pool, start=None, exhausted=lambda: False, max_learners=1000):
+    return InteriorSearch(problem, pool, max_learners, start, 20).run(1e-8, exhausted)
 
 
 @pytest.mark.parametrize("ambiguous", [True, False])
@@ -55,7 +49,7 @@ OPTIONS = InteriorOptions(tol=1e-8, max_learners=1000, learners_per_step=20)
 def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     problem, X = problem_of_bags(seed, ambiguous=ambiguous, C=C)
     pool = StumpPool(X)
-    found = interior_start(problem, pool, None, OPTIONS, lambda: False)
+    found = searched(problem, pool)
     expected = optimum(problem, X)
     assert found.bound == pytest.approx(expected, rel=2e-7)
     assert found.bound <= expected * (1.0 + 1e-12)
@@ -65,7 +59,7 @@ def test_bounds_meet_at_the_optimum_over_all_stumps(seed, ambiguous, C):
     every = all_columns(X)
     assert score_columns(soft_prices(problem, found.y), every).max() <= 1.0 + 1e-9
     # The learners kept hold an optimum: the others have no weight in any.
-    again = interior_start(problem, pool, found, OPTIONS, lambda: False)
+    again = searched(problem, pool, found)
     assert again.bound == pytest.approx(expected, rel=2e-7)
 
 
@@ -85,33 +79,34 @@ def test_entries_and_prices_are_those_of_the_rows():
     assert 1 <= len(learners) <= 5
 
 
-@pytest.mark.parametrize("build", [DPBoost, LPBoost])
-def test_the_estimators_reach_the_value_of_the_simplex_method_alone(build, monkeypatch):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(150, 4))
-    y = (X[:, 0] + X[:, 1] ** 2 + rng.normal(size=150) > 0.5).astype(int)
-    values = {}
-    for name, rows in (("interior", 1), ("simplex", 10**9)):
-        monkeypatch.setattr(column_generation, "_INTERIOR_ROWS", rows)
-        model = build(C=0.5, tol=1e-9).fit(X, y)
-        values[name] = model.objective_, model.lower_bound_
-    assert values["interior"] == pytest.approx(values["simplex"], rel=1e-8)
+def test_a_search_that_goes_on_ends_as_one_that_was_not_interrupted():
+    problem, X = problem_of_bags(0)
+    whole = InteriorSearch(problem, StumpPool(X), 1000)
+    parts = InteriorSearch(problem, StumpPool(X), 1000)
+    rough = parts.run(0.1, lambda: False)
+    assert rough.n_steps > 0
+    one, other = whole.run(1e-8, lambda: False), parts.run(1e-8, lambda: False)
+    assert rough.n_steps < one.n_steps == other.n_steps
+    assert one.bound == other.bound
+    assert (one.alpha == other.alpha).all()
 
 
 @pytest.mark.parametrize("max_rows", [0, 10_000])
-def test_bounds_of_ambiguous_bags_do_not_depend_on_the_start(max_rows, monkeypatch):
-    problem, X = problem_of_bags(2, n_bags=8)
-    options = BoostingOptions(tol=1e-8, max_rows=max_rows)
-    found = {}
-    for name, rows in (("interior", 1), ("simplex", 10**9)):
-        monkeypatch.setattr(column_generation, "_INTERIOR_ROWS", rows)
+@pytest.mark.parametrize("ambiguous", [True, False])
+def test_bounds_do_not_depend_on_the_start(max_rows, ambiguous):
+    problem, X = problem_of_bags(2, n_bags=8 if ambiguous else 50, ambiguous=ambiguous, C=0.5)
+    found = []
+    for rows in (1, 10**9):
+        options = BoostingOptions(tol=1e-8, max_rows=max_rows, interior_rows=rows)
         root = relax(problem, StumpPool(X), Budget(), options)
-        assert (root.interior is not None) == (name == "interior")
-        found[name] = solve_disjunctive(problem, StumpPool(X), Budget(), options)
-    one, other = found["interior"], found["simplex"]
+        assert (root.interior is not None) == (rows == 1)
+        found.append(solve_disjunctive(problem, StumpPool(X), Budget(), options))
+    one, other = found
     assert one.lower_bound == pytest.approx(other.lower_bound, rel=1e-6)
+    if not ambiguous:
+        assert one.objective == pytest.approx(other.objective, rel=1e-8)
     # Which witnesses come out is a matter of the start; both are values of (5).
-    for each in (one, other):
+    for each in found:
         value = problem.value(each.alpha, each.alpha @ each.H)
         assert each.objective == pytest.approx(value, rel=1e-12)
         assert each.lower_bound <= each.objective
@@ -120,14 +115,13 @@ def test_bounds_of_ambiguous_bags_do_not_depend_on_the_start(max_rows, monkeypat
 def test_a_spent_budget_leaves_the_best_so_far():
     problem, X = problem_of_bags(0, n_bags=30)
     steps = iter([False] * 6 + [True] * 100)
-    found = interior_start(problem, StumpPool(X), None, OPTIONS, lambda: next(steps))
-    full = interior_start(problem, StumpPool(X), None, OPTIONS, lambda: False)
+    found = searched(problem, StumpPool(X), exhausted=lambda: next(steps))
+    full = searched(problem, StumpPool(X))
     assert found.n_steps == 6 < full.n_steps
     assert 0.0 < found.bound < full.bound
 
 
 def test_a_maximum_of_learners_is_kept():
     problem, X = problem_of_bags(1, n_bags=40, ambiguous=False)
-    options = InteriorOptions(tol=1e-8, max_learners=7, learners_per_step=20)
-    found = interior_start(problem, StumpPool(X), None, options, lambda: False)
+    found = searched(problem, StumpPool(X), max_learners=7)
     assert len(found.learners) <= 7

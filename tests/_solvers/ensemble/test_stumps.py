@@ -68,6 +68,21 @@ def test_stump_scores_equal_the_naive_ones(seed):
     assert cuts[0][0] == pytest.approx(best)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_are_the_same_in_any_order_of_summation(seed):
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(30, 4)), 1) * (rng.random((30, 4)) < 0.6)
+    prices = random_prices(rng, 30)
+    found = [
+        stump_scores(bins, prices, sign)
+        for bins in (BinnedFeatures(X), BinnedFeatures(sparse.csr_array(X)))
+        for sign in (1, -1)
+    ]
+    for one, other in zip(found[:2], found[2:], strict=True):
+        assert (one[0] == other[0]).all()
+        assert one[1] == other[1]
+
+
 @pytest.mark.parametrize("sparse_input", [False, True])
 def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
     """Each of three features is made to have 2**31 bins; their edges take no memory."""
