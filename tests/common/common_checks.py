@@ -13,12 +13,28 @@ from milearn.utils.estimator_checks import parametrize_with_bag_checks
 
 # -- checks that fail ------------------------------------------------------------------------------
 
-# Checks that fail for a reason, by class. They are strict: one that passes has to be taken off.
-EXPECTED_FAILURES: dict[str, dict[str, str]] = {}
+# Checks that fail for a reason, by the beginning of the estimator's repr. They are strict:
+# one that passes has to be taken off. A check is named with its problem or without.
+_SUMS = "the order of the terms in a sum chooses between learners (A6)"
+_MERGED = "equal bags are not merged (A6)"
+EXPECTED_FAILURES: dict[str, dict[str, str]] = {
+    "DPBoost()": {"check_sparse_equals_dense(noisy,binary)": _SUMS},
+    "DPBoost(learner=DecisionTree": {"check_sparse_equals_dense(noisy,multiclass)": _SUMS},
+    "SDPMIL(relaxation='tight')": {
+        "check_sample_weight(noisy,binary)": _MERGED,
+        "check_sample_weight(noisy,multiclass)": _MERGED,
+    },
+}
 
 
 def _expected_failures(estimator):
-    return EXPECTED_FAILURES.get(type(estimator).__name__, {})
+    shown = re.sub(r"\s", "", repr(estimator))
+    return {
+        check: reason
+        for beginning, checks in EXPECTED_FAILURES.items()
+        if shown.startswith(beginning)
+        for check, reason in checks.items()
+    }
 
 
 # -- checks that depend on settings ----------------------------------------------------------------
@@ -79,10 +95,10 @@ _LAST = ("multiclass", "regression", "unsupervised")
 # containers and refused input are left to the defaults for the same reason. What holds for dense
 # instances holds for sparse ones, as check_sparse_equals_dense compares fit and prediction.
 BAGS_OF_SETTINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "check_order_of_instances": (("dense",), _FIRST),
-    "check_order_of_bags": (("dense",), _FIRST),
+    "check_order_of_instances": (("noisy",), _FIRST),
+    "check_order_of_bags": (("noisy",), _FIRST),
     "check_subset_of_bags": (("dense",), _EVERY),
-    "check_sparse_equals_dense": (("dense",), _EVERY),
+    "check_sparse_equals_dense": (("noisy",), _EVERY),
     "check_float32": (("dense",), _FIRST),
     # Also whether the fit writes into its input, which would fail.
     "check_read_only_memory_map": (("dense", "sparse"), _FIRST),
@@ -95,7 +111,7 @@ BAGS_OF_SETTINGS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "check_callbacks": (("dense",), _FIRST),
     "check_callback_stop": (("dense",), _FIRST),
     "check_pos_label": (("dense",), _FIRST),
-    "check_sample_weight": (("dense",), _EVERY),
+    "check_sample_weight": (("noisy",), _EVERY),
     "check_feature_names": (("dense",), _FIRST),
     "check_transform": (("dense", "sparse"), _FIRST),
     "check_set_output": (("dense",), _FIRST),
@@ -171,7 +187,7 @@ def _is_of_defaults(estimator, check):
         return False
     # Several classes are problems of two, and dense bags of several classes run every check: the
     # other kinds of input need not run them again. Parts of a graph are of their own.
-    first = check.problem.kind == "dense" or check.problem.task != "multiclass"
+    first = check.problem.kind in ("dense", "noisy") or check.problem.task != "multiclass"
     return first or check.name in ("check_graphs_are_cut", "check_sparse_equals_dense")
 
 

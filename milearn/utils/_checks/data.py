@@ -67,6 +67,24 @@ def _graphs(task: str) -> tuple[Bags, np.ndarray]:
     )
 
 
+def _noisy(task: str) -> tuple[Bags, np.ndarray]:
+    """Bags whose classes overlap, with a fifth of the labels drawn anew: no fit separates them."""
+    if task == "unsupervised":
+        return _dense(task)  # clusters of noise are many local minima
+    # Seeds for which ties, weights and the order of sums once decided about a fit.
+    rng, n_bags = np.random.default_rng({"multiclass": 6}.get(task, 11)), 24
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, size=n_bags))])
+    instances = rng.normal(size=(offsets[-1], 3))
+    instances[rng.random(instances.shape) < 0.2] = 0.0
+    n_classes = 3 if task == "multiclass" else 2
+    y = np.arange(n_bags) % n_classes
+    instances[offsets[:-1], y] += 1.5
+    bags = Bags(instances, offsets)
+    if task == "regression":
+        return bags, segment_max(instances[:, 0], offsets) + rng.normal(size=n_bags)
+    return bags, np.where(rng.random(n_bags) < 0.2, rng.permutation(y), y)
+
+
 def _ring(n: int) -> sparse.csr_array:
     rows = np.arange(n)
     links = sparse.csr_array((np.ones(n), (rows, (rows + 1) % n)), shape=(n, n))
@@ -78,6 +96,7 @@ KINDS: dict[str, Callable[[str], tuple[Bags, np.ndarray]]] = {
     "sparse": _sparse,
     "graphs": _graphs,
     "equal": lambda task: _dense(task, size=3),
+    "noisy": _noisy,
     "singletons": lambda task: _dense(task, size=1),
 }
 

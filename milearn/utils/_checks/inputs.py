@@ -86,7 +86,7 @@ def check_singletons_as_matrix(estimator: Any, problem: Problem) -> None:
     _assert_same_for(estimator, problem, problem.X.instances, SAME, "a matrix")
 
 
-@bag_check("dense", "graphs")
+@bag_check("noisy", "graphs")
 def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
     """CSR instances are the same as dense ones, or are refused by an estimator without tag."""
     X = problem.X

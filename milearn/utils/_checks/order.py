@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-@bag_check("dense", "sparse", "graphs", applies=compares_order)
+@bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_instances(estimator: Any, problem: Problem) -> None:
     """The order of instances inside bags changes nothing, in prediction and in fit."""
     X, everything = problem.X, np.arange(len(problem.X))
@@ -47,7 +47,7 @@ def check_order_of_instances(estimator: Any, problem: Problem) -> None:
     assert_close(expected, fit_outputs(again, moved), REFIT, "fitted on instances in another order")
 
 
-@bag_check("dense", "sparse", "graphs", applies=compares_order)
+@bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_bags(estimator: Any, problem: Problem) -> None:
     """Predictions move along with the bags, and the fit does not depend on their order."""
     X = problem.X

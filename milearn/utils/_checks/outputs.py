@@ -106,7 +106,7 @@ def check_pos_label(estimator: Any, problem: Problem) -> None:
     )
 
 
-@bag_check("dense", "sparse", applies=_takes_weights)
+@bag_check("noisy", "sparse", applies=_takes_weights)
 def check_sample_weight(estimator: Any, problem: Problem) -> None:
     """A weight of two is a bag that is there twice, a weight of zero one that is left out."""
     X, y = problem.X, problem.y
