@@ -1,7 +1,7 @@
 """Downloads that end in a complete, verified file or in one clear error and no file.
 
-pooch streams into a temporary file, verifies it and moves it to its name. Attempts are counted
-here: pooch repeats what no repetition helps, such as an address that does not exist.
+Attempts are counted here: pooch repeats what no repetition helps, such as an address that does not
+exist, and its message on a wrong checksum is not ours.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import http.client
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,9 +18,10 @@ from urllib.parse import urlsplit
 import pooch
 import requests
 
+from .._atomic import writing
 from .._errors import DownloadError
 
-__all__ = ["download", "sha256_of"]
+__all__ = ["Request", "download", "sha256_of"]
 
 # The server or the way to it is at fault, not the request: worth another attempt.
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
@@ -29,68 +31,47 @@ class _TransientError(Exception):
     """A failure that another attempt may not meet; its text completes the final message."""
 
 
+@dataclass(frozen=True)
+class Request:
+    """How to download, as :func:`milearn.datasets.fetch_bags` says."""
+
+    sha256: str | None = None
+    timeout: float = 30.0
+    n_retries: int = 3
+    delay: float = 1.0
+    allow_unverified: bool = False
+
+
 def sha256_of(path: Path) -> str:
     """Hexadecimal SHA-256 checksum of a file."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def download(
-    url: str,
-    path: Path,
-    *,
-    sha256: str | None = None,
-    timeout: float = 30.0,
-    n_retries: int = 3,
-    delay: float = 1.0,
-    allow_unverified: bool = False,
-) -> None:
-    """Download ``url`` to ``path``, which appears only when it is complete and verified.
-
-    Parameters
-    ----------
-    url : str
-        An http or https address.
-    path : Path
-        Where the file goes; folders are created.
-    sha256 : str, default=None
-        The checksum that the file must have.
-    timeout : float, default=30.0
-        Seconds without a sign of life from the server.
-    n_retries : int, default=3
-        Further attempts after a failure that may pass.
-    delay : float, default=1.0
-        Seconds before the first further attempt, doubled for each next one.
-    allow_unverified : bool, default=False
-        Whether a file may come by plain http without a checksum, at ``url`` or after a redirection.
-
-    Raises
-    ------
-    DownloadError
-        One sentence with the address, the reason and the remedy.
-    """
+def download(url: str, path: Path, request: Request) -> None:
+    """Download ``url`` to ``path``, which appears only when it is complete and verified."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DownloadError(
             f"{url}: only http and https addresses are downloaded; read local files with load_bags."
         )
-    trusted = sha256 is not None or allow_unverified
+    trusted = request.sha256 is not None or request.allow_unverified
     if not trusted and urlsplit(url).scheme != "https":
         raise _unverified(url, "what")
     path.parent.mkdir(parents=True, exist_ok=True)
-    for attempt in range(n_retries + 1):
+    for attempt in range(request.n_retries + 1):
         if attempt:
-            time.sleep(delay * 2 ** (attempt - 1))
+            time.sleep(request.delay * 2 ** (attempt - 1))
         try:
-            return _once(url, path, sha256, timeout, trusted)
+            return _once(url, path, request, trusted)
         except _TransientError as failure:
             reason = failure
-    attempts = "1 attempt" if n_retries == 0 else f"{n_retries + 1} attempts"
+    attempts = "1 attempt" if request.n_retries == 0 else f"{request.n_retries + 1} attempts"
     raise DownloadError(
         f"{url}: {reason} ({attempts}); try again later, or download the file by hand to {path}."
     )
 
 
-def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: bool) -> None:
+def _once(url: str, path: Path, request: Request, trusted: bool) -> None:
     answers: list[Any] = []
 
     def inspect(response: Any, **_: Any) -> None:
@@ -103,32 +84,21 @@ def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: boo
             raise _unverified(url, f"the server led on to {response.url}, and what")
 
     fetch = pooch.HTTPDownloader(
-        timeout=timeout,
+        timeout=request.timeout,
         headers={"User-Agent": "milearn", "Accept-Encoding": "identity"},
         hooks={"response": inspect},
     )
-
-    def fetch_and_verify(url: str, file: str, _: Any) -> None:
-        fetch(url, file, None)
-        found = sha256_of(Path(file))
-        if sha256 is not None and found != sha256.lower():
-            raise DownloadError(
-                f"{url}: the SHA-256 checksum is {found} but {sha256.lower()} was expected, and "
-                "the file was removed; if the source has published a new version that you trust, "
-                "pass its checksum as sha256=."
-            )
-
     try:
-        # Checked above, where the message can say which checksum was found.
-        pooch.retrieve(
-            url,
-            known_hash=None if sha256 is None else f"sha256:{sha256.lower()}",
-            fname=path.name,
-            path=path.parent,
-            downloader=fetch_and_verify,
-        )
-    except DownloadError:
-        raise
+        with writing(path) as (file,):
+            fetch(url, file, None)
+            file.flush()
+            found = sha256_of(Path(file.name))
+            if request.sha256 is not None and found != request.sha256.lower():
+                raise DownloadError(
+                    f"{url}: the SHA-256 checksum is {found} but {request.sha256.lower()} was "
+                    "expected, and the file was removed; if the source has published a new version "
+                    "that you trust, pass its checksum as sha256=."
+                )
     except requests.HTTPError as error:
         refusal: Any = error.response
         status, reason = refusal.status_code, refusal.reason
@@ -139,7 +109,7 @@ def _once(url: str, path: Path, sha256: str | None, timeout: float, trusted: boo
             f"download the file by hand to {path}."
         ) from None
     except requests.RequestException as error:
-        raise _TransientError(_reason(error, timeout)) from None
+        raise _TransientError(_reason(error, request.timeout)) from None
     finally:
         # pooch leaves the connection of a refused request open.
         for answer in answers:

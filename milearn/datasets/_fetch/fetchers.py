@@ -15,87 +15,92 @@ from .._errors import BagFileError, DownloadError
 from .._formats.formats import SUFFIXES
 from .._formats.io import load_bags
 from .content import content_sha256
-from .download import download, sha256_of
+from .download import Request, download, sha256_of
 from .home import FETCHED, get_data_home
 from .unpack import unpack
 
 __all__ = ["fetch_andrews", "fetch_bags", "fetch_musk"]
 
 _UCI = "https://archive.ics.uci.edu/static/public"
-_MUSK = {
-    1: (
-        f"{_UCI}/74/musk+version+1.zip",
-        "clean1.data",
-        "5db615bc151a89117affd2df817c6beb1634dfa914798a45a31cabf1b82a79fb",
-    ),
-    2: (
-        f"{_UCI}/75/musk+version+2.zip",
-        "clean2.data",
-        "21367fead31310bdf006fe72e5b66f3a09ecbb116f6d5c1d3eb2be69997e8129",
-    ),
-}
-
 _ANDREWS_URL = (
     "https://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
 )
 
 
 class _Published(NamedTuple):
-    """A set of the archive of Andrews et al.: its file, and what is known of the file."""
+    """A published set: its file in an archive, and what is known of it."""
 
+    local: str  # the file in the data home that is taken in place of a download
+    url: str
     member: str
-    as_sparse: bool
     content: str  # content checksum
     sha256: str | None = None  # of the file; None where no copy of the file could be had
 
 
+def _andrews(file: str, content: str, sha256: str | None = None, local: str = "") -> _Published:
+    return _Published(local or f"{file}.npz", _ANDREWS_URL, f"{file}_matlab.mat", content, sha256)
+
+
+_MUSK = {
+    1: _Published(
+        "musk1.npz",
+        f"{_UCI}/74/musk+version+1.zip",
+        "clean1.data",
+        "5db615bc151a89117affd2df817c6beb1634dfa914798a45a31cabf1b82a79fb",
+    ),
+    2: _Published(
+        "musk2.npz",
+        f"{_UCI}/75/musk+version+2.zip",
+        "clean2.data",
+        "21367fead31310bdf006fe72e5b66f3a09ecbb116f6d5c1d3eb2be69997e8129",
+    ),
+}
 _ANDREWS = {
-    "elephant": _Published(
-        "elephant_100x100_matlab.mat",
-        False,
+    "elephant": _andrews(
+        "elephant_100x100",
         "3913de75a411798db06cf1002e43a88140033e2a7bd5fe32fd9bc0c8284da597",
+        local="elephant.npz",
     ),
-    "fox": _Published(
-        "fox_100x100_matlab.mat",
-        False,
+    "fox": _andrews(
+        "fox_100x100",
         "12d8b6855de2f38c5f41088c40af49e0897f4b3073825f28daae0a76fc959224",
+        local="fox.npz",
     ),
-    "tiger": _Published(
-        "tiger_100x100_matlab.mat",
-        False,
+    "tiger": _andrews(
+        "tiger_100x100",
         "2d3657b088d2cebd0b13253832f0885e65d3dcf2e805779a87494979516c5b6a",
+        local="tiger.npz",
     ),
-    "musk1norm": _Published(
-        "musk1norm_matlab.mat",
-        False,
+    "musk1norm": _andrews(
+        "musk1norm",
         "9892bf94622a5cf39722f6bcdce052705e0467875ac2390e1ad8d61b0070f7f5",
         sha256="18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
     ),
-    "trec1": _Published(
-        "trec_1_200x200_matlab.mat",
-        True,
+    "trec1": _andrews(
+        "trec_1_200x200",
         "25a9eeb06c8f396e903672b5ac1901f01e9d35b1da108412a3ff4768f6c55d9a",
         sha256="af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
+        local="trec9/tst1.npz",
     ),
-    "trec2": _Published(
-        "trec_2_200x200_matlab.mat",
-        True,
+    "trec2": _andrews(
+        "trec_2_200x200",
         "26e28df1e04ccf96929db6aa339dcdcde459f76d4e98fd2a63c13985a02ec1da",
+        local="trec9/tst2.npz",
     ),
-    "trec3": _Published(
-        "trec_3_200x200_matlab.mat",
-        True,
+    "trec3": _andrews(
+        "trec_3_200x200",
         "ae38ea5a2ae5ab28c1d7202a6f379131507b1f866e9ea7dcaaeccd21ae12c19f",
+        local="trec9/tst3.npz",
     ),
-    "trec7": _Published(
-        "trec_7_200x200_matlab.mat",
-        True,
+    "trec7": _andrews(
+        "trec_7_200x200",
         "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
+        local="trec9/tst7.npz",
     ),
-    "trec10": _Published(
-        "trec_10_200x200_matlab.mat",
-        True,
+    "trec10": _andrews(
+        "trec_10_200x200",
         "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
+        local="trec9/tst10.npz",
     ),
 }
 
@@ -174,20 +179,8 @@ def fetch_bags(
     >>> from milearn.datasets import fetch_bags
     >>> corel = fetch_bags("https://example.org/mil/corel.npz")  # doctest: +SKIP
     """
-    path = _fetched(
-        url,
-        member,
-        filename,
-        data_home,
-        download_if_missing,
-        {
-            "sha256": sha256,
-            "timeout": timeout,
-            "n_retries": n_retries,
-            "delay": delay,
-            "allow_unverified": allow_unverified,
-        },
-    )
+    request = Request(sha256, timeout, n_retries, delay, allow_unverified)
+    path = _fetched(url, member, filename, data_home, download_if_missing, request)
     data = load_bags(path, **load_options)
     if isinstance(data, Bunch):
         data["url"] = url
@@ -200,10 +193,10 @@ def _fetched(
     filename: str | None,
     data_home: str | os.PathLike[str] | None,
     download_if_missing: bool,
-    options: dict[str, Any],
+    request: Request,
 ) -> Path:
-    """Where the file lies, downloaded with ``options`` and unpacked if it did not lie there."""
-    sha256 = options["sha256"]
+    """The path of the file, which is downloaded and unpacked where it is missing."""
+    sha256 = request.sha256
     name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
     if not name or PurePosixPath(name).name != name or name in (".", ".."):
         raise DownloadError(f"{url}: the address does not end in a file name; pass filename=.")
@@ -220,10 +213,9 @@ def _fetched(
         # What was unpacked from an older version must not outlive it; without one, files here
         # belong to a call that runs at the same time.
         for stale in path.parent.iterdir() if path.is_file() else ():
-            # pooch downloads to names that start with tmp.
-            if stale != path and not stale.name.startswith("tmp") and stale.suffix != ".part":
+            if stale != path and stale.suffix != ".part":
                 stale.unlink(missing_ok=True)
-        download(url, path, **options)
+        download(url, path, request)
     return unpack(path, member, tuple(SUFFIXES))
 
 
@@ -237,11 +229,38 @@ def _verified(data: Bunch, expected: str, source: str) -> None:
         )
 
 
-def _finished(data: Bunch, target_names: list[str], descr: str, return_X_y: bool) -> Any:
+def _fetch_published(
+    published: _Published,
+    request: Request,
+    *,
+    data_home: str | os.PathLike[str] | None,
+    download_if_missing: bool,
+    verify_content: bool,
+    url: str | None,
+    **options: Any,
+) -> Bunch:
+    """The data of a local file or of the archive, verified; ``options`` are those of load_bags."""
+    source = url or published.url
+    path = get_data_home(data_home) / published.local
+    if url is None and path.is_file():
+        data = load_bags(path, dtype=np.float64, as_sparse=options["as_sparse"])
+    else:
+        path = _fetched(source, published.member, None, data_home, download_if_missing, request)
+        if verify_content and published.sha256 not in (None, found := sha256_of(path)):
+            raise BagFileError(
+                f"{path}: the file differs from the published one (SHA-256 checksum {found}, "
+                f"expected {published.sha256}) and was not read; remove it and fetch {source} "
+                "again, or pass verify_content=False to take it as it is."
+            )
+        data = load_bags(path, **options)
+        data["url"] = source
+        if options["format"] == "mat":
+            # They only count the bags, and the published names of the images are lost.
+            data.pop("bag_names", None)
+    if verify_content:
+        _verified(data, published.content, source)
     data["target"] = (data["target"] > 0).astype(np.int64)
-    data["target_names"] = np.array(target_names)
-    data["DESCR"] = descr
-    return (data["data"], data["target"]) if return_X_y else data
+    return data
 
 
 def fetch_musk(
@@ -323,31 +342,23 @@ def fetch_musk(
     """
     if version not in _MUSK:
         raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
-    published, member, checksum = _MUSK[version]
-    local = get_data_home(data_home) / f"musk{version}.npz"
-    if url is None and local.is_file():
-        data = load_bags(local, dtype=np.float64)
-    else:
-        data = fetch_bags(
-            url or published,
-            sha256=sha256,
-            member=member,
-            data_home=data_home,
-            download_if_missing=download_if_missing,
-            timeout=timeout,
-            n_retries=n_retries,
-            delay=delay,
-            allow_unverified=allow_unverified,
-            format="c45",
-            names=False,
-        )
-    if verify_content:
-        _verified(data, checksum, url or published)
-    descr = (
+    data = _fetch_published(
+        _MUSK[version],
+        Request(sha256, timeout, n_retries, delay, allow_unverified),
+        data_home=data_home,
+        download_if_missing=download_if_missing,
+        verify_content=verify_content,
+        url=url,
+        format="c45",
+        names=False,
+        as_sparse=False,
+    )
+    data["target_names"] = np.array(["non-musk", "musk"])
+    data["DESCR"] = (
         f"Musk{version} (Dietterich, Lathrop & Lozano-Perez 1997): bags are molecules, instances "
         "their conformations; label 1 is a musk."
     )
-    return _finished(data, ["non-musk", "musk"], descr, return_X_y)
+    return (data["data"], data["target"]) if return_X_y else data
 
 
 def fetch_andrews(
@@ -430,42 +441,16 @@ def fetch_andrews(
     """
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
-    published = _ANDREWS[name]
-    source = url or _ANDREWS_URL
-    path = get_data_home(data_home) / _local_name(name)
-    local = url is None and path.is_file()
-    if not local:
-        options = {
-            "sha256": sha256,
-            "timeout": timeout,
-            "n_retries": n_retries,
-            "delay": delay,
-            "allow_unverified": allow_unverified,
-        }
-        path = _fetched(source, published.member, None, data_home, download_if_missing, options)
-        if verify_content and published.sha256 not in (None, found := sha256_of(path)):
-            raise BagFileError(
-                f"{path}: the file differs from the published one (SHA-256 checksum {found}, "
-                f"expected {published.sha256}) and was not read; remove it and fetch {source} "
-                "again, or pass verify_content=False to take it as it is."
-            )
-    data = load_bags(
-        path,
-        format="npz" if local else "mat",
-        dtype=np.float64 if local else None,
-        as_sparse=published.as_sparse,
+    data = _fetch_published(
+        _ANDREWS[name],
+        Request(sha256, timeout, n_retries, delay, allow_unverified),
+        data_home=data_home,
+        download_if_missing=download_if_missing,
+        verify_content=verify_content,
+        url=url,
+        format="mat",
+        as_sparse=name.startswith("trec"),
     )
-    if not local:
-        data["url"] = source
-        # They only count the bags, and the published names of the images are lost.
-        data.pop("bag_names", None)
-    if verify_content:
-        _verified(data, published.content, source)
-    descr = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
-    return _finished(data, ["negative", "positive"], descr, return_X_y)
-
-
-def _local_name(name: str) -> Path:
-    if name.startswith("trec"):
-        return Path("trec9") / f"tst{name.removeprefix('trec')}.npz"
-    return Path(f"{name}.npz")
+    data["target_names"] = np.array(["negative", "positive"])
+    data["DESCR"] = f"{name} (Andrews, Tsochantaridis & Hofmann 2003)."
+    return (data["data"], data["target"]) if return_X_y else data

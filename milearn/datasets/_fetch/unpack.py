@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import lzma
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 
 from .._atomic import writing
 from .._errors import BagFileError
@@ -19,7 +20,6 @@ from .lzw import unlzw
 __all__ = ["unpack"]
 
 _TAR = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
-_LIMIT = 1 << 32  # bytes; a member that grows beyond is a decompression bomb, not a data set
 _ARCHIVE_ERRORS = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -31,7 +31,9 @@ _ARCHIVE_ERRORS = (
 )
 
 
-def unpack(archive: Path, member: str | None, suffixes: tuple[str, ...]) -> Path:
+def unpack(
+    archive: Path, member: str | None, suffixes: tuple[str, ...], *, limit: int = 1 << 32
+) -> Path:
     """Extract a data file beside its archive and return where it is.
 
     Parameters
@@ -43,6 +45,8 @@ def unpack(archive: Path, member: str | None, suffixes: tuple[str, ...]) -> Path
         archive must hold exactly one file with one of ``suffixes``.
     suffixes : tuple of str
         Suffixes of data files.
+    limit : int, default=4294967296
+        Bytes; a member that grows beyond is a decompression bomb, not a data set.
 
     Raises
     ------
@@ -50,24 +54,26 @@ def unpack(archive: Path, member: str | None, suffixes: tuple[str, ...]) -> Path
         When the archive is damaged (it is removed then, so that a further call downloads it
         again) or the member cannot be determined.
     """
+    name = archive.name.lower()
     try:
-        if archive.name.lower().endswith(".zip"):
-            with zipfile.ZipFile(archive) as zipped:
-                names = [info.filename for info in zipped.infolist() if not info.is_dir()]
-                return _extract(archive, names, zipped.open, member, suffixes)
-        if archive.name.lower().endswith(_TAR):
-            with tarfile.open(archive) as tarred:
-                files = {info.name: info for info in tarred if info.isfile()}
-
-                def opened(name: str) -> IO[bytes]:
-                    return tarred.extractfile(files[name])  # type: ignore[return-value]
-
-                return _extract(archive, list(files), opened, member, suffixes)
+        if name.endswith((".zip", *_TAR)):
+            with _opened(archive) as (names, opened):
+                chosen = _chosen(archive, names, member, suffixes)
+                target = archive.parent / _plain_name(chosen)
+                beside = str(PurePosixPath(_without_packing(chosen)).with_suffix(".names"))
+                for name in names:
+                    # C4.5 data are in two files.
+                    wanted = name == chosen or _without_packing(name) == beside
+                    path = target if name == chosen else target.with_suffix(".names")
+                    if wanted and not path.exists():
+                        with opened(name) as file:
+                            _copy(archive, file, name, path, limit)
+            return target
         if archive.suffix in (".gz", ".Z"):
             target = archive.with_suffix("")
             if not target.exists():
                 with open(archive, "rb") as file:
-                    _copy(archive, file, archive.name, target)
+                    _copy(archive, file, archive.name, target, limit)
             return target
     except _ARCHIVE_ERRORS as error:
         archive.unlink(missing_ok=True)
@@ -77,37 +83,26 @@ def unpack(archive: Path, member: str | None, suffixes: tuple[str, ...]) -> Path
     return archive
 
 
-def _extract(
-    archive: Path,
-    names: list[str],
-    opened: Callable[[str], IO[bytes]],
-    member: str | None,
-    suffixes: tuple[str, ...],
-) -> Path:
-    chosen = _chosen(archive, names, member, suffixes)
-    target = archive.parent / _plain_name(chosen)
-    # C4.5 data stand in two files.
-    wanted = [(chosen, target)]
-    beside = str(PurePosixPath(_without_packing(chosen)).with_suffix(".names"))
-    wanted += [
-        (name, target.with_suffix(".names")) for name in names if _without_packing(name) == beside
-    ]
-    for name, path in wanted:
-        if not path.exists():
-            with opened(name) as file:
-                _copy(archive, file, name, path)
-    return target
+@contextlib.contextmanager
+def _opened(archive: Path) -> Iterator[tuple[list[str], Callable[[str], Any]]]:
+    """The names of the files in an archive, and a function that opens one."""
+    if archive.name.lower().endswith(".zip"):
+        with zipfile.ZipFile(archive) as zipped:
+            yield [info.filename for info in zipped.infolist() if not info.is_dir()], zipped.open
+    else:
+        with tarfile.open(archive) as tarred:
+            files = {info.name: info for info in tarred if info.isfile()}
+            yield list(files), lambda name: tarred.extractfile(files[name])
 
 
 def _chosen(archive: Path, names: list[str], member: str | None, suffixes: tuple[str, ...]) -> str:
-    if member is None:
-        fitting = [name for name in names if _without_packing(name).lower().endswith(suffixes)]
-    else:
-        fitting = [
-            name
-            for name in names
-            if member in (name, _without_packing(name), PurePosixPath(name).name, _plain_name(name))
-        ]
+    def fits(name: str) -> bool:
+        plain = _without_packing(name)
+        if member is None:
+            return plain.lower().endswith(suffixes)
+        return member in (name, plain, PurePosixPath(name).name, _plain_name(name))
+
+    fitting = [name for name in names if fits(name)]
     if len(fitting) == 1:
         return fitting[0]
     listed = ", ".join(sorted(names)[:8]) + (", ..." if len(names) > 8 else "")
@@ -126,10 +121,10 @@ def _plain_name(name: str) -> str:
     return PurePosixPath(_without_packing(name).replace("\\", "/")).name
 
 
-def _copy(archive: Path, source: IO[bytes], name: str, target: Path) -> None:
+def _copy(archive: Path, source: IO[bytes], name: str, target: Path, limit: int) -> None:
     if name.endswith(".Z"):
         try:
-            source = io.BytesIO(unlzw(source.read(_LIMIT), limit=_LIMIT))
+            source = io.BytesIO(unlzw(source.read(limit), limit=limit))
         except ValueError as error:
             raise EOFError(str(error)) from error
     elif name.endswith(".gz"):
@@ -138,9 +133,9 @@ def _copy(archive: Path, source: IO[bytes], name: str, target: Path) -> None:
     with writing(target) as (file,):
         while chunk := source.read(1 << 20):
             size += len(chunk)
-            if size > _LIMIT:
+            if size > limit:
                 raise BagFileError(
-                    f"{archive}: {name!r} unpacks to more than {_LIMIT} bytes and was given up; "
+                    f"{archive}: {name!r} unpacks to more than {limit} bytes and was given up; "
                     "check the archive."
                 )
             file.write(chunk)
