@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -20,26 +20,19 @@ from .coerce import row_range
 from .mapped import MappedRows
 from .segments import bag_ranges
 
-if TYPE_CHECKING:
-    from .container import Bags
-
 __all__ = [
     "BLOCK_BYTES",
     "ArraySource",
     "Block",
     "PassSource",
-    "compute_dtype",
-    "converted",
-    "in_memory",
-    "is_read_in_blocks",
-    "row_blocks",
+    "computed_in",
     "stacked",
     "width_of",
 ]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Bytes of a block in float64.
+# Bytes of a block of instances in float64.
 BLOCK_BYTES = 32 * 2**20
 
 
@@ -163,7 +156,7 @@ class ArraySource:
         self.instances, self.offsets, self.n_jobs = instances, offsets, n_jobs
         self.n_instances, self.n_features = (int(size) for size in instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
-        self.block_dtype = _computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
+        self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
     @property
@@ -197,7 +190,7 @@ class ArraySource:
     def gather(self, rows: np.ndarray) -> Matrix:
         """The given instances, in the type to compute in."""
         taken = self.instances[rows]
-        return taken.astype(_computed_in(taken.dtype), copy=False)
+        return taken.astype(computed_in(taken.dtype), copy=False)
 
     def _places(self, in_parts: bool) -> Iterator[tuple[int, int, int, int]]:
         """First and last bag, and first and last row, of each block."""
@@ -240,46 +233,6 @@ def _read(rows: Any, start: int, stop: int, dtype: np.dtype) -> Matrix:
     return row_range(rows, start, stop).astype(dtype, copy=False)
 
 
-# -- how instances are stored ----------------------------------------------------------------------
-
-
-def _computed_in(dtype: Any) -> np.dtype:
+def computed_in(dtype: Any) -> np.dtype:
     # float16 is a type for storage, in which nothing is computed.
     return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)
-
-
-def compute_dtype(bags: Bags) -> np.dtype:
-    """The type to compute in: that of the instances, float32 for float16."""
-    return _computed_in(bags.dtype)
-
-
-def is_read_in_blocks(bags: Bags) -> bool:
-    """Whether the instances are too large or of too few digits to be used as they are stored."""
-    return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
-
-
-def row_blocks(bags: Bags, dtype: Any = None) -> Iterator[tuple[int, int, Matrix]]:
-    """Instances ``start`` to ``stop``, block by block, in the given type or as stored."""
-    source = bags.source(dtype=bags.dtype if dtype is None else dtype)
-    for block in source.blocks(in_parts=True):
-        yield block.rows.start, block.rows.stop, block.instances
-
-
-def converted(bags: Any, dtype: Any) -> Any:
-    """The bags over instances of another type, with no copy but that one."""
-    if bags.is_remote:
-        return bags.transformed(converted, dtype)
-    if sparse.issparse(bags.instance_rows):
-        instances = bags.instances.astype(dtype)
-    else:
-        instances = np.empty((bags.n_instances, bags.shape[1]), dtype=dtype)
-        for start, stop, block in row_blocks(bags):
-            instances[start:stop] = block
-    return bags.with_instances(instances, feature_names=bags.feature_names)
-
-
-def in_memory(bags: Bags) -> Bags:
-    """The bags without reference to a file, for what outlives it."""
-    if not isinstance(bags.instance_rows, MappedRows):
-        return bags
-    return converted(bags, bags.dtype)

@@ -16,8 +16,9 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.utils import gen_batches
 
-from .blocks import Block, row_blocks
+from .blocks import Block
 from .container import Bags
+from .storage import row_blocks
 
 __all__ = [
     "MergedBags",

@@ -16,9 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.blocks import Block, converted
+from .._bags.blocks import Block
 from .._bags.coerce import frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
+from .._bags.storage import converted
 
 __all__ = [
     "as_bags",

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .._bags import Bags
-from .._bags.blocks import in_memory
+from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from ..metrics import bag_distances

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.blocks import in_memory
+from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import warn_of_stops
 from .._fit.threads import fit_context

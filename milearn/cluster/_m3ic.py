@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
 from .._bags import Bags
-from .._bags.blocks import compute_dtype
 from .._bags.coerce import canonical_matrix
+from .._bags.storage import compute_dtype
 from .._compat import (
     CallbackSupport,
     Interval,

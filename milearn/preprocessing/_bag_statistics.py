@@ -12,9 +12,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.blocks import Block, compute_dtype, is_read_in_blocks
+from .._bags.blocks import Block
 from .._bags.coerce import canonical_csr
 from .._bags.segments import gather_rows, segment_max, segment_min
+from .._bags.storage import compute_dtype, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, validate_bags
 
 __all__ = ["BagStatistics"]

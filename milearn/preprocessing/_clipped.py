@@ -13,8 +13,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from .._bags import Bags
-from .._bags.blocks import is_read_in_blocks
 from .._bags.distinct import instance_ranks
+from .._bags.storage import is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, validate_bags
 from ._instance_transformer import InstanceTransformer, fit_block
 

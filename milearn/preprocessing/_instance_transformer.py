@@ -14,7 +14,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
-from .._bags.blocks import Block, converted, is_read_in_blocks
+from .._bags.blocks import Block
+from .._bags.storage import converted, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import copy_input_tags, inner_tags, routed_fit_params
 

@@ -16,7 +16,7 @@ from scipy import sparse
 from .._bags import Bags
 from .._bags.segments import segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
-from .._solvers.common.gram import BLOCK_BYTES
+from .._solvers.common.gram import KERNEL_BLOCK_BYTES
 
 __all__ = [
     "BagFunction",
@@ -63,7 +63,7 @@ class LinearExpansion:
         if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
             return np.asarray(rows @ self.coef.T)
         # What is stored in fewer digits or in a file is converted block by block.
-        step = max(1, BLOCK_BYTES // (8 * max(1, rows.shape[1])))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, rows.shape[1])))
         scores = np.empty((rows.shape[0], len(self.coef)))
         for first in range(0, rows.shape[0], step):
             block = rows[first : first + step].astype(np.float64, copy=False)
@@ -83,7 +83,7 @@ class KernelExpansion:
         n_support = self.vectors.shape[0]
         if n_support == 0:
             return np.zeros((rows.shape[0], len(self.coef)))
-        step = max(1, BLOCK_BYTES // (8 * n_support))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * n_support))
         blocks = [
             self.kernel(rows[first : first + step], self.vectors) @ self.coef.T
             for first in range(0, rows.shape[0], step)

@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._bags import Bags
-from .._bags.blocks import row_blocks
 from .._bags.segments import bag_ranges
+from .._bags.storage import row_blocks
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory

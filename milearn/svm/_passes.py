@@ -17,7 +17,7 @@ from .._bags import Bags
 from .._bags.segments import bag_ranges, pooling_matrix
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
-from .._solvers.common.gram import BLOCK_BYTES
+from .._solvers.common.gram import KERNEL_BLOCK_BYTES
 from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled_passes import solve_coupled_passes
@@ -274,7 +274,7 @@ class LinearSetFunction:
 
 
 def _rows_of_a_block(bags: Bags) -> int:
-    return max(1, BLOCK_BYTES // (8 * max(1, bags.shape[1])))
+    return max(1, KERNEL_BLOCK_BYTES // (8 * max(1, bags.shape[1])))
 
 
 def _norms(rows: Any) -> np.ndarray:

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
 from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, CoupledMISVC, CoupledMISVR, InstanceMISVC
-from milearn._bags.blocks import is_read_in_blocks
+from milearn._bags.storage import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
 from milearn.metrics import bag_kernel

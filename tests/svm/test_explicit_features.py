@@ -124,7 +124,7 @@ def test_linear_kernel_that_does_not_fit_needs_no_word():
 
 def test_features_of_all_instances_are_never_there_at_once(monkeypatch):
     monkeypatch.setattr(nystroem, "_BLOCK_BYTES", 8 * 10 * 16)
-    monkeypatch.setattr(_functions, "BLOCK_BYTES", 8 * 10 * 16)
+    monkeypatch.setattr(_functions, "KERNEL_BLOCK_BYTES", 8 * 10 * 16)
     bags, y = make_bags(n_bags=60, bag_size=10, random_state=0)
     seen = []
 

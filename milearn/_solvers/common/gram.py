@@ -26,10 +26,10 @@ Matrix = Any
 Kernel = Callable[[Matrix, Matrix], np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray | None]
 
-__all__ = ["BLOCK_BYTES", "Gram", "KernelGram", "LinearGram", "Rows", "clipped_gram"]
+__all__ = ["KERNEL_BLOCK_BYTES", "Gram", "KernelGram", "LinearGram", "Rows", "clipped_gram"]
 
 # Size of a block where a whole matrix would be too large.
-BLOCK_BYTES = 64 * 2**20
+KERNEL_BLOCK_BYTES = 64 * 2**20
 # Size of a block of cached rows that is copied before it is multiplied: small enough for the
 # processor's own cache.
 _COPY_BYTES = 2**19
@@ -177,7 +177,7 @@ class KernelGram:
                 total += coef[part] @ self._rows[slots[part]]
             return total
         support = self.instances[rows]
-        step = max(1, BLOCK_BYTES // (8 * max(len(rows), 1)))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * max(len(rows), 1)))
         blocks = [
             self.kernel(self.instances[start : start + step], support) @ coef
             for start in range(0, self.n, step)
@@ -208,7 +208,7 @@ class KernelGram:
             if len(self._rows) == 0:
                 # Address space only: memory is taken row by row as rows are written.
                 self._rows = np.empty((self.capacity, self.n))
-            step = max(1, BLOCK_BYTES // (8 * self.n))
+            step = max(1, KERNEL_BLOCK_BYTES // (8 * self.n))
             for start in range(0, len(missing), step):
                 part = missing[start : start + step]
                 end = self._used + len(part)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import segment_index, segment_sum
-from ..common.gram import BLOCK_BYTES, Gram
+from ..common.gram import KERNEL_BLOCK_BYTES, Gram
 
 __all__ = ["BagGram", "BagsAlone", "PrecomputedGram", "SetKernelGram", "alone_bytes", "exact_bytes"]
 
@@ -83,7 +83,7 @@ class BagGram:
             return self.means()
         products = np.zeros((self.n_bags, self.n_instances))
         owner = segment_index(self.offsets)[used]
-        step = max(1, BLOCK_BYTES // (8 * self.n_instances))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * self.n_instances))
         for first in range(0, len(used), step):
             part = slice(first, first + step)
             places = (subgradient[used[part]], (owner[part], np.arange(len(used[part]))))
@@ -133,7 +133,7 @@ class SetKernelGram(BagGram):
             sums += product.toarray() if sparse.issparse(product) else product
             return
         everything = (np.arange(self.n_instances), None)
-        step = max(1, BLOCK_BYTES // (8 * self.n_instances))
+        step = max(1, KERNEL_BLOCK_BYTES // (8 * self.n_instances))
         for first in range(0, self.n_instances, step):
             last = min(first + step, self.n_instances)
             bags = slice(

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
-from ..._bags.blocks import converted
+from ..._bags.storage import converted
 from .._atomic import writing
 from .._errors import ContentError, naming
 from .formats import FORMATS, format_of

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._bags.blocks import row_blocks
+from ..._bags.storage import row_blocks
 from .._errors import ContentError
 from .arrays import arrays_of, record_of
 from .npz import check_unicode

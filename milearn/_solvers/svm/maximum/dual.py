@@ -19,7 +19,7 @@ import numpy as np
 
 from ...._bags.segments import gather_rows, segment_max
 from ...common.cccp import CCCPResult, CCCPSolution, cccp
-from ...common.gram import BLOCK_BYTES, Gram
+from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 from ...common.options import SolverOptions
 from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, mean_difference
@@ -164,7 +164,7 @@ def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Witne
 
 def _scores_of_means(gram: Gram, difference: np.ndarray, rows: np.ndarray) -> np.ndarray:
     scores = np.empty(len(rows))
-    step = max(1, BLOCK_BYTES // (8 * gram.n))
+    step = max(1, KERNEL_BLOCK_BYTES // (8 * gram.n))
     everything = (np.arange(gram.n), None)
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
