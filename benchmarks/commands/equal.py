@@ -78,9 +78,9 @@ SETTINGS: dict[str, Callable[[], Any]] = {
     "M3IC": partial(M3IC, 2, random_state=0),
     "BAMIC, mean": partial(BAMIC, 2, metric="mean", random_state=0),
     "BAMIC, min": partial(BAMIC, 2, metric="min", random_state=0),
-    "DPBoost, stumps": partial(DPBoost, 0.1, learner="stump"),
+    "DPBoost, stumps": partial(DPBoost, 0.1, estimator="stump"),
     # A larger C takes minutes on Elephant.
-    "LPBoost, stumps": partial(LPBoost, 0.02, learner="stump"),
+    "LPBoost, stumps": partial(LPBoost, 0.02, estimator="stump"),
     "SingleInstance, SVC": partial(SingleInstance, SVC(C=10.0)),
     "BagStatistics, SVC": partial(make_pipeline, BagStatistics(("min", "max")), SVC(C=10.0)),
 }
@@ -133,7 +133,7 @@ except ImportError:  # likewise
     pass
 else:
     SETTINGS |= {
-        "MILBoost": partial(MILBoost, n_learners=20),
+        "MILBoost": partial(MILBoost, n_estimators=20),
         "MIForest": partial(MIForest, n_estimators=10, random_state=0),
         "DDSVM": partial(DDSVM, n_init=2),
         "ConceptEmbedding, SVC": lambda: _embedded(ConceptEmbedding(n_init=2)),

@@ -55,7 +55,7 @@ class Pair:
 def pairs() -> list[Pair]:
     """What is compared."""
     linear, kernel = LinearSVC(), SVC(C=1.0)
-    quick: dict[str, Any] = {"tol": 1e-2, "max_learners": 50}
+    quick: dict[str, Any] = {"tol": 1e-2, "n_estimators": 50}
     return [
         Pair("MISVC, linear, by passes", MISVC(kernel="linear", C=1.0), linear, 2000),
         Pair("MISVC, linear, slack of instances", _by_instance(), linear, 2000),

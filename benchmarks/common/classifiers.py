@@ -133,7 +133,7 @@ CLASSIFIERS: tuple[Classifier, ...] = (
     Classifier(
         "all-milboost-trees",
         "MILBoost, trees of depth 3",
-        lambda: MILBoost(30, learner=DecisionTreeClassifier(max_depth=3, random_state=0)),
+        lambda: MILBoost(30, estimator=DecisionTreeClassifier(max_depth=3, random_state=0)),
         "MILBoost",
     ),
     Classifier("all-miforest", "MIForest, 50 trees", lambda: MIForest(50, random_state=0)),

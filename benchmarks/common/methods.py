@@ -197,7 +197,7 @@ def _boost(booster: type[DPBoost] | type[LPBoost], learner: str) -> Method:
     return Method(
         f"{name.lower()}-{learner}",
         f"{name}, {learner}s",
-        _on_instances(lambda: booster(learner=learner)),
+        _on_instances(lambda: booster(estimator=learner)),
         name.lower(),
         "boost",
     )

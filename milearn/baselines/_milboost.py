@@ -49,16 +49,16 @@ class MILBoost(BaselineClassifier):
 
     Parameters
     ----------
-    n_learners : int, default=100
+    n_estimators : int, default=100
         Maximum number of rounds.
-    learner : {"stump", "rbf"} or classifier, default="stump"
+    estimator : {"stump", "rbf"} or classifier, default="stump"
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance; or a scikit-learn classifier that takes ``sample_weight``, fitted anew in each
         round, such as ``DecisionTreeClassifier(max_depth=3, random_state=0)``.
     learning_rate : float, default=1.0
         Factor on every coefficient, above 0 and at most 1.
-    n_centers : int, default=1000
-        Maximum number of training instances that are centres for ``learner="rbf"``; of more, a
+    n_prototypes : int, default=1000
+        Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
         fixed pseudo-random choice is taken.
     class_weight : dict, "balanced" or None, default=None
         Factor on the weights of the bags by class.
@@ -128,11 +128,11 @@ class MILBoost(BaselineClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "n_learners": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
         # No class of its own: scikit-learn would ask a meta-estimator's questions of it.
-        "learner": "no_validation",
+        "estimator": "no_validation",
         "learning_rate": [Interval(Real, 0.0, 1.0, closed="right")],
-        "n_centers": [Interval(Integral, 1, None, closed="left")],
+        "n_prototypes": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
     }
@@ -144,18 +144,18 @@ class MILBoost(BaselineClassifier):
 
     def __init__(
         self,
-        n_learners: int = 100,
+        n_estimators: int = 100,
         *,
-        learner: Any = "stump",
+        estimator: Any = "stump",
         learning_rate: float = 1.0,
-        n_centers: int = 1000,
+        n_prototypes: int = 1000,
         class_weight: Any = None,
         pos_label: Any = None,
     ) -> None:
-        self.n_learners = n_learners
-        self.learner = learner
+        self.n_estimators = n_estimators
+        self.estimator = estimator
         self.learning_rate = learning_rate
-        self.n_centers = n_centers
+        self.n_prototypes = n_prototypes
         self.class_weight = class_weight
         self.pos_label = pos_label
 
@@ -177,11 +177,11 @@ class MILBoost(BaselineClassifier):
         self
             The fitted estimator.
         """
-        check_learner(self.learner)
+        check_learner(self.estimator)
         training = self._training(X, y, sample_weight)
         merged = training.merged()
         learn = _learning(
-            make_pool(self.learner, training.bags.instances[merged.kept], self.n_centers)
+            make_pool(self.estimator, training.bags.instances[merged.kept], self.n_prototypes)
         )
         results = [
             boost_noisy_or(
@@ -189,7 +189,7 @@ class MILBoost(BaselineClassifier):
                     merged.point_of, merged.offsets, positive, merged.weights, len(merged.kept)
                 ),
                 learn,
-                n_rounds=self.n_learners,
+                n_rounds=self.n_estimators,
                 rate=self.learning_rate,
                 tol=_TOL,
             )

@@ -28,7 +28,7 @@ __all__ = ["BoostedBags"]
 
 _REMEDIES = {
     "time_limit": "raise time_limit, lower C, or raise tol",
-    "max_learners": "raise max_learners or lower C",
+    "n_estimators": "raise n_estimators or lower C",
     "max_nodes": "raise max_nodes",
     "callback": "a callback asked for it",
 }
@@ -44,9 +44,9 @@ class BoostedBags(CallbackSupport, BagClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         # No class of its own: scikit-learn would ask a meta-estimator's questions of it.
-        "learner": "no_validation",
-        "max_learners": [Interval(Integral, 1, None, closed="left")],
-        "n_centers": [Interval(Integral, 1, None, closed="left")],
+        "estimator": "no_validation",
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "n_prototypes": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
         "pos_label": "no_validation",
@@ -66,13 +66,13 @@ class BoostedBags(CallbackSupport, BagClassifier):
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
-        check_learner(self.learner)
+        check_learner(self.estimator)
         bags, noted = self._validate_fit(X)
         found = TrainingLabels.of(self, y, bags, sample_weight)
         rows, offsets = gather_rows(bags.offsets, found.used)
         instances = bags.instances[rows]
         kept, point_of = distinct_points(instances)
-        pool = make_pool(self.learner, instances[kept], self.n_centers)
+        pool = make_pool(self.estimator, instances[kept], self.n_prototypes)
 
         costs = self.C * found.weights
         problems = [

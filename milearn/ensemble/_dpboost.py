@@ -41,18 +41,14 @@ class DPBoost(BoostedBags):
     ----------
     C : float, default=1.0
         Cost of a slack against the sum of the weights. Above zero.
-    learner : {"stump", "rbf"} or classifier, default="stump"
+    estimator : {"stump", "rbf"} or classifier, default="stump"
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that takes ``sample_weight``, fitted anew in each round.
-    max_learners : int, default=1000
+    n_estimators : int, default=1000
         Maximum number of learners in the program at a time.
-    max_rows : int, default=100
-        Maximum number of reductions in the program: how strong the relaxation may become, and how
-        much work it is. With 0 a learner is worth the maximum of its values over a positive bag;
-        with as many as it takes the relaxation is that of the paper. The bounds hold either way.
-    n_centers : int, default=1000
-        Maximum number of training instances that are centres for ``learner="rbf"``; of more, a
+    n_prototypes : int, default=1000
+        Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
         fixed pseudo-random choice is taken.
     branch : bool, default=False
         Whether to close the gap by branch and bound: for small data.
@@ -88,7 +84,7 @@ class DPBoost(BoostedBags):
         generated for a classifier.
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
-    relaxation_ : float or ndarray of shape (n_classes,)
+    relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the linear program before branching.
     objective_history_, lower_bound_history_ : ndarray, or list of ndarray
         The bounds after each round: the first never rises.
@@ -122,8 +118,9 @@ class DPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        When ``max_learners``, ``max_nodes``, ``time_limit`` or a callback ended it. (``max_rows``
-        is a choice of the relaxation; ``converged_`` and ``optimality_gap_`` show what it left.)
+        When ``n_estimators``, ``max_nodes``, ``time_limit`` or a callback ended the search. There
+        is no warning when the relaxation has all of its hundred reductions and more are violated:
+        ``converged_`` is False then, and ``optimality_gap_`` shows what they may be worth.
 
     See Also
     --------
@@ -170,7 +167,6 @@ class DPBoost(BoostedBags):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedBags._parameter_constraints,
-        "max_rows": [Interval(Integral, 0, None, closed="left")],
         "branch": ["boolean"],
         "max_nodes": [Interval(Integral, 1, None, closed="left")],
     }
@@ -179,10 +175,9 @@ class DPBoost(BoostedBags):
         self,
         C: float = 1.0,
         *,
-        learner: Any = "stump",
-        max_learners: int = 1000,
-        max_rows: int = 100,
-        n_centers: int = 1000,
+        estimator: Any = "stump",
+        n_estimators: int = 1000,
+        n_prototypes: int = 1000,
         branch: bool = False,
         max_nodes: int = 1000,
         tol: float = 1e-4,
@@ -192,10 +187,9 @@ class DPBoost(BoostedBags):
         verbose: bool | int = False,
     ) -> None:
         self.C = C
-        self.learner = learner
-        self.max_learners = max_learners
-        self.max_rows = max_rows
-        self.n_centers = n_centers
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_prototypes = n_prototypes
         self.branch = branch
         self.max_nodes = max_nodes
         self.tol = tol
@@ -233,8 +227,7 @@ class DPBoost(BoostedBags):
     def _options(self) -> BoostingOptions:
         return BoostingOptions(
             tol=self.tol,
-            max_learners=self.max_learners,
-            max_rows=self.max_rows,
+            n_estimators=self.n_estimators,
             branch=self.branch,
             max_nodes=self.max_nodes,
         )
@@ -242,7 +235,7 @@ class DPBoost(BoostedBags):
     def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
         names = ("n_reductions", "n_active_reductions", "n_active_margins", "n_nodes")
         return {
-            "relaxation_": values_of(results, "relaxation_value"),
+            "relaxation_value_": values_of(results, "relaxation_value"),
             "lower_bound_history_": values_of(results, "lower_bound_history"),
             "n_generated_": values_of(results, "n_learners"),
             **{f"{name}_": values_of(results, name) for name in names},

@@ -39,14 +39,14 @@ class LPBoost(BoostedBags):
     ----------
     C : float, default=1.0
         Cost of an instance's slack against the sum of the weights. Above zero.
-    learner : {"stump", "rbf"} or classifier, default="stump"
+    estimator : {"stump", "rbf"} or classifier, default="stump"
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that takes ``sample_weight``, fitted anew in each round.
-    max_learners : int, default=1000
+    n_estimators : int, default=1000
         Maximum number of learners in the program at a time.
-    n_centers : int, default=1000
-        Maximum number of training instances that are centres for ``learner="rbf"``; of more, a
+    n_prototypes : int, default=1000
+        Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
         fixed pseudo-random choice is taken.
     tol : float, default=1e-4
         A learner with a score above 1 + tol is added. The optimum is no further below
@@ -101,7 +101,7 @@ class LPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        When ``max_learners``, ``time_limit`` or a callback ended it.
+        When ``n_estimators``, ``time_limit`` or a callback ended it.
 
     See Also
     --------
@@ -138,9 +138,9 @@ class LPBoost(BoostedBags):
         self,
         C: float = 1.0,
         *,
-        learner: Any = "stump",
-        max_learners: int = 1000,
-        n_centers: int = 1000,
+        estimator: Any = "stump",
+        n_estimators: int = 1000,
+        n_prototypes: int = 1000,
         tol: float = 1e-4,
         time_limit: float | None = None,
         pos_label: Any = None,
@@ -148,9 +148,9 @@ class LPBoost(BoostedBags):
         verbose: bool | int = False,
     ) -> None:
         self.C = C
-        self.learner = learner
-        self.max_learners = max_learners
-        self.n_centers = n_centers
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_prototypes = n_prototypes
         self.tol = tol
         self.time_limit = time_limit
         self.pos_label = pos_label
@@ -184,4 +184,4 @@ class LPBoost(BoostedBags):
         return inherited_problem(point_of, offsets, positive, costs)
 
     def _options(self) -> BoostingOptions:
-        return BoostingOptions(tol=self.tol, max_learners=self.max_learners)
+        return BoostingOptions(tol=self.tol, n_estimators=self.n_estimators)

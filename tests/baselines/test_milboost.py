@@ -17,7 +17,7 @@ LEARNERS = ["stump", "rbf", DecisionTreeClassifier(max_depth=2, random_state=0)]
 def test_the_objective_is_that_of_the_predicted_probabilities(learner):
     bags, y = two_level_bags()
     weight = np.random.default_rng(0).uniform(0.5, 2.0, len(y))
-    model = MILBoost(10, learner=learner).fit(bags, y, sample_weight=weight)
+    model = MILBoost(10, estimator=learner).fit(bags, y, sample_weight=weight)
     own = model.predict_proba(bags)[np.arange(len(y)), y]
     assert model.objective_ == pytest.approx(-weight @ np.log(own), rel=1e-8)
     F = model.intercept_ + sum(
@@ -58,4 +58,4 @@ def test_many_small_probabilities_make_a_large_bag_positive():
 def test_what_is_no_classifier_is_refused():
     bags, y = two_level_bags()
     with pytest.raises(TypeError, match="is not a classifier"):
-        MILBoost(learner=3).fit(bags, y)
+        MILBoost(estimator=3).fit(bags, y)

@@ -155,7 +155,7 @@ SMALLER: dict[str, dict] = {
     "ConceptEmbedding": {"n_init": 2},
     "DDSVM": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},
-    "MILBoost": {"n_learners": 10},
+    "MILBoost": {"n_estimators": 10},
 }
 
 
@@ -187,7 +187,7 @@ def _is_of_defaults(estimator, check):
 
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
-QUICK = {"max_learners": 20}
+QUICK = {"n_estimators": 20}
 
 
 # -- marks -----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _values(case):
 def _stops_early(case):
     """Let estimators warn whose setting stops them before convergence, to be quick."""
     values = _values(case)
-    if getattr(values[0], "max_learners", None) != QUICK["max_learners"]:
+    if getattr(values[0], "n_estimators", None) != QUICK["n_estimators"]:
         return case
     ignored = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
     return pytest.param(*values, marks=[*getattr(case, "marks", ()), ignored])

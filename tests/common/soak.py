@@ -169,7 +169,7 @@ _VALUES: dict[str, Sequence[Any]] = {
     "class_weight": (None, "balanced"),
     "random_state": (0,),
     "n_init": (1, 2),
-    "max_learners": (20,),
+    "n_estimators": (20,),
 }
 
 

@@ -67,12 +67,11 @@ SETTINGS: dict[str, list[dict]] = {
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],
     "DPBoost": [
         {
-            "learner": DecisionTreeClassifier(max_depth=2, random_state=0),
-            "max_rows": 20,
+            "estimator": DecisionTreeClassifier(max_depth=2, random_state=0),
             **QUICK,
         },
     ],
-    "LPBoost": [{"learner": "rbf", **QUICK}],
+    "LPBoost": [{"estimator": "rbf", **QUICK}],
 }
 
 ESTIMATORS = [

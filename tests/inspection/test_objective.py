@@ -32,7 +32,7 @@ def test_the_history_is_drawn_step_by_step():
 
 def test_the_band_lies_between_bound_and_objective():
     X, y = make_ambiguous_plane(12, random_state=1)
-    model = DPBoost(learner="rbf").fit(X, y)
+    model = DPBoost(estimator="rbf").fit(X, y)
     display = ObjectiveDisplay.from_estimator(model)
     assert display.bound_.get_ydata()[-1] == model.lower_bound_
     assert band(display.gap_band_) == {model.lower_bound_, model.objective_}

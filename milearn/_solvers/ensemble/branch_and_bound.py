@@ -82,7 +82,7 @@ def branch_and_bound(
             # Every bag has one point and nothing is left to divide: a gap here is what an early
             # stop of its linear program left.
             closed = min(closed, node.lower_bound)
-            stopped = "max_learners"
+            stopped = "n_estimators"
             continue
         members = node.members[bag]
         for allowed in (np.array([point]), members[members != point]):

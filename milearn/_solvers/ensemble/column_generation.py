@@ -60,7 +60,7 @@ class BoostingOptions:
     ----------
     tol : float
         Largest score above 1, and largest violation of a reduction, that are left.
-    max_learners, max_rows : int
+    n_estimators, max_rows : int
         Maximum number of learners in the program at a time, and of reductions.
     branch : bool
         Branch on the disjunctions until the bounds meet to ``2 * tol``, relatively.
@@ -78,8 +78,8 @@ class BoostingOptions:
     """
 
     tol: float = 1e-6
-    max_learners: int = 1000
-    max_rows: int = 10_000
+    n_estimators: int = 1000
+    max_rows: int = 100
     branch: bool = False
     max_nodes: int = 1000
     select: bool = True
@@ -276,7 +276,7 @@ def interior_search(
     """The search for learners at interior prices; None where the program is small."""
     if not pool.exact or len(problem.points) + len(problem.members) < options.interior_rows:
         return None
-    return InteriorSearch(problem, pool, options.max_learners, start)
+    return InteriorSearch(problem, pool, options.n_estimators, start)
 
 
 def _begun(
@@ -321,8 +321,8 @@ def _generate_columns(
             fresh = _new_columns(relaxation.H, columns)
             found = own
         n_copies = add_copies(relaxation, own, copy_tol, _COPIES_PER_ROUND)
-        room = options.max_learners - len(relaxation.learners)
-        stopped = "max_learners" if len(fresh) and room <= 0 else ""
+        room = options.n_estimators - len(relaxation.learners)
+        stopped = "n_estimators" if len(fresh) and room <= 0 else ""
         if not n_copies and (stopped or not len(fresh)):
             return stopped, prices.bound
         if budget.stops():

@@ -49,7 +49,7 @@ class DPResult:
     lower_bound : float
     relaxation_value : float
         Value of the linear program at the root.
-    stopped : {"", "time_limit", "callback", "max_learners", "max_rows", "max_nodes"}
+    stopped : {"", "time_limit", "callback", "n_estimators", "max_rows", "max_nodes"}
         What ended it early.
     n_iter, n_nodes, n_learners, n_reductions, n_active_reductions, n_active_margins : int
     objective_history, lower_bound_history : list of float
@@ -178,7 +178,7 @@ def _near_good_witnesses(
         least = np.inf
         while not budget.stops():
             fixed = best.problem.restricted(best.problem.witnesses(near.scores))
-            near = InteriorSearch(fixed, pool, options.max_learners, near).run(tol, budget.stops)
+            near = InteriorSearch(fixed, pool, options.n_estimators, near).run(tol, budget.stops)
             best.offer(near.learners, near.H, near.inside)
             value = best.problem.value(near.alpha, near.scores)
             if value >= least * (1.0 - _SAME_VALUE):

@@ -85,10 +85,10 @@ class StumpPool(_CutPool):
 class BallPool(_CutPool):
     """All balls around centres with any radius, inside and outside, and the two constants."""
 
-    def __init__(self, X: Matrix, n_centers: int) -> None:
+    def __init__(self, X: Matrix, n_prototypes: int) -> None:
         n = X.shape[0]
         # The order of points is that of a hash: the first ones are a pseudo-random choice.
-        chosen = X[: min(n, n_centers)]
+        chosen = X[: min(n, n_prototypes)]
         self.centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
         distances = np.empty((n, len(self.centers)))
         for part in gen_batches(n, rows_per_block(8 * len(self.centers))):
@@ -202,24 +202,25 @@ def check_learner(learner: Any) -> None:
     if isinstance(learner, str):
         if learner not in ("stump", "rbf"):
             raise ValueError(
-                f"learner={learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn classifier."
+                f"estimator={learner!r} is unknown: use 'stump', 'rbf', or a scikit-learn "
+                "classifier."
             )
         return
     estimator = hasattr(learner, "__sklearn_tags__") and not isinstance(learner, type)
     if not estimator or not is_classifier(learner):
         raise TypeError(
-            f"learner={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
+            f"estimator={learner!r} is not a classifier: use 'stump', 'rbf', or an instance of a "
             "scikit-learn classifier."
         )
     if not has_fit_parameter(learner, "sample_weight"):
         raise TypeError(
-            f"learner={learner!r} takes no sample_weight in fit, which boosting needs: use another "
-            "classifier, such as DecisionTreeClassifier(max_depth=2)."
+            f"estimator={learner!r} takes no sample_weight in fit, which boosting needs: use "
+            "another classifier, such as DecisionTreeClassifier(max_depth=2)."
         )
 
 
-def make_pool(learner: Any, X: Matrix, n_centers: int) -> LearnerPool:
-    """The pool for a parameter ``learner`` over the rows of X."""
+def make_pool(learner: Any, X: Matrix, n_prototypes: int) -> LearnerPool:
+    """The pool for a parameter ``estimator`` over the rows of X."""
     if isinstance(learner, str):
-        return StumpPool(X) if learner == "stump" else BallPool(X, n_centers)
+        return StumpPool(X) if learner == "stump" else BallPool(X, n_prototypes)
     return ClassifierPool(X, learner)

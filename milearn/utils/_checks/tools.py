@@ -101,7 +101,7 @@ def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Out
     return fitted, dict(outputs)
 
 
-def fitted_with(estimator: Any, problem: Problem, **parameters: Any) -> Any:
+def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
     """A clone fitted with the parameters: the shared one, where the estimator has them already."""
     held = estimator.get_params()
     if all(held[name] == value for name, value in parameters.items()):
@@ -109,7 +109,7 @@ def fitted_with(estimator: Any, problem: Problem, **parameters: Any) -> Any:
     return fitted_on(estimator, problem.X, problem.y, **parameters)
 
 
-def accepts(estimator: Any, **parameters: Any) -> bool:
+def accepts(estimator: Any, /, **parameters: Any) -> bool:
     """Whether the estimator has the parameters and takes the values for them."""
     if not set(parameters) <= set(estimator.get_params()):
         return False

@@ -39,8 +39,8 @@ def optimum(problem, X):
     return solved(costs, np.hstack([G.T, np.eye(n)]), np.ones(n))
 
 
-def searched(problem, pool, start=None, exhausted=lambda: False, max_learners=1000):
-    return InteriorSearch(problem, pool, max_learners, start, 20).run(1e-8, exhausted)
+def searched(problem, pool, start=None, exhausted=lambda: False, n_estimators=1000):
+    return InteriorSearch(problem, pool, n_estimators, start, 20).run(1e-8, exhausted)
 
 
 @pytest.mark.parametrize("ambiguous", [True, False])
@@ -123,5 +123,5 @@ def test_a_spent_budget_leaves_the_best_so_far():
 
 def test_a_maximum_of_learners_is_kept():
     problem, X = problem_of_bags(1, n_bags=40, ambiguous=False)
-    found = searched(problem, StumpPool(X), max_learners=7)
+    found = searched(problem, StumpPool(X), n_estimators=7)
     assert len(found.learners) <= 7

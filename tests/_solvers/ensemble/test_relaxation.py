@@ -86,7 +86,7 @@ SEARCHED = [case for number, case in enumerate(CASES) if (number // 3 + number) 
 @cache
 def relaxed(seed, C, max_rows=10_000):
     problem, X, _, _ = small_problem(seed, C=C)
-    options = BoostingOptions(tol=1e-9, max_learners=1000, max_rows=max_rows)
+    options = BoostingOptions(tol=1e-9, n_estimators=1000, max_rows=max_rows)
     return relax(problem, StumpPool(X), Budget(), options)
 
 
@@ -173,11 +173,25 @@ def test_bounds_enclose_the_optimum_and_branching_reaches_it(seed, C):
     assert exact.converged_
 
 
+def test_fewer_reductions_give_a_weaker_bound():
+    problem, X, _, _ = small_problem(1)
+    pool = StumpPool(X)
+    found = [
+        solve_disjunctive(problem, pool, Budget(), BoostingOptions(max_rows=rows))
+        for rows in (0, 10, 10_000)
+    ]
+    bounds = [each.lower_bound for each in found]
+    assert bounds[0] < bounds[1] < bounds[2]
+    assert bounds[2] <= min(each.objective for each in found) * (1 + 1e-9)
+    assert [each.stopped for each in found] == ["max_rows", "max_rows", ""]
+    assert [each.n_reductions for each in found[:2]] == [0, 10]
+
+
 def test_branching_is_needed_somewhere():
     gaps = []
     for seed, C in SEARCHED:
         model = branched(seed, C)
-        gaps.append(model.objective_ - model.relaxation_)
+        gaps.append(model.objective_ - model.relaxation_value_)
         assert model.n_nodes_ >= 1
     assert max(gaps) > 1e-3
 
@@ -226,7 +240,9 @@ def test_fixed_pool_of_a_classifier_is_bounded():
 
     problem, X, _, _ = small_problem(3)
     pool = ClassifierPool(X, DecisionTreeClassifier(max_depth=1, random_state=0))
-    found = solve_disjunctive(problem, pool, Budget(), BoostingOptions(branch=True))
+    found = solve_disjunctive(
+        problem, pool, Budget(), BoostingOptions(branch=True, max_rows=10_000)
+    )
     assert not pool.exact
     assert found.lower_bound <= found.objective
     assert found.objective == pytest.approx(enumerated(problem, found.H.astype(float)), rel=1e-6)
