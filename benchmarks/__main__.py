@@ -28,6 +28,7 @@ COMMANDS = (
     "scale",
     "backends",
     "ratios",
+    "paths",
     "equal",
     "goals",
     "report",
@@ -46,6 +47,7 @@ KEPT = (
     "defaults",
     "backends",
     "ratios",
+    "paths",
     "goals",
 )
 

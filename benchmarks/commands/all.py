@@ -27,12 +27,13 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("paper all", "--fast"),
     ("scale all", "--fast"),
     ("ratios", "--only MISVC"),
+    ("paths", "--fast"),
     ("goals", ""),
     ("report", ""),
 )
 # Commands that do not take every common option.
-_NO_JOBS = {"speed", "backends", "ratios", "goals", "report"}
-_NO_FRESH = {"ratios", "goals", "report"}
+_NO_JOBS = {"speed", "backends", "ratios", "paths", "goals", "report"}
+_NO_FRESH = {"ratios", "paths", "goals", "report"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,304 @@
+"""``paths``: both sides of every automatic choice, at sizes around its threshold.
+
+Each fit is done as the package chooses and with either side forced. The rule is wrong where it is
+much slower than the quicker side, or ends at a higher objective than the better one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+
+from milearn import Bags
+from milearn.baselines import SparseMISVC
+from milearn.datasets import make_affinity, make_bags
+from milearn.ensemble import DPBoost
+from milearn.structured import MILSD, LinkContentMF
+from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
+
+from ..common.output import RESULTS
+from ..common.page import say, show
+from ..common.switches import switched
+from ..common.table import Table
+
+HELP = "both sides of every automatic choice; fails where the rule takes the worse one"
+
+SLOWER, HIGHER = 1.5, 1.01
+# Seconds that do not count: below, the clock decides.
+SMALL = 0.005
+ROUNDS, FAST_ROUNDS = 5, 3
+SOLVERS = "milearn._solvers"
+
+Data = Callable[[], tuple[Bags, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fit at one side of a threshold, or near it; ``fast`` cases run in CI."""
+
+    size: str
+    estimator: BaseEstimator
+    data: Data
+    fast: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A switch, the values that force its two sides, and fits that pass it."""
+
+    name: str
+    switch: str
+    sides: dict[str, Any]
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Median seconds and objective of the rule and of each side."""
+
+    seconds: dict[str, float]
+    objectives: dict[str, float]
+
+    @property
+    def slower(self) -> float:
+        """Time of the rule by that of the quicker side, beyond what the clock cannot tell."""
+        best = min(seconds for name, seconds in self.seconds.items() if name != RULE)
+        return max(0.0, self.seconds[RULE] - SMALL) / best
+
+    @property
+    def higher(self) -> float:
+        """Objective of the rule by that of the better side."""
+        best = min(value for name, value in self.objectives.items() if name != RULE)
+        return self.objectives[RULE] / best if best > 0 else 1.0
+
+    @property
+    def passes(self) -> bool:
+        return self.slower <= SLOWER and self.higher <= HIGHER
+
+
+RULE = "rule"
+
+
+# -- data ------------------------------------------------------------------------------------------
+
+
+def overlapping(n_bags: int, n_features: int = 20, size: int = 6) -> tuple[Bags, np.ndarray]:
+    return make_bags(n_bags, n_features, bag_size=(2, size), flip_y=0.05, random_state=0)
+
+
+def targets(n_bags: int, n_features: int = 10) -> tuple[Bags, np.ndarray]:
+    return make_affinity(n_bags, n_features, n_relevant=4, bag_size=(2, 6), random_state=0)
+
+
+def texts(n_bags: int, n_features: int) -> tuple[Bags, np.ndarray]:
+    """Sparse rows of some thirty words; a witness holds some of ten words of its class."""
+    rng = np.random.default_rng(0)
+    sizes = rng.integers(2, 7, n_bags)
+    offsets, y = np.r_[0, np.cumsum(sizes)], np.arange(n_bags) % 2
+    words = sparse.random_array(
+        (offsets[-1], n_features), density=30 / n_features, rng=rng, format="lil"
+    )
+    for row in offsets[:-1][y == 1]:
+        words[row, rng.integers(0, 10, 3)] = 1.0
+    return Bags(words.tocsr(), offsets), y
+
+
+def linked(n_bags: int, n_features: int = 10) -> tuple[Bags, np.ndarray]:
+    """Overlapping bags in a ring of three neighbours, by classes."""
+    bags, y = overlapping(n_bags, n_features)
+    order = np.argsort(y, kind="stable")
+    steps = [np.roll(order, -shift) for shift in (1, 2, 3)]
+    rows = np.tile(order, 3)
+    graph = sparse.csr_array((np.ones(len(rows)), (rows, np.concatenate(steps))), (n_bags, n_bags))
+    return Bags(bags.instances, bags.offsets, bag_graph=graph), y
+
+
+# -- choices ---------------------------------------------------------------------------------------
+
+
+def choices() -> list[Choice]:
+    """Every automatic choice between two ways to the same result."""
+    never, always = 10**12, 0
+    linear: dict[str, Any] = {"kernel": "linear", "C": 1.0}
+    return [
+        Choice(
+            "boosting: prices from the interior or from the simplex method",
+            f"{SOLVERS}.ensemble.column_generation:BoostingOptions(interior_rows)",
+            {"interior": always, "vertices": never},
+            (
+                Case("20 bags", DPBoost(), partial(overlapping, 20, 5), fast=True),
+                Case("60 bags", DPBoost(), partial(overlapping, 60, 5)),
+            ),
+        ),
+        Choice(
+            "quadratic programs: variables fixed, or all at once",
+            f"{SOLVERS}.common.qp:_MIN_SIZE_FOR_FIXING",
+            {"fixed": always, "whole": never},
+            (
+                Case("MISVC, 40 bags", MISVC(), partial(overlapping, 40), fast=True),
+                Case("MISVC, 150 bags", MISVC(), partial(overlapping, 150)),
+                Case("l1, 40 bags", CoupledMISVC(), partial(overlapping, 40), fast=True),
+            ),
+        ),
+        Choice(
+            "coupled dual: first active set by libsvm or empty",
+            f"{SOLVERS}.svm.coupled_dual:_MANY_BAGS",
+            {"libsvm": always, "empty": never},
+            (
+                Case("100 bags", CoupledMISVC(C=1.0), partial(overlapping, 100), fast=True),
+                Case("400 bags", CoupledMISVC(C=1.0), partial(overlapping, 400)),
+            ),
+        ),
+        Choice(
+            "Newton of sparse rows: Cholesky over columns or conjugate gradients",
+            f"{SOLVERS}.common.newton.direction:_DENSE_COLUMNS",
+            {"cholesky": never, "conjugate gradients": always},
+            (
+                Case("1,000 columns", MISVC(**linear), partial(texts, 700, 1000), fast=True),
+                Case("4,000 columns", MISVC(**linear), partial(texts, 1200, 4000)),
+            ),
+        ),
+        Choice(
+            "Guo's relaxation: systems solved outright or by conjugate gradients",
+            f"{SOLVERS}.svm.guo.systems:_FEW_ROWS",
+            {"outright": never, "conjugate gradients": always},
+            (
+                Case("150 bags", SDPMIL(C=1.0), partial(overlapping, 150), fast=True),
+                Case("300 bags", SDPMIL(C=1.0), partial(overlapping, 300)),
+            ),
+        ),
+        Choice(
+            "linear MISVC: rows near the margin, or all of them",
+            f"{SOLVERS}.svm.maximum.view:_FEW_ROWS",
+            {"all": 20_000, "near": 0},
+            (
+                Case("200 bags", MISVC(**linear), partial(overlapping, 200, 60), fast=True),
+                Case("2,000 bags", MISVC(**linear), partial(overlapping, 2000, 60)),
+            ),
+        ),
+        Choice(
+            "linear InstanceMISVC: rows near the margin, or all of them",
+            f"{SOLVERS}.svm.maximum.labels_rows:EVERYTHING",
+            {"all": never, "near": always},
+            (
+                Case("200 bags", InstanceMISVC(**linear), partial(overlapping, 200), fast=True),
+                Case("2,000 bags", InstanceMISVC(**linear), partial(overlapping, 2000)),
+            ),
+        ),
+        Choice(
+            "links: systems over rows or over columns",
+            f"{SOLVERS}.structured.link_direction:_FEW_ROWS",
+            {"rows": never, "columns": always},
+            (
+                Case("60 bags", MILSD(mu=1.0), partial(linked, 60), fast=True),
+                Case("300 bags, 100 features", MILSD(mu=1.0), partial(linked, 300, 100)),
+            ),
+        ),
+        Choice(
+            "matrix factorisation: dense or truncated singular values",
+            f"{SOLVERS}.structured.link_content:_DENSE_MAX_ROWS",
+            {"dense": never, "truncated": always},
+            (
+                Case("100 bags", LinkContentMF(), partial(linked, 100), fast=True),
+                Case("400 bags, 300 features", LinkContentMF(), partial(linked, 400, 300)),
+            ),
+        ),
+        Choice(
+            "SparseMISVC: all instances in the first program, or some",
+            f"{SOLVERS}.svm.sparse_mi:_MAX_WHOLE",
+            {"all": never, "some": always},
+            (
+                Case("60 bags", SparseMISVC(), partial(overlapping, 60), fast=True),
+                Case("400 bags", SparseMISVC(), partial(overlapping, 400)),
+            ),
+        ),
+    ]
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fast", action="store_true", help="small cases only, as CI runs it")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="WORD", help="choices whose name holds a word"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=RESULTS, metavar="DIR", help="folder (default: %(default)s)"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    rows, wrong = [], []
+    for choice in choices():
+        if args.only and not any(word in choice.name for word in args.only):
+            continue
+        for case in choice.cases:
+            if args.fast and not case.fast:
+                continue
+            found = measured(choice, case, FAST_ROUNDS if args.fast else ROUNDS)
+            if not found.passes:  # other processes may have taken the processor
+                found = measured(choice, case, 2 * ROUNDS)
+            if not found.passes:
+                wrong.append(f"{choice.name} ({case.size})")
+            rows.append(_row(choice, case, found))
+    show(
+        Table(
+            title="CPU seconds of a fit as the package chooses, and with either side forced",
+            columns=("choice", "size", "rule", "sides", "slower", "higher"),
+            rows=tuple(rows),
+            align="llrlrr",
+            note=f"Medians of alternating fits. Wrong above {SLOWER} times slower, {HIGHER} times "
+            "higher.",
+        )
+    )
+    for name in wrong:
+        say(f"WRONG: {name}")
+    return int(bool(wrong))
+
+
+def _row(choice: Choice, case: Case, found: Measured) -> list[str]:
+    sides = ", ".join(f"{name} {found.seconds[name]:.3f}" for name in choice.sides)
+    ratios = [f"{found.slower:.2f}", f"{found.higher:.3f}"]
+    return [choice.name, case.size, f"{found.seconds[RULE]:.3f}", sides, *ratios]
+
+
+def measured(choice: Choice, case: Case, rounds: int) -> Measured:
+    """Fits by the rule and by each side in turn, on the same bags."""
+    bags, y = case.data()
+    seconds: dict[str, list[float]] = {name: [] for name in (RULE, *choice.sides)}
+    objectives: dict[str, float] = {}
+    for _ in range(rounds):
+        for name, times in seconds.items():
+            if name == RULE:
+                spent, objectives[name] = _fit(case.estimator, bags, y)
+            else:
+                with switched(choice.switch, choice.sides[name]):
+                    spent, objectives[name] = _fit(case.estimator, bags, y)
+            times.append(spent)
+    return Measured({name: statistics.median(each) for name, each in seconds.items()}, objectives)
+
+
+def _fit(estimator: BaseEstimator, bags: Bags, y: np.ndarray) -> tuple[float, float]:
+    """CPU seconds and objective of a fit."""
+    model = clone(estimator)
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        start = time.process_time()
+        model.fit(bags, y)
+        spent = time.process_time() - start
+    return spent, float(np.sum(getattr(model, "objective_", 1.0)))
