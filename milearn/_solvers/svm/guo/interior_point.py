@@ -306,7 +306,7 @@ class _Reduced:
         alpha[p:] -= self.D[p:] * right[p:] / self.k_negative
         alpha[:p] -= self.D[:p] * (own * right[:p] + cross * right_eta)
         alpha[:p] -= self.pull * nu_rest[of.bag]
-        step = self.system.solve(of.geometry.times_rows(alpha) - omega)
+        step = self.system(of.geometry.times_rows(alpha) - omega)
 
         moved = of.geometry.rows_times(step)
         nu = nu_rest + segment_sum(self.pull * moved[:p], of.bags) / self.sums

@@ -170,7 +170,7 @@ class MultiplierMethod:
             tol = self._system_tol(stiffness)
             system = self.geometry.system(weights, pull, self.loss.bags, tol)
             self._system = kept = stiffness, pieces, system
-        step = kept[2].solve(right, image)
+        step = kept[2](right, image)
         return _Point(step, self.geometry.rows_times(step))
 
     def _system_tol(self, stiffness: float) -> float:

@@ -9,7 +9,6 @@ from scipy import sparse
 
 from milearn._bags.segments import segment_sum
 from milearn._solvers.svm.guo import relaxation as guo_relaxation
-from milearn._solvers.svm.guo import systems as guo_geometry
 from milearn._solvers.svm.guo.loss import RelaxationLoss
 from milearn._solvers.svm.guo.newton import MultiplierMethod
 from milearn._solvers.svm.guo.relaxation import RelaxationProblem, solve_relaxation
@@ -155,20 +154,20 @@ def test_it_finds_what_the_interior_point_method_finds(kind, cost):
 
 
 @pytest.mark.parametrize("most", [200, 2])
-def test_conjugate_gradients_and_factor_lead_to_the_same(monkeypatch, most):
-    problem = problem_of(drawn_features(1, "sparse"), cost=5.0)
-    expected = solve_relaxation(problem).value
-    monkeypatch.setattr(guo_geometry, "_FEW_ROWS", 0)
-    monkeypatch.setattr(guo_geometry, "_MAX_GRADIENTS", most)
-    used = []
-    product = guo_geometry._RowImages.product
-    monkeypatch.setattr(
-        guo_geometry._RowImages, "product", lambda self, u: used.append(0) or product(self, u)
-    )
-    found = solve_relaxation(problem)
-    assert found.solver == "newton"
-    assert found.value == pytest.approx(expected, rel=1e-9)
-    assert used
+def test_conjugate_gradients_and_factor_lead_to_the_same(most):
+    """With two steps only the factor is left."""
+    rng = np.random.default_rng(0)
+    features = sparse.csr_array(drawn_features(1, "sparse"))
+    signs = np.where(np.arange(OFFSETS[-1]) < 18, 1.0, -1.0)
+    system = rng.uniform(0.5, 2.0, len(signs)), np.zeros(18), np.array([0, 5, 6, 15, 18])
+    factored = SparseGeometry(features, signs, 0.7)
+    right = factored.times_rows(rng.normal(size=len(signs)))
+    iterated = SparseGeometry(features, signs, 0.7, few_rows=0, max_gradients=most)
+    expected = factored.system(*system)(right)
+    for tol in (1e-3, 1e-9):
+        found = iterated.system(*system, tol)(right)
+        assert found == pytest.approx(expected, abs=20 * tol)
+        assert (np.abs(found - expected).max() < 1e-12) == (most == 2)
 
 
 def test_systems_of_sparse_and_of_dense_features_are_the_same():
@@ -185,8 +184,8 @@ def test_systems_of_sparse_and_of_dense_features_are_the_same():
     assert ours.rows_times(right) == pytest.approx(theirs.rows_times(right))
     alpha = rng.normal(size=len(signs))
     assert ours.times_rows(alpha) == pytest.approx(theirs.times_rows(alpha))
-    expected = theirs.system(weights, pull, bags).solve(right)
-    assert ours.system(weights, pull, bags).solve(right) == pytest.approx(expected)
+    expected = theirs.system(weights, pull, bags)(right)
+    assert ours.system(weights, pull, bags)(right) == pytest.approx(expected)
 
 
 def test_the_interior_point_method_takes_over(monkeypatch):
