@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .coerce import is_missing
+from .coerce import check_columns, is_missing, listed
+from .segments import offsets_of
 
 __all__ = ["NestedTable", "arrow_table", "has_lists", "need_module", "read_nested", "table_of"]
 
@@ -49,8 +50,8 @@ def arrow_table(data: Any) -> Any:
     """Anything that Arrow knows as a table: one column per part of the bags."""
     pa = need_module("pyarrow", "Bags.from_arrow")
     if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if not isinstance(data, pa.Table):
+        return pa.Table.from_batches([data])
+    if not isinstance(data, (pa.Table, pa.Array, pa.ChunkedArray)):
         data = _array_or_table(pa, data)
     if isinstance(data, pa.Table):
         return data
@@ -62,8 +63,6 @@ def arrow_table(data: Any) -> Any:
 
 
 def _array_or_table(pa: Any, data: Any) -> Any:
-    if isinstance(data, (pa.Array, pa.ChunkedArray)):
-        return data
     if hasattr(data, "reset_index"):
         # pandas, of which Arrow would make a column of an index that is not a range.
         flat = data.reset_index(drop=True)
@@ -75,21 +74,23 @@ def _array_or_table(pa: Any, data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data) if hasattr(data, "columns") else pa.chunked_array(data)
     raise TypeError(
-        f"{type(data).__name__} is no Arrow table or array: pass what pyarrow makes of it, or use "
-        "Bags.from_list."
+        f"{type(data).__name__} is not an Arrow table or array: pass what pyarrow makes of it, or "
+        "use Bags.from_list."
     )
 
 
-def holds_lists(pa: Any, kind: Any) -> bool:
-    return (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
+def _kinds() -> Any:
+    return need_module("pyarrow.types", "Bags.from_arrow")
+
+
+def holds_lists(kind: Any) -> bool:
+    kinds = _kinds()
+    return kinds.is_list(kind) or kinds.is_large_list(kind) or kinds.is_fixed_size_list(kind)
 
 
 def has_lists(table: Any) -> bool:
-    """Whether some column holds lists, so that a row is a bag and no instance."""
-    pa = need_module("pyarrow", "Bags.from_arrow")
-    return any(holds_lists(pa, field.type) for field in table.schema)
+    """Whether some column holds lists, so that a row is a bag and not an instance."""
+    return any(holds_lists(field.type) for field in table.schema)
 
 
 def read_nested(
@@ -102,161 +103,139 @@ def read_nested(
     empty: str,
 ) -> NestedTable:
     """The parts of a table with one row per bag, as :meth:`milearn.Bags.from_arrow` says."""
-    pa = need_module("pyarrow", "Bags.from_arrow")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown: choose 'raise' or 'drop'.")
     noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     if features is None and instance_data is None and noted:
         features, instance_data = noted["features"], noted["instance_data"]
-    beside = [name for name in (bag, label) if name is not None]
-    wanted = _wanted(pa, table, beside, features, instance_data)
-    table = table.select([*beside, *wanted])
-    ids = _scalars(table, bag) if bag is not None else np.arange(len(table))
-    table, ids = _without_nulls(pa, table, wanted, ids, empty)
-    offsets, columns = _flat_columns(pa, table, wanted, ids)
-    sizes = np.diff(offsets)
-    labels = _scalars(table, label) if label is not None else None
-    if (sizes == 0).any():
-        if empty == "raise":
-            raise ValueError(_named(ids[sizes == 0], "without an instance"))
-        offsets = np.concatenate([[0], np.cumsum(sizes[sizes > 0])])
-        ids, labels = ids[sizes > 0], None if labels is None else labels[sizes > 0]
-    missing = np.flatnonzero([is_missing(key) for key in ids.tolist()])
-    if len(missing):
-        raise ValueError(f"The column {bag!r} names no bag in row {missing[0]}: name every bag.")
-    if len(set(ids.tolist())) < len(ids):
-        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
-    data = {
-        name: _data_array(pa, columns, name, chosen)
-        for name, chosen in (instance_data or {}).items()
-    }
-    taken = {name for chosen in (instance_data or {}).values() for name in _listed(chosen)}
+    scalars = [name for name in (bag, label) if name is not None]
+    data = {name: listed(chosen) for name, chosen in (instance_data or {}).items()}
+    taken = {name for chosen in data.values() for name in chosen}
+    wanted = _wanted(table, scalars, None if features is None else {*features, *taken})
+    table = table.select([*scalars, *wanted])
+    table = _without_nulls(table, wanted, bag, empty)
+    ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
+    labels = None if label is None else table.column(label).to_numpy()
+    offsets, columns = _flat_columns(table, wanted, ids)
+    full = np.diff(offsets) > 0
+    if not full.all():
+        _check_dropped(ids[~full], "without an instance", empty)
+        offsets, ids = offsets_of(np.diff(offsets)[full]), ids[full]
+        labels = None if labels is None else labels[full]
+    _check_ids(ids.tolist(), bag)
     chosen = features or [name for name in columns if name not in taken]
-    _check_known(chosen, list(columns))
-    matrices = [_matrix(pa, columns[name], name) for name in chosen]
-    if not matrices:
+    check_columns("table", [*taken, *chosen], list(columns))
+    arrays = {
+        name: _data_array({part: columns[part] for part in parts}, instance_data[name])
+        for name, parts in data.items()
+        if instance_data is not None
+    }
+    if not chosen:
         raise ValueError("The table has no column of features: bags need at least one.")
-    alone = len(matrices) == 1
-    names = noted.get("feature_names") if alone else None
+    matrices = [_matrix(columns[name], name) for name in chosen]
+    names = noted.get("feature_names") if len(chosen) == 1 else None
     if names is None and all(matrix.shape[1] == 1 for matrix in matrices) and "" not in chosen:
-        names = None if alone and chosen == ["instances"] else list(chosen)
-    matrix = matrices[0] if alone else np.concatenate(matrices, axis=1)
-    return NestedTable(matrix, offsets, names, data, labels, ids)
+        names = None if chosen == ["instances"] else list(chosen)
+    matrix = matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1)
+    return NestedTable(matrix, offsets, names, arrays, labels, ids)
 
 
-def _listed(chosen: Any) -> list[str]:
-    return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
-
-
-def _check_known(names: Sequence[str], columns: list[str]) -> None:
-    for name in names:
-        if columns.count(name) != 1:
-            raise ValueError(
-                f"The table has {columns.count(name) or 'no'} column"
-                f"{'s' if name in columns else ''} {name!r}: its columns are {columns}."
-            )
-
-
-def _wanted(
-    pa: Any,
-    table: Any,
-    beside: list[str],
-    features: Sequence[str] | None,
-    instance_data: Mapping[str, Any] | None,
-) -> list[str]:
+def _wanted(table: Any, scalars: list[str], named: set[str] | None) -> list[str]:
     """Columns of lists to read; a name may also be that of a field of their structs."""
-    _check_known(beside, table.column_names)
-    lists = [field for field in table.schema if field.name not in beside]
-    if features is not None:
-        named = {
-            *features,
-            *(n for chosen in (instance_data or {}).values() for n in _listed(chosen)),
-        }
-        lists = [field for field in lists if named & {field.name, *_fields_of(pa, field.type)}]
-        known = {name for field in lists for name in (field.name, *_fields_of(pa, field.type))}
-        _check_known([name for name in sorted(named) if name not in known], table.column_names)
-    names = []
-    for field in lists:
-        if not holds_lists(pa, field.type):
+    check_columns("table", scalars, table.column_names)
+    names = {
+        field.name: {field.name, *_fields_of(field.type)}
+        for field in table.schema
+        if field.name not in scalars
+    }
+    if named is not None:
+        names = {name: known for name, known in names.items() if named & known}
+        unknown = named.difference(*names.values())
+        check_columns("table", sorted(unknown), table.column_names)
+    check_columns("table", list(names), table.column_names)
+    for name in names:
+        kind = table.schema.field(name).type
+        if not holds_lists(kind):
             raise ValueError(
-                f"The column {field.name!r} holds {field.type} and no lists: name it as bag or "
-                "label, or choose the columns by features."
+                f"The column {name!r} holds {kind} and no lists: name it as bag or label, or "
+                "choose the columns by features."
             )
-        names.append(field.name)
-    _check_known(names, table.column_names)
-    return names
+    return list(names)
 
 
-def _fields_of(pa: Any, kind: Any) -> list[str]:
-    inner = kind.value_type if holds_lists(pa, kind) else kind
-    return [field.name for field in inner] if pa.types.is_struct(inner) else []
+def _fields_of(kind: Any) -> list[str]:
+    inner = kind.value_type if holds_lists(kind) else kind
+    return [field.name for field in inner] if _kinds().is_struct(inner) else []
 
 
-def _scalars(table: Any, name: str | None) -> np.ndarray:
-    return table.column(name).to_numpy()
-
-
-def _without_nulls(
-    pa: Any, table: Any, wanted: list[str], ids: np.ndarray, empty: str
-) -> tuple[Any, np.ndarray]:
+def _without_nulls(table: Any, wanted: list[str], bag: str | None, empty: str) -> Any:
     """The rows in which no list is missing."""
     if not any(table.column(name).null_count for name in wanted):
-        return table, ids
-    there = np.ones(len(table), dtype=bool)
-    for name in wanted:
-        there &= table.column(name).is_valid().to_numpy()
+        return table
+    valid = [table.column(name).is_valid().to_numpy() for name in wanted]
+    found = np.logical_and.reduce(valid)
+    ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
+    _check_dropped(ids[~found], "missing (null)", empty)
+    return table.filter(found)
+
+
+def _check_dropped(ids: np.ndarray, what: str, empty: str) -> None:
     if empty == "raise":
-        raise ValueError(_named(ids[~there], "missing (null)"))
-    return table.filter(pa.array(there)), ids[there]
+        shown = ", ".join(repr(key) for key in ids[:_SHOWN].tolist())
+        more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
+        raise ValueError(
+            f"{len(ids)} bag(s) are {what}: {shown}{more}. Every bag needs at least one instance; "
+            "remove them, or pass empty='drop'."
+        )
 
 
-def _named(ids: np.ndarray, what: str) -> str:
-    shown = ", ".join(repr(key) for key in ids[:_SHOWN].tolist())
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return (
-        f"{len(ids)} bag(s) are {what}: {shown}{more}. Every bag needs at least one instance; "
-        "remove them, or pass empty='drop'."
-    )
+def _check_ids(ids: list[Any], bag: str | None) -> None:
+    missing = next((row for row, key in enumerate(ids) if is_missing(key)), None)
+    if missing is not None:
+        raise ValueError(f"The column {bag!r} names no bag in row {missing}: name every bag.")
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"The column {bag!r} names a bag in two rows: give one row per bag.")
 
 
 def _flat_columns(
-    pa: Any, table: Any, wanted: list[str], ids: np.ndarray
+    table: Any, wanted: list[str], ids: np.ndarray
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """The offsets, which all columns share, and the values of each column or field of a struct."""
-    offsets = None
+    if not wanted:
+        raise ValueError("The table has no column of lists: pass bag= for one row per instance.")
     columns: dict[str, Any] = {}
-    for name in wanted:
-        firsts, values = _unnested(pa, _one_chunk(pa, table.column(name)))
-        if offsets is None:
-            offsets = firsts
-        elif not np.array_equal(offsets, firsts):
-            row = int(np.flatnonzero(np.diff(offsets) != np.diff(firsts))[0])
+    lists = {name: _unnested(_one_chunk(table.column(name))) for name in wanted}
+    offsets, _ = lists[wanted[0]]
+    for name, (firsts, values) in lists.items():
+        differ = np.flatnonzero(np.diff(offsets) != np.diff(firsts))
+        if len(differ):
+            row = int(differ[0])
             raise ValueError(
                 f"Bag {ids.tolist()[row]!r} has {np.diff(offsets)[row]} instances in "
                 f"{wanted[0]!r} but {np.diff(firsts)[row]} in {name!r}: all lists of a bag must "
                 "have one length."
             )
-        if pa.types.is_struct(values.type):
-            if values.null_count:
-                raise ValueError(f"The column {name!r} has an instance that is missing (null).")
-            parts = dict(zip(_fields_of(pa, values.type), values.flatten(), strict=True))
-        else:
-            parts = {name: values}
-        for part in parts:
-            if part in columns:
+        parts = {name: values}
+        if _kinds().is_struct(values.type):
+            _refuse_nulls(values, name)
+            parts = dict(zip(_fields_of(values.type), values.flatten(), strict=True))
+        for part, value in parts.items():
+            if columns.setdefault(part, value) is not value:
                 raise ValueError(f"Two columns of the table are named {part!r}: rename one.")
-        columns |= parts
-    if offsets is None:
-        raise ValueError("The table has no column of lists: pass bag= for one row per instance.")
     return offsets, columns
 
 
-def _one_chunk(pa: Any, column: Any) -> Any:
-    if column.num_chunks == 1:
-        return _stored(column.chunk(0))
-    whole = column.combine_chunks()
-    # Of no chunks and of very long ones some versions make a chunked array again.
-    return _stored(whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks))
+def _refuse_nulls(values: Any, name: str) -> None:
+    if values.null_count:
+        raise ValueError(f"The column {name!r} has an instance that is missing (null).")
+
+
+def _one_chunk(column: Any) -> Any:
+    whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    if hasattr(whole, "chunks"):
+        # Of no chunks and of very long ones some versions make a chunked array again.
+        whole = need_module("pyarrow", "Bags.from_arrow").concat_arrays(whole.chunks)
+    return _stored(whole)
 
 
 def _stored(array: Any) -> Any:
@@ -264,54 +243,50 @@ def _stored(array: Any) -> Any:
     return array.storage if hasattr(array, "storage") else array
 
 
-def _unnested(pa: Any, array: Any) -> tuple[np.ndarray, Any]:
+def _unnested(array: Any) -> tuple[np.ndarray, Any]:
     """Offsets from 0 and the values of an array of lists without nulls."""
-    if pa.types.is_fixed_size_list(array.type):
+    if _kinds().is_fixed_size_list(array.type):
         return np.arange(len(array) + 1) * array.type.list_size, _stored(array.flatten())
     offsets = np.asarray(array.offsets).astype(np.intp)
     values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     return offsets - offsets[0], _stored(values)
 
 
-def _matrix(pa: Any, values: Any, name: str) -> np.ndarray:
+def _matrix(values: Any, name: str) -> np.ndarray:
     """Values of instances as a matrix with one row per instance."""
-    if not holds_lists(pa, values.type):
-        return _numbers(pa, values, name).reshape(-1, 1)
-    if values.null_count:
-        raise ValueError(f"The column {name!r} has an instance that is missing (null).")
-    offsets, inner = _unnested(pa, values)
+    if not holds_lists(values.type):
+        return _numbers(values, name).reshape(-1, 1)
+    _refuse_nulls(values, name)
+    offsets, inner = _unnested(values)
     sizes = np.diff(offsets)
-    if len(sizes) and (sizes != sizes[0]).any():
-        row = int(np.flatnonzero(sizes != sizes[0])[0])
+    width = getattr(values.type, "list_size", sizes[0] if len(sizes) else 0)
+    differ = np.flatnonzero(sizes != width)
+    if len(differ):
+        row = int(differ[0])
         raise ValueError(
             f"Instance {row} of {name!r} has {sizes[row]} features but the first has {sizes[0]}: "
             "every instance must have the same features."
         )
-    if pa.types.is_fixed_size_list(values.type):
-        width = values.type.list_size
-    else:
-        width = int(sizes[0]) if len(sizes) else 0
-    return _numbers(pa, inner, name).reshape(len(sizes), width)
+    return _numbers(inner, name).reshape(len(sizes), int(width))
 
 
-def _numbers(pa: Any, values: Any, name: str) -> np.ndarray:
-    kinds = pa.types
-    kind = values.type
+def _numbers(values: Any, name: str) -> np.ndarray:
+    kinds, kind = _kinds(), values.type
     if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
         raise ValueError(f"The column {name!r} holds {kind} values: encode them as numbers first.")
     if values.null_count:
-        wide = kind if kinds.is_floating(kind) else pa.float64()
+        wide = kind if kinds.is_floating(kind) else "float64"
         return values.cast(wide).to_numpy(zero_copy_only=False)
     return values.to_numpy(zero_copy_only=not kinds.is_boolean(kind))
 
 
-def _data_array(pa: Any, columns: dict[str, Any], name: str, chosen: Any) -> np.ndarray:
-    _check_known(_listed(chosen), list(columns))
+def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
+    """One array of the instances: of a list of columns, of a column of lists, or of a column."""
     if isinstance(chosen, (list, tuple)):
-        return np.concatenate([_matrix(pa, columns[each], each) for each in chosen], axis=1)
+        return np.concatenate([_matrix(columns[name], name) for name in chosen], axis=1)
     values = columns[chosen]
-    if holds_lists(pa, values.type):
-        return _matrix(pa, values, chosen)
+    if holds_lists(values.type):
+        return _matrix(values, chosen)
     if values.null_count:
         raise ValueError(f"The column {chosen!r} has missing values: instance data has none.")
     return values.to_numpy(zero_copy_only=False)

@@ -18,10 +18,12 @@ __all__ = [
     "canonical_matrix",
     "canonical_names",
     "canonical_offsets",
+    "check_columns",
     "frame_column",
     "frame_names",
     "id_array",
     "is_missing",
+    "listed",
     "nbytes",
     "read_only",
     "row_range",
@@ -173,6 +175,22 @@ def canonical_block(block: Any, position: int) -> Any:
     if block.shape[0] == 0:
         raise ValueError(empty_bag(position))
     return block if sparse.issparse(block) else as_floats(block, f"Bag {position}")
+
+
+def listed(chosen: Any) -> list[Any]:
+    """The columns of one name or of a list of names."""
+    return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+
+
+def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
+    """Refuse names of columns that a table does not have, or has twice."""
+    for name in names:
+        times = columns.count(name)
+        if times != 1:
+            raise ValueError(
+                f"The {what} has {times or 'no'} column{'s' if times else ''} {name!r}: its "
+                f"columns are {columns}."
+            )
 
 
 def is_missing(value: Any) -> bool:

@@ -11,14 +11,16 @@ from scipy import sparse
 from .coerce import (
     block_diagonal,
     canonical_block,
+    check_columns,
     frame_column,
     frame_names,
     is_missing,
+    listed,
     same_label,
     same_names,
 )
 from .instance_data import joined_data
-from .segments import group_by_id
+from .segments import group_by_id, offsets_of
 from .series import series_advice
 
 __all__ = [
@@ -74,8 +76,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
                 f"Bag {position} has {width} features but bag 0 has {widths[0]}: every bag "
                 f"must have the same features.{series_advice(arrays)}"
             )
-    offsets = np.cumsum([0] + [array.shape[0] for array in arrays])
-    return stack_matrices(arrays), offsets, columns
+    return stack_matrices(arrays), offsets_of([array.shape[0] for array in arrays]), columns
 
 
 def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
     names = parts[0].feature_names
     return {
         "instances": stack_matrices([part.instances for part in parts]),
-        "offsets": np.concatenate([[0], np.cumsum(np.concatenate([p.sizes for p in parts]))]),
+        "offsets": offsets_of(np.concatenate([part.sizes for part in parts])),
         "bag_graph": block_diagonal([p.bag_graph for p in parts], [len(p) for p in parts]),
         "instance_graph": block_diagonal(
             [part.instance_graph for part in parts], [part.n_instances for part in parts]
@@ -138,16 +139,9 @@ def frame_features(
     columns = list(df.columns)
     beside = [bag, label]
     for taken in (instance_data or {}).values():
-        beside.extend(taken if isinstance(taken, (list, tuple)) else [taken])
-    chosen = (
-        [name for name in columns if name not in beside] if features is None else list(features)
-    )
-    for name in [bag] + ([] if label is None else [label]) + chosen:
-        if columns.count(name) != 1:
-            raise ValueError(
-                f"The frame has {columns.count(name) or 'no'} column"
-                f"{'s' if name in columns else ''} {name!r}: its columns are {columns}."
-            )
+        beside.extend(listed(taken))
+    chosen = [name for name in columns if name not in beside] if features is None else [*features]
+    check_columns("frame", [bag, *([] if label is None else [label]), *chosen], columns)
     if not chosen:
         raise ValueError("The frame has no feature columns: bags need at least one.")
     values = np.column_stack([frame_column(df, name) for name in chosen])
