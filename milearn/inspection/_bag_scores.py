@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, LINE, axes_of, legend_beside
+from ._plotting import COLORS, Display
 from ._scores import class_column
 
 __all__ = ["BagScoresDisplay"]
 
 
-class BagScoresDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class BagScoresDisplay(Display):
     """Distribution of the scores of bags, class by class, and the threshold between them.
 
     A threshold far from where the distributions cross explains a high AUC beside a poor accuracy;
@@ -57,18 +59,10 @@ class BagScoresDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        scores: Any,
-        labels: Any,
-        threshold: float | None = None,
-        score_name: str = "score of the bag",
-    ) -> None:
-        self.scores = scores
-        self.labels = labels
-        self.threshold = threshold
-        self.score_name = score_name
+    scores: Any
+    labels: Any
+    threshold: float | None = None
+    score_name: str = "score of the bag"
 
     @classmethod
     def from_estimator(
@@ -223,33 +217,25 @@ class BagScoresDisplay:
         BagScoresDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
-        self.figure_ = ax.figure
+        ax = self._open(ax)
         self.bins_ = np.histogram_bin_edges(self.scores, bins=bins)
         self.counts_, self.patches_ = {}, {}
         for code, label in enumerate(np.unique(self.labels)):
-            mine = self.scores[self.labels == label]
+            mine, color = self.scores[self.labels == label], COLORS[code % len(COLORS)]
             counts, _, patches = ax.hist(
                 mine,
                 bins=self.bins_,
                 density=density,
                 histtype="stepfilled",
-                color=COLORS[code % len(COLORS)],
+                color=color,
+                edgecolor=color,
                 alpha=0.55,
                 # Hatches tell the classes apart where colours do not.
                 hatch=("", "///", "...", "xxx")[code % 4],
-                edgecolor=COLORS[code % len(COLORS)],
                 label=f"class {label} ({len(mine):,} bags)",
             )
             key = label.item() if hasattr(label, "item") else label
             self.counts_[key], self.patches_[key] = counts, patches
-        self.line_ = None
-        if self.threshold is not None:
-            self.line_ = ax.axvline(
-                self.threshold, color=LINE, linestyle="--", linewidth=1.2, label="threshold"
-            )
-        ax.set_xlabel(self.score_name)
-        ax.set_ylabel("density" if density else "bags")
-        ax.spines[["top", "right"]].set_visible(False)
-        legend_beside(ax)
+        self.line_ = self._dashed(self.threshold, "threshold")
+        self._label(self.score_name, "density" if density else "bags")
         return self

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ._plotting import HIGHLIGHT, LINE, NEUTRAL, axes_of, legend_below, legend_beside
+from ._plotting import HIGHLIGHT, LINE, NEUTRAL, Display, legend_below
 from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["InstanceScoresDisplay"]
@@ -17,7 +18,8 @@ _MAX_POINTS = 2000  # up to which the points of a map have their full size and a
 _MAX_EMPTY = 16  # cells of a grid for each instance up to which it is drawn as a grid
 
 
-class InstanceScoresDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class InstanceScoresDisplay(Display):
     """Scores of the instances of one bag.
 
     Bars in the order of the instances, with the :term:`witness` in another colour; or a map, where
@@ -83,26 +85,14 @@ class InstanceScoresDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        scores: Any,
-        witness: int | None = None,
-        coordinates: Any = None,
-        patch_size: float | None = None,
-        background: Any = None,
-        pictures: Any = None,
-        threshold: float | None = 0.0,
-        score_name: str = "score",
-    ) -> None:
-        self.scores = scores
-        self.witness = witness
-        self.coordinates = coordinates
-        self.patch_size = patch_size
-        self.background = background
-        self.pictures = pictures
-        self.threshold = threshold
-        self.score_name = score_name
+    scores: Any
+    witness: int | None = None
+    coordinates: Any = None
+    patch_size: float | None = None
+    background: Any = None
+    pictures: Any = None
+    threshold: float | None = 0.0
+    score_name: str = "score"
 
     @classmethod
     def from_estimator(
@@ -307,8 +297,7 @@ class InstanceScoresDisplay:
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.thumbnails_: list[Any] = []
         width = min(10.5, max(7.0, 0.7 * len(self.scores) + 1.2))
-        self.ax_ = axes_of(ax, None if as_map else (width, 4.0))
-        self.figure_ = self.ax_.figure
+        self._open(ax, None if as_map else (width, 4.0))
         if as_map:
             self._plot_map(cmap, limit)
         else:
@@ -334,25 +323,17 @@ class InstanceScoresDisplay:
                 tip = (self.witness, self.scores[self.witness])
                 ax.plot(*tip, color=HIGHLIGHT, marker="v", markersize=9, zorder=3)
         if n > 1:
-            label = (
-                "other instances" if each == 1 else f"others: the highest\nof each {each} in a row"
-            )
+            several = f"others: the highest\nof each {each} in a row"
+            label = "other instances" if each == 1 else several
             ax.plot([], [], color=NEUTRAL, label=label, **patch)
-        if self.threshold is not None:
-            self.line_ = ax.axhline(
-                self.threshold, color=LINE, linewidth=1.0, linestyle="--", label="threshold"
-            )
+        self.line_ = self._dashed(self.threshold, "threshold", vertical=False)
         ax.set_xlim(-0.6 * each, n - 1 + 0.6 * each)
-        ax.set_ylabel(self.score_name)
-        ax.set_xlabel("instance of the bag")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.spines[["top", "right"]].set_visible(False)
-        if self.pictures is not None:
-            if n <= _MAX_THUMBNAILS:
-                self._plot_thumbnails()
-            else:
-                ax.set_xlabel(f"instance of the bag (no pictures of more than {_MAX_THUMBNAILS})")
-        legend_beside(ax)
+        many = self.pictures is not None and n > _MAX_THUMBNAILS
+        left_out = f" (no pictures of more than {_MAX_THUMBNAILS})" if many else ""
+        self._label(f"instance of the bag{left_out}", self.score_name)
+        if self.pictures is not None and not many:
+            self._plot_thumbnails()
 
     def _plot_thumbnails(self) -> None:
         """The instances below the axis, each under its bar."""
@@ -367,9 +348,7 @@ class InstanceScoresDisplay:
         for row, picture in enumerate(self.pictures):
             place = ax.inset_axes((row - 0.45, -1.05 * share, 0.9, share), transform=across)
             place.set_axis_off()
-            self.thumbnails_.append(
-                place.imshow(picture, cmap="gray_r", vmin=low, vmax=high, aspect="equal")
-            )
+            self.thumbnails_.append(place.imshow(picture, cmap="gray_r", vmin=low, vmax=high))
         ax.set_xticks([])
         ax.set_xlabel("instance of the bag", labelpad=72.0 * share * box.height * height + 6)
 
@@ -417,27 +396,19 @@ class InstanceScoresDisplay:
             ax.set_aspect("equal")
             ax.invert_yaxis()
         if self.witness is not None:
-            ring = {"marker": "o", "markerfacecolor": "none", "linestyle": "none"}
+            ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markersize": 12}
+            ring["linestyle"] = "none"
             place = centres[self.witness]
             # White around black is seen on dark and on light cells.
-            ax.plot(*place, markersize=12, markeredgecolor="white", markeredgewidth=4.0, **ring)
-            ax.plot(
-                *place,
-                markersize=12,
-                markeredgecolor="black",
-                markeredgewidth=1.8,
-                label="witness",
-                **ring,
-            )
+            ax.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
+            ring |= {"markeredgewidth": 1.8, "label": "witness"}
+            ax.plot(*place, markeredgecolor="black", **ring)
             legend_below(ax)
         ax.set_xlabel("column")
         ax.set_ylabel("row")
+        extend = "both" if beyond else "neither"
         self.colorbar_ = self.figure_.colorbar(
-            drawn,
-            ax=ax,
-            label=self.score_name,
-            shrink=0.85,
-            extend="both" if beyond else "neither",
+            drawn, ax=ax, label=self.score_name, shrink=0.85, extend=extend
         )
 
 

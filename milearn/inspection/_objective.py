@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ._plotting import COLORS, NEUTRAL, axes_of, legend_beside
+from ._plotting import COLORS, NEUTRAL, Display
 from ._scores import class_column
 
 __all__ = ["ObjectiveDisplay"]
@@ -15,7 +16,8 @@ _MAX_MARKERS = 60  # steps up to which each has a marker
 _ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
 
 
-class ObjectiveDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ObjectiveDisplay(Display):
     """Objective of a fit after each step, with the lower bound of the minimum where it is known.
 
     The objective of a :term:`CCCP` falls to a local minimum, and how far that is from the best
@@ -64,22 +66,12 @@ class ObjectiveDisplay:
     >>> display = ObjectiveDisplay.from_estimator(MISVC().fit(X, y))  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        history: Any,
-        objective: float | None = None,
-        lower_bound: float | None = None,
-        lower_bound_history: Any = None,
-        dual_gap: float | None = None,
-        estimator_name: str | None = None,
-    ) -> None:
-        self.history = history
-        self.objective = objective
-        self.lower_bound = lower_bound
-        self.lower_bound_history = lower_bound_history
-        self.dual_gap = dual_gap
-        self.estimator_name = estimator_name
+    history: Any
+    objective: float | None = None
+    lower_bound: float | None = None
+    lower_bound_history: Any = None
+    dual_gap: float | None = None
+    estimator_name: str | None = None
 
     @classmethod
     def from_estimator(
@@ -203,8 +195,7 @@ class ObjectiveDisplay:
         ObjectiveDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
-        self.figure_ = ax.figure
+        ax = self._open(ax)
         steps = np.arange(1, len(self.history) + 1)
         (self.line_,) = ax.plot(
             steps,
@@ -219,26 +210,22 @@ class ObjectiveDisplay:
             bounds = self.lower_bound_history
             if bounds is None or len(bounds) != len(steps):
                 bounds = np.full(len(steps), self.lower_bound)
-            wide = len(steps) == 1
-            x = np.array([0.5, 1.5]) if wide else steps
-            if wide:
-                bounds = np.repeat(bounds, 2)
-            (self.bound_,) = ax.plot(
-                x, bounds, color=COLORS[1], linestyle="--", label="lower bound"
+            x: Any = steps
+            if len(steps) == 1:  # a line needs two points
+                x, bounds = [0.5, 1.5], np.repeat(bounds, 2)
+            style = {"color": COLORS[1], "linestyle": "--", "label": "lower bound"}
+            (self.bound_,) = ax.plot(x, bounds, **style)
+            self.gap_band_ = self._band(
+                x, self.lower_bound, self.objective, NEUTRAL, "optimality gap"
             )
-            self.gap_band_ = ax.fill_between(
-                x,
-                self.lower_bound,
-                self.objective,
-                color=NEUTRAL,
-                alpha=0.25,
-                linewidth=0,
-                label="optimality gap",
-            )
-        ax.set_xlabel("step")
-        ax.set_ylabel("objective")
         ax.xaxis.get_major_locator().set_params(integer=True)
-        ax.spines[["top", "right"]].set_visible(False)
+        self._label("step", "objective")
+        title = ": ".join(filter(None, [self.estimator_name, self._gaps()]))
+        if title:
+            ax.set_title(title, fontsize=10, loc="left")
+        return self
+
+    def _gaps(self) -> str:
         parts = []
         if self.lower_bound is not None and self.objective is not None:
             gap = self.objective - self.lower_bound
@@ -247,10 +234,4 @@ class ObjectiveDisplay:
             parts.append(f"optimality gap {gap:.3g}")
         if self.dual_gap is not None:
             parts.append(f"dual gap of the last convex step {self.dual_gap:.1g}")
-        title = ", ".join(parts)
-        if self.estimator_name:
-            title = f"{self.estimator_name}: {title}" if title else self.estimator_name
-        legend_beside(ax)
-        if title:
-            ax.set_title(title, fontsize=10, loc="left")
-        return self
+        return ", ".join(parts)

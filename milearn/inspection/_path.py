@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from ._plotting import COLORS, LINE, NEUTRAL, axes_of, legend_beside
+from ._plotting import COLORS, LINE, NEUTRAL, Display
 
 __all__ = ["RegularizationPathDisplay"]
 
 _MAX_LINES = 200
 
 
-class RegularizationPathDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class RegularizationPathDisplay(Display):
     """Coefficients of a linear model, or scores of a search, against a parameter such as C.
 
     It is recommended to use :meth:`from_estimator`, which fits the model at each value and draws
@@ -68,24 +70,13 @@ class RegularizationPathDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        param_name: str,
-        param_range: Any,
-        coefs: Any = None,
-        scores: Any = None,
-        best: float | None = None,
-        feature_names: Any = None,
-        score_name: str = "score",
-    ) -> None:
-        self.param_name = param_name
-        self.param_range = param_range
-        self.coefs = coefs
-        self.scores = scores
-        self.best = best
-        self.feature_names = feature_names
-        self.score_name = score_name
+    param_name: str
+    param_range: Any
+    coefs: Any = None
+    scores: Any = None
+    best: float | None = None
+    feature_names: Any = None
+    score_name: str = "score"
 
     @classmethod
     def from_estimator(
@@ -272,22 +263,16 @@ class RegularizationPathDisplay:
         RegularizationPathDisplay
             This display.
         """
-        self.ax_ = ax = axes_of(ax, (7.4, 3.8))
-        self.figure_ = ax.figure
-        self.band_ = self.best_line_ = None
+        self._open(ax).set_xscale("log")
+        self.band_ = None
         self.features_: np.ndarray | None = None
-        ax.set_xscale("log")
         if self.coefs is not None:
             self._plot_coefs(n_labels)
         else:
             self._plot_scores()
-        if self.best is not None:
-            self.best_line_ = ax.axvline(
-                self.best, color=LINE, linestyle="--", linewidth=1.2, label="chosen"
-            )
-        ax.set_xlabel(self.param_name.split("__")[-1])
-        ax.spines[["top", "right"]].set_visible(False)
-        legend_beside(ax)
+        self.best_line_ = self._dashed(self.best, "chosen")
+        name = self.score_name if self.coefs is None else "coefficient"
+        self._label(self.param_name.split("__")[-1], name)
         return self
 
     def _plot_coefs(self, n_labels: int) -> None:
@@ -310,31 +295,17 @@ class RegularizationPathDisplay:
             line.set(color=COLORS[rank % len(COLORS)], alpha=1.0, linewidth=1.8, zorder=3)
             line.set_label(f"feature {feature}" if names is None else str(names[feature]))
         if n_features > _MAX_LINES:
-            self.ax_.plot(
-                [],
-                [],
-                color=NEUTRAL,
-                label=f"the largest {_MAX_LINES}\nof {n_features:,} features",
-            )
+            label = f"the largest {_MAX_LINES}\nof {n_features:,} features"
+            self.ax_.plot([], [], color=NEUTRAL, label=label)
         self.ax_.axhline(0.0, color=LINE, linewidth=0.8)
-        self.ax_.set_ylabel("coefficient")
 
     def _plot_scores(self) -> None:
-        mean, spread = self.scores.mean(axis=1), self.scores.std(axis=1)
-        (line,) = self.ax_.plot(
-            self.param_range, mean, color=COLORS[0], marker="o", markersize=4, label="mean"
+        x, mean, spread = self.param_range, self.scores.mean(axis=1), self.scores.std(axis=1)
+        self.lines_ = self.ax_.plot(
+            x, mean, color=COLORS[0], marker="o", markersize=4, label="mean"
         )
-        self.lines_ = [line]
-        self.band_ = self.ax_.fill_between(
-            self.param_range,
-            mean - spread,
-            mean + spread,
-            color=COLORS[0],
-            alpha=0.2,
-            linewidth=0,
-            label="±1 sd over the splits",
-        )
-        self.ax_.set_ylabel(self.score_name)
+        band = (mean - spread, mean + spread)
+        self.band_ = self._band(x, *band, COLORS[0], "±1 sd over the splits")
 
 
 def _rising(param_range: Any) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Matplotlib where it is needed, and the colours that all displays have in common."""
+"""The base of the displays: matplotlib where it is needed, axes, colours, legends."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ __all__ = [
     "HIGHLIGHT",
     "LINE",
     "NEUTRAL",
-    "axes_of",
+    "Display",
     "evenly_spaced",
     "legend_below",
-    "legend_beside",
 ]
 
 # Okabe and Ito's palette, which readers with any colour vision can tell apart; dark enough to be
@@ -25,35 +24,48 @@ NEUTRAL = "#7F8FA3"
 LINE = "#333333"
 
 
-def axes_of(ax: Any = None, figsize: tuple[float, float] | None = None) -> Any:
-    """The axes to draw in: those given, or the only ones of a new figure."""
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError(
-            'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
-        ) from error
-    if ax is None:
-        _, ax = plt.subplots(figsize=figsize, layout="constrained")
-    return ax
+class Display:
+    """Base of the displays, which keep what they draw and the axes that they draw in."""
+
+    def _open(self, ax: Any, figsize: tuple[float, float] | None = (7.4, 3.8)) -> Any:
+        """The axes to draw in: those given, or the only ones of a new figure."""
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError(
+                'Displays need matplotlib, which is not installed: pip install "milearn[plot]".'
+            ) from error
+        if ax is None:
+            _, ax = plt.subplots(figsize=figsize, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+    def _dashed(self, at: float | None, label: str, *, vertical: bool = True) -> Any:
+        """A line across the axes, or None without a place for it."""
+        if at is None:
+            return None
+        draw = self.ax_.axvline if vertical else self.ax_.axhline
+        return draw(at, color=LINE, linestyle="--", linewidth=1.2, label=label)
+
+    def _band(self, x: Any, low: Any, high: Any, color: str, label: str) -> Any:
+        """A shaded band between two curves."""
+        style = {"color": color, "alpha": 0.25, "linewidth": 0}
+        return self.ax_.fill_between(x, low, high, label=label, **style)
+
+    def _label(self, x: str, y: str) -> None:
+        """Labels of the axes, no frame, and a legend to the right, where it hides nothing."""
+        ax = self.ax_
+        ax.set_xlabel(x)
+        ax.set_ylabel(y)
+        ax.spines[["top", "right"]].set_visible(False)
+        if ax.get_legend_handles_labels()[1]:
+            place = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.3}
+            ax.legend(frameon=False, handlelength=1.5, **place)
 
 
 def evenly_spaced(n: int, limit: int) -> np.ndarray:
     """At most ``limit`` of ``n`` positions, from the first to the last."""
     return np.unique(np.linspace(0, n - 1, min(n, limit)).round().astype(np.intp))
-
-
-def legend_beside(ax: Any) -> None:
-    """A legend to the right of the data: it hides nothing, and there is room for a title."""
-    _, labels = ax.get_legend_handles_labels()
-    if labels:
-        ax.legend(
-            loc="upper left",
-            bbox_to_anchor=(1.0, 1.0),
-            frameon=False,
-            borderaxespad=0.3,
-            handlelength=1.5,
-        )
 
 
 def legend_below(ax: Any) -> None:

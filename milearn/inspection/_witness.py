@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from .._bags import Bags
-from ._plotting import COLORS, NEUTRAL, axes_of, evenly_spaced, legend_beside
+from ._plotting import COLORS, NEUTRAL, Display, evenly_spaced
 from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["WitnessDisplay"]
@@ -18,7 +19,8 @@ _MAX_THUMBNAILS = 120  # of more, as many are drawn, evenly spaced
 _MAX_LINES = 200
 
 
-class WitnessDisplay:
+@dataclass(kw_only=True, eq=False, repr=False)
+class WitnessDisplay(Display):
     """The deciding instances of many bags.
 
     Instances that are pictures are drawn as thumbnails, each with the score of its bag's
@@ -79,30 +81,16 @@ class WitnessDisplay:
     ... )  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        *,
-        instances: Any,
-        scores: Any,
-        labels: Any = None,
-        instance_shape: tuple[int, ...] | None = None,
-        mean: Any = None,
-        std: Any = None,
-        feature_names: Any = None,
-        bags: Any = None,
-        classes: Any = None,
-        label_name: str = "class",
-    ) -> None:
-        self.instances = instances
-        self.scores = scores
-        self.labels = labels
-        self.instance_shape = instance_shape
-        self.mean = mean
-        self.std = std
-        self.feature_names = feature_names
-        self.bags = bags
-        self.classes = classes
-        self.label_name = label_name
+    instances: Any
+    scores: Any
+    labels: Any = None
+    instance_shape: tuple[int, ...] | None = None
+    mean: Any = None
+    std: Any = None
+    feature_names: Any = None
+    bags: Any = None
+    classes: Any = None
+    label_name: str = "class"
 
     @classmethod
     def from_estimator(
@@ -282,22 +270,14 @@ class WitnessDisplay:
         n = len(pictures)
         n_columns = min(n, 8)
         n_rows = -(-n // n_columns)
-        self.ax_ = axes_of(ax, (1.1 * n_columns, 1.45 * n_rows + 0.1))
-        self.figure_ = self.ax_.figure
-        self.ax_.set_axis_off()
+        self._open(ax, (1.1 * n_columns, 1.45 * n_rows + 0.1)).set_axis_off()
         low, high = float(pictures.min()), float(pictures.max())
         if n < total:
             self.ax_.set_title(f"{n} of {total:,} bags, evenly spaced", loc="left", fontsize=9)
         for number, (place, picture) in enumerate(zip(self.shown_, pictures, strict=True)):
             row, column = divmod(number, n_columns)
-            inset = self.ax_.inset_axes(
-                (
-                    (column + 0.06) / n_columns,
-                    1.0 - (row + 1.0) / n_rows,
-                    0.88 / n_columns,
-                    0.68 / n_rows,
-                )
-            )
+            corner = (column + 0.06) / n_columns, 1.0 - (row + 1.0) / n_rows
+            inset = self.ax_.inset_axes((*corner, 0.88 / n_columns, 0.68 / n_rows))
             self.images_.append(inset.imshow(picture, cmap="gray_r", vmin=low, vmax=high))
             inset.set_xticks([])
             inset.set_yticks([])
@@ -325,17 +305,11 @@ class WitnessDisplay:
         few = len(self.shown_) == len(values)
         part = "" if few else f"\n({len(self.shown_)} of {len(values):,} drawn)"
         values = values[np.ix_(self.shown_, features)]
-        self.ax_ = ax = axes_of(ax, (9.4, 4.2))
-        self.figure_ = ax.figure
+        ax = self._open(ax, (9.4, 4.2))
         ax.axhspan(-1.0, 1.0, color=NEUTRAL, alpha=0.25, linewidth=0, label="all instances,\n±1 sd")
         for place, line in zip(self.shown_, values, strict=True):
-            (drawn,) = ax.plot(
-                line,
-                color=self._color(place),
-                alpha=0.6 if few else 0.3,
-                linewidth=1.2 if few else 0.8,
-            )
-            self.lines_.append(drawn)
+            style = {"alpha": 0.6, "linewidth": 1.2} if few else {"alpha": 0.3, "linewidth": 0.8}
+            self.lines_ += ax.plot(line, color=self._color(place), **style)
         if self.labels is None:
             ax.plot([], [], color=COLORS[0], label=f"witnesses{part}")
         else:
@@ -350,10 +324,7 @@ class WitnessDisplay:
         crowded = max(map(len, shown)) * len(shown) > 60
         ax.set_xticks(np.arange(len(shown)), shown, rotation=90 if crowded else 0)
         ax.set_xlim(-0.5, len(shown) - 0.5)
-        ax.set_xlabel("feature")
-        ax.set_ylabel("standard deviations\nfrom the mean")
-        ax.spines[["top", "right"]].set_visible(False)
-        legend_beside(ax)
+        self._label("feature", "standard deviations\nfrom the mean")
 
 
 def _positions(bags: Any, n_bags: int) -> np.ndarray:

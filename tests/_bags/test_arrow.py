@@ -275,7 +275,8 @@ def test_what_is_refused(make, sentence):
 def test_what_is_no_arrow():
     refuses(
         lambda: Bags.from_arrow([[1.0]]),
-        "list is not an Arrow table or array: pass what pyarrow makes of it, or use Bags.from_list.",
+        "list is not an Arrow table or array: pass what pyarrow makes of it, or use "
+        "Bags.from_list.",
         TypeError,
     )
 

@@ -227,9 +227,9 @@ def test_a_large_bag_has_a_bar_for_several_instances_and_a_mark_at_the_witness()
     assert "others: the highest\nof each 4 in a row" in texts
 
 
-def test_the_bar_of_a_witness_that_is_not_the_highest_has_its_score(monkeypatch):
-    monkeypatch.setattr("milearn.inspection._instance_scores._MAX_BARS", 10)
-    display = InstanceScoresDisplay.from_scores(np.arange(20.0), witness=6)
+def test_the_bar_of_a_witness_that_is_not_the_highest_has_its_score():
+    display = InstanceScoresDisplay.from_scores(np.arange(600.0), witness=6)
+    assert len(display.bars_) == 300
     assert [bar.get_height() for bar in display.bars_][2:5] == [5.0, 6.0, 9.0]
 
 

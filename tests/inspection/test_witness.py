@@ -135,15 +135,14 @@ def test_of_many_lines_some_are_drawn_evenly_and_the_legend_says_so():
     ]
 
 
-def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so(monkeypatch):
-    monkeypatch.setattr("milearn.inspection._witness._MAX_THUMBNAILS", 4)
-    instances = np.arange(40.0).reshape(10, 4)
-    display = WitnessDisplay.from_instances(instances, np.arange(10.0), instance_shape=(2, 2))
-    assert list(display.shown_) == [0, 3, 6, 9]
+def test_of_many_thumbnails_some_are_drawn_evenly_and_the_title_says_so():
+    instances = np.arange(4 * 358.0).reshape(358, 4)
+    display = WitnessDisplay.from_instances(instances, np.arange(358.0), instance_shape=(2, 2))
+    assert list(display.shown_) == list(range(0, 358, 3))
     for drawn, place in zip(display.images_, display.shown_, strict=True):
         np.testing.assert_array_equal(drawn.get_array(), instances[place].reshape(2, 2))
         assert drawn.axes.get_title() == f"+{place}.00"
-    assert display.ax_.get_title(loc="left") == "4 of 10 bags, evenly spaced"
+    assert display.ax_.get_title(loc="left") == "120 of 358 bags, evenly spaced"
 
 
 def test_what_a_clusterer_finds_is_called_a_cluster():
