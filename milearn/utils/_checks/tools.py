@@ -48,7 +48,7 @@ def ensure(condition: Any, message: str) -> None:
 # -- fits ----------------------------------------------------------------------------------------
 
 
-def fresh(estimator: Any, **parameters: Any) -> Any:
+def fresh(estimator: Any, /, **parameters: Any) -> Any:
     """A clone with a fixed seed and a tolerance tight enough to compare two fits."""
     estimator = clone(estimator)
     known = estimator.get_params()
@@ -59,7 +59,7 @@ def fresh(estimator: Any, **parameters: Any) -> Any:
     return estimator.set_params(**parameters)
 
 
-def fitted_on(estimator: Any, X: Any, y: Any, **parameters: Any) -> Any:
+def fitted_on(estimator: Any, X: Any, y: Any, /, **parameters: Any) -> Any:
     """A fresh clone, fitted; ``y`` is None for the unsupervised task."""
     estimator = fresh(estimator, **parameters)
     return estimator.fit(X) if y is None else estimator.fit(X, y)
