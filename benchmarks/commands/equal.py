@@ -109,7 +109,7 @@ else:
         "MIClassifier": partial(MIClassifier, random_state=0),
         "MIRegressor": partial(MIRegressor, random_state=0),
         "BagSVC, average": partial(BagSVC, 10.0, random_state=0),
-        "BagSVR, set": partial(BagSVR, C=10.0, bag_kernel="set", random_state=0),
+        "BagSVR, set": partial(BagSVR, C=10.0, bag_kernel="set_median", random_state=0),
         "ClippedScaler, MISVC": partial(
             make_pipeline, ClippedScaler("standard", clip=3.0), MISVC(**_RBF)
         ),

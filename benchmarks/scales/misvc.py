@@ -155,7 +155,7 @@ def lazy_against_all(task: ScaleTask) -> dict[str, Any]:
         chosen = np.sort(np.random.RandomState(0).permutation(len(data.bags))[: task.size])
         bags, y = data.bags[chosen], data.y[chosen]
         X = StandardScaler().fit_transform(bags.instances)
-    kernel, _ = instance_kernel("rbf", gamma=1.0 / X.shape[1], degree=3, coef0=0.0)
+    kernel, _ = instance_kernel("rbf", gamma=1.0 / X.shape[1])
     scales = bag_scales("normalized_set", X, bags.offsets, kernel)
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), TOTAL_COST / len(y)))
     coupling = Coupling("l1", COUPLING * loss.weights)

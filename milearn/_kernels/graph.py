@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from .._bags.segments import bag_ranges
 from .memory import block_bytes, require_memory
 
-__all__ = ["WeightedBags", "degree_weights", "graph_kernel", "own_graph_kernel", "weighted_bags"]
+__all__ = ["WeightedBags", "degree_weights", "graph_kernel", "weighted_bags"]
 
 # Distances that exceed the mean by less are at most the mean: in a bag of two they are the mean.
 _EQUAL = 1e-6
@@ -87,13 +87,6 @@ def graph_kernel(left: WeightedBags, right: WeightedBags, scale: float) -> np.nd
         for start, stop in bag_ranges(right.offsets, side):
             out[first:last, start:stop] = _block(left, right, (first, last), (start, stop), scale)
     return out
-
-
-def own_graph_kernel(bags: WeightedBags, scale: float) -> np.ndarray:
-    """The kernel of each bag with itself, shape (n_bags,)."""
-    _require_block(bags.offsets, bags.offsets)
-    ranges = [(bag, bag + 1) for bag in range(len(bags.offsets) - 1)]
-    return np.array([_block(bags, bags, each, each, scale)[0, 0] for each in ranges])
 
 
 def _block(

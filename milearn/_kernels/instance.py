@@ -49,10 +49,11 @@ def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None)
 
 
 def instance_kernel(
-    kernel: str | Callable, *, gamma: float, degree: float, coef0: float
+    kernel: str | Callable, *, gamma: float
 ) -> tuple[Callable[[Any, Any], np.ndarray], bool]:
     """The kernel as a function of two matrices, and whether it is known to be semidefinite.
 
+    The degree of "poly" is 3, the constant of "poly" and "sigmoid" 0, as scikit-learn's SVC has it.
     The function can be pickled where ``kernel`` can, as worker processes need it.
     """
     if callable(kernel):
@@ -64,8 +65,8 @@ def instance_kernel(
         filter_params=True,
         n_jobs=1,
         gamma=gamma,
-        degree=degree,
-        coef0=coef0,
+        degree=3,
+        coef0=0.0,
     )
     if kernel == "linear":
         return partial(_inner_products, function), True
@@ -73,8 +74,6 @@ def instance_kernel(
         return partial(_gaussians, function, gamma), True
     if kernel in _DENSE_ONLY:
         return partial(_of_writable, function), kernel == "chi2"
-    if kernel in ("poly", "polynomial"):
-        return function, coef0 >= 0 and float(degree).is_integer()
     return function, kernel != "sigmoid"
 
 

@@ -32,7 +32,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     * "average": a support vector machine on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVC`), for data where all of a bag counts; of texts, "mean" and
-      "minmax", one on each of two kernels;
+      "minmax_laplacian", one on each of two kernels;
     * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where one instance decides.
 
     Inner folds of the training bags give out-of-fold scores of all; the way with the highest sum of
@@ -47,7 +47,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         What counts, beside the AUC, in the comparison, and where the threshold of ``predict`` lies:
         with "balanced_accuracy" classes weigh the same however many bags they have, else the
         likeliest class is predicted. The probabilities are the same in all three cases.
-    time_budget : float, default=None
+    time_limit : float, default=None
         Seconds of wall time that the fit should take. Cheap steps come first, and what would
         exceed the budget is left out and listed in ``skipped_``: scalings, inner folds, the way
         "instance". The smallest possible fit is made in any case. Without a budget nothing is left
@@ -68,13 +68,13 @@ class MIClassifier(CallbackSupport, BagClassifier):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
-    paradigm_ : {"average", "instance", "mean", "minmax", "combined"}
+    paradigm_ : {"average", "instance", "mean", "minmax_laplacian", "combined"}
         The way that was chosen.
     scores_ : dict of dict
         Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each way, and of the
         combination where there is one; empty where a class has too few bags for inner folds.
     skipped_ : list of str
-        What was left out because of the size of the data, of ``time_budget`` or of a callback.
+        What was left out because of the size of the data, of ``time_limit`` or of a callback.
     n_bags_ : int
         Number of bags that were learnt from; equal bags with equal labels count once.
     n_features_in_ : int
@@ -92,8 +92,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Warns
     -----
     UserWarning
-        Where ``groups``, or a class with a single bag, leave no inner folds: nothing is then
-        compared or calibrated.
+        Where ``groups``, or a class with a single bag among 40 or more, leave no inner folds:
+        nothing is then compared or calibrated.
 
     See Also
     --------
@@ -143,7 +143,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "scoring": [StrOptions({"accuracy", "balanced_accuracy", "roc_auc"})],
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
         "pos_label": "no_validation",
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -157,14 +157,14 @@ class MIClassifier(CallbackSupport, BagClassifier):
         self,
         *,
         scoring: str = "accuracy",
-        time_budget: float | None = None,
+        time_limit: float | None = None,
         pos_label: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
         self.scoring = scoring
-        self.time_budget = time_budget
+        self.time_limit = time_limit
         self.pos_label = pos_label
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -209,7 +209,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
             codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.cost
         )
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
-        progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
+        progress = Progress(type(self).__name__, task, self.time_limit, bool(self.verbose))
         progress.skipped += size.notes
         candidates: dict[str, Candidate] = {
             name: bag_candidate(merged, training, size, progress, self.n_jobs, seed, kernels)

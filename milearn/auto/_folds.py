@@ -59,7 +59,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: A
                 raise
             continue
         return [(order[train], order[test]) for train, test in found]
-    if len(codes) == len(np.unique(codes)):
+    if groups is None and len(codes) < _FEW_BAGS:
         return []
     cause, remedy = "A class has a single bag, which leaves", "Pass more bags of it."
     if groups is not None:

@@ -39,7 +39,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
 
     Parameters
     ----------
-    time_budget : float, default=None
+    time_limit : float, default=None
         Seconds of wall time that the fit should take, see :class:`MIClassifier`.
     random_state : int, RandomState instance or None, default=None
         Draws the inner folds, and the landmarks where bags are many. Pass an int for reproducible
@@ -57,7 +57,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     scores_ : dict of dict
         Out-of-fold "mean_squared_error" of each way, in squared units of y.
     skipped_ : list of str
-        What was left out because of the size of the data, of ``time_budget`` or of a callback.
+        What was left out because of the size of the data, of ``time_limit`` or of a callback.
     n_bags_ : int
         Number of bags that were learnt from; equal bags with equal values count once.
     n_features_in_ : int
@@ -95,7 +95,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "time_budget": [Interval(Real, 0.0, None, closed="neither"), None],
+        "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -107,12 +107,12 @@ class MIRegressor(CallbackSupport, BagRegressor):
     def __init__(
         self,
         *,
-        time_budget: float | None = None,
+        time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
     ) -> None:
-        self.time_budget = time_budget
+        self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -151,7 +151,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
         values = unit.to_unit(targets[merged.positions])
         training = Training(values, 1, True, merged.weights, size.cost)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
-        progress = Progress(type(self).__name__, task, self.time_budget, bool(self.verbose))
+        progress = Progress(type(self).__name__, task, self.time_limit, bool(self.verbose))
         progress.skipped += size.notes
         candidates: dict[str, Candidate] = {
             AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)

@@ -85,7 +85,7 @@ class Progress:
 
     def skip(self, what: str) -> None:
         """Note what was left out."""
-        reason = "a callback asked to stop" if self.stopped else f"time_budget={self.budget} s"
+        reason = "a callback asked to stop" if self.stopped else f"time_limit={self.budget} s"
         self.skipped.append(f"{what} ({reason})")
         if self.verbose:
             print(f"[{self.name}] left out: {self.skipped[-1]}", flush=True)

@@ -16,7 +16,6 @@ from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
 from .._kernels.memory import require_memory
-from .._solvers.common.qp import check_qp_solver
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
     inherited_items,
@@ -71,21 +70,16 @@ class SparseMISVC(BaselineClassifier):
         With "sbmil" and "stmil": the proportion of the instances of positive bags that are labelled
         positive, the highest; the highest of each positive bag is one of them.
     kernel : str, default="rbf"
-        Kernel between instances, by scikit-learn's name.
-    degree : float, default=3
-        Degree of the polynomial kernel.
+        Kernel between instances, by scikit-learn's name. "poly" has the degree 3, and "poly" and
+        "sigmoid" have the constant 0.
     gamma : {"scale", "auto"} or float, default="scale"
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
         1 / (n_features * variance of the instances), "auto" is 1 / n_features.
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
     max_iter : int, default=50
         With "stmil": maximum number of quadratic programs.
     pos_label : label, default=None
         The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
         three or more classes each is positive in turn (one-vs-rest).
-    qp_solver : str, default=None
-        Backend of qpsolvers for the quadratic programs; "piqp" when None.
 
     Attributes
     ----------
@@ -166,12 +160,9 @@ class SparseMISVC(BaselineClassifier):
         "variant": [StrOptions({"smil", "stmil", "sbmil"})],
         "eta": [Interval(Real, 0.0, 1.0, closed="both")],
         "kernel": [StrOptions(set(KERNELS))],
-        "degree": [Interval(Real, 0.0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "pos_label": "no_validation",
-        "qp_solver": [str, None],
     }
 
     support_vectors_: Any
@@ -186,23 +177,17 @@ class SparseMISVC(BaselineClassifier):
         variant: str = "sbmil",
         eta: float = 0.1,
         kernel: str = "rbf",
-        degree: float = 3,
         gamma: Any = "scale",
-        coef0: float = 0.0,
         max_iter: int = 50,
         pos_label: Any = None,
-        qp_solver: str | None = None,
     ) -> None:
         self.C = C
         self.variant = variant
         self.eta = eta
         self.kernel = kernel
-        self.degree = degree
         self.gamma = gamma
-        self.coef0 = coef0
         self.max_iter = max_iter
         self.pos_label = pos_label
-        self.qp_solver = qp_solver
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SparseMISVC:
@@ -222,7 +207,6 @@ class SparseMISVC(BaselineClassifier):
         self
             The fitted estimator.
         """
-        check_qp_solver(self.qp_solver)
         training = self._training(X, y, sample_weight)
         bags, instances = training.bags, training.bags.instances
         require_memory(
@@ -231,7 +215,7 @@ class SparseMISVC(BaselineClassifier):
             "fit on fewer bags, or use MISVC with n_components=",
         )
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
-        kernel, _ = instance_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        kernel, _ = instance_kernel(self.kernel, gamma=gamma)
         centre = np.zeros(instances.shape[1])
         if self.kernel == "linear" and not bags.is_sparse:
             # The coefficients sum to zero, so that a shift of the features is one of the intercept:
@@ -284,7 +268,7 @@ class SparseMISVC(BaselineClassifier):
         positive: np.ndarray,
     ) -> MarginSolution:
         items = sparse_items(offsets, positive, weights, self.C)
-        options: dict[str, Any] = {"tol": _QP_TOL, "solver": self.qp_solver, "points": points}
+        options: dict[str, Any] = {"tol": _QP_TOL, "points": points}
         found = solve_margins(gram, items, **options)
         if self.variant == "smil":
             return found

@@ -25,9 +25,6 @@ from .._kernels.memory import block_bytes, require_memory
 
 __all__ = ["bag_kernel"]
 
-# "minmax" and "set" are made of any kernel between instances here.
-_LEARNED = tuple(name for name in LEARNED_KERNELS if name not in ("minmax", "set"))
-
 
 def bag_kernel(
     X: Any,
@@ -36,8 +33,6 @@ def bag_kernel(
     bag_kernel: str = "normalized_set",
     kernel: Any = "rbf",
     gamma: float | str | None = None,
-    degree: float = 3,
-    coef0: float = 0.0,
     width: float = 1.0,
     cosine: bool = False,
     n_jobs: int | None = None,
@@ -66,7 +61,7 @@ def bag_kernel(
 
         \text{"mean", "unit\_mean", "mind\_rows", "miles\_rows"}&:
             \exp \Bigl( -\frac{\|r(A) - r(B)\|^2}{\operatorname{med} \|r - r'\|^2} \Bigr), \\
-        \text{"statistics"}&:
+        \text{"statistics", "minmax\_laplacian"}&:
             \exp \Bigl( -\frac{\|r(A) - r(B)\|_1}{\operatorname{med} \|r - r'\|_1} \Bigr), \\
         \text{"mind"}&:
             \exp \Bigl( -\frac{D(A, B) + D(B, A)}{\operatorname{med} (D + D')} \Bigr), \\
@@ -78,15 +73,17 @@ def bag_kernel(
                 {\sum_{x \in A} W_x \sum_{z \in B} W_z}.
 
     :math:`r(B)` is the mean of the instances ("mean"); that of instances divided by their lengths
-    ("unit_mean"); minimum, mean, maximum and standard deviation of each feature, each divided by
-    its standard deviation over the training bags ("statistics"); :math:`D(B, T)` for each training
+    ("unit_mean"); minimum and maximum of each feature ("minmax_laplacian"); minimum, mean, maximum
+    and standard deviation of each feature, each divided by its standard deviation over the training
+    bags ("statistics"); :math:`D(B, T)` for each training
     bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
     :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
     the median of the squared distances of training instances ("miles_rows", [3]_). "graph" (the
     miGraph kernel of [4]_) links the instances of a bag that are no further apart than its
     instances are in the mean; :math:`W_x` is one over the number of links of x, that with itself
-    included, and s is as above, times ``width``. With
-    ``gamma="median"`` the width of "normalized_set" and "minmax" is learnt likewise.
+    included, and s is as above, times ``width``. "set_median" is "normalized_set" with
+    :math:`k(x, z) = \exp(-d(x, z)^2 / s)` and the same s. With ``gamma="median"`` the width of
+    "normalized_set" and "minmax" is learnt likewise.
 
     Parameters
     ----------
@@ -95,28 +92,27 @@ def bag_kernel(
     Y : bags, default=None
         The bags of the columns; those of ``X`` when None.
     bag_kernel : str, default="normalized_set"
-        "normalized_set", "set", "mean_set" or "minmax", made of ``kernel``; or "mean",
-        "unit_mean", "statistics", "mind", "mind_rows", "miles_rows", "emd" or "graph".
+        "normalized_set", "set", "mean_set" or "minmax", which take ``kernel``; or "mean",
+        "unit_mean", "minmax_laplacian", "statistics", "set_median", "mind", "mind_rows",
+        "miles_rows", "emd" or "graph".
     kernel : str or callable, default="rbf"
         Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
         "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the
-        matrix of shape (n_left, n_right). The first four kernels take it.
+        matrix of shape (n_left, n_right). "poly" has the degree 3 and, like "sigmoid", the
+        constant 0.
     gamma : float or "median", default=None
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when
         None (of an instance, also for "minmax"). With "rbf" and "laplacian" "median" is one over
         the median of what it multiplies, times ``width``: over pairs of training instances, or
         of training bags with "minmax".
-    degree : float, default=3
-        Degree of "poly".
-    coef0 : float, default=0.0
-        Constant of "poly" and "sigmoid".
     width : float, default=1.0
         Factor of the medians.
     cosine : bool, default=False
         For text, with the kernels that have no parameter: instances are divided by their lengths
-        first (but for "mean"); "mean", "unit_mean" and "statistics" are cosines of the angle
-        between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and :math:`r(B)` of
-        "miles_rows" holds the largest cosine with each training instance, not standardised.
+        first (except for "mean"); "mean", "unit_mean", "minmax_laplacian" and "statistics" are
+        cosines of the angle between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and
+        :math:`r(B)` of "miles_rows" holds the largest cosine with each training instance, not
+        standardised.
     n_jobs : int, default=None
         Number of threads, in which a callable ``kernel`` is called too. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
@@ -177,8 +173,8 @@ def bag_kernel(
     1.0
     """
     name = bag_kernel
-    if name not in BAG_KERNELS + _LEARNED:
-        known = _listed(BAG_KERNELS + _LEARNED)
+    if name not in BAG_KERNELS + LEARNED_KERNELS:
+        known = _listed(BAG_KERNELS + LEARNED_KERNELS)
         raise ValueError(f"bag_kernel={name!r} is unknown: choose from {known}.")
     if not callable(kernel) and kernel not in KERNELS:
         raise ValueError(
@@ -186,27 +182,21 @@ def bag_kernel(
         )
     left = check_bags(X)
     right = None if Y is None else check_bags(Y)
-    other = left if right is None else right
-    if left.shape[1] != other.shape[1]:
+    training = left if right is None else right
+    if left.shape[1] != training.shape[1]:
         raise ValueError(
-            f"X has {left.shape[1]} features but Y has {other.shape[1]}: bags of both must have "
+            f"X has {left.shape[1]} features but Y has {training.shape[1]}: bags of both must have "
             "the same features."
         )
-    if name in _LEARNED:
+    if name in LEARNED_KERNELS:
         if gamma is not None:
             raise ValueError(
                 f"gamma={gamma!r} is not used by bag_kernel={name!r}, whose widths are medians: "
                 "pass width=, which multiplies them."
             )
-        fitted, train = learn_bag_kernel(
-            name,
-            other.instances,
-            other.offsets,
-            width=width,
-            cosine=cosine,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        options = {"cosine": cosine, "n_jobs": n_jobs, "random_state": random_state}
+        rows, offsets = training.instances, training.offsets
+        fitted, train = learn_bag_kernel(name, rows, offsets, width=width, **options)
         return train if right is None else fitted.matrix(left.instances, left.offsets)
     if cosine:
         raise ValueError(
@@ -215,34 +205,15 @@ def bag_kernel(
     if gamma is None:
         gamma = 1.0 / left.shape[1]
     elif isinstance(gamma, str):
-        gamma = 1.0 / (width * _median(name, kernel, gamma, other, random_state))
-    keep_sparse = takes_sparse(kernel)
-    _check_memory(name, left, right, keep_sparse)
-    function, _ = instance_kernel(kernel, gamma=gamma, degree=degree, coef0=coef0)
+        gamma = 1.0 / (width * _median(name, kernel, gamma, training, random_state))
+    function, _ = instance_kernel(kernel, gamma=gamma)
+    _check_memory(name, left, right, takes_sparse(kernel))
     if name == "minmax":
-        vectors = minmax_vectors(left.instances, left.offsets, keep_sparse=keep_sparse)
-        others = vectors
-        if right is not None:
-            others = minmax_vectors(right.instances, right.offsets, keep_sparse=keep_sparse)
-        return np.asarray(function(vectors, others), dtype=np.float64)
-    if kernel == "linear":
-        sums = _bag_sums(left)
-        product = sums @ (sums if right is None else _bag_sums(other)).T
-        values = product.toarray() if sparse.issparse(product) else np.asarray(product)
-    elif right is None:
-        values = pair_sums(left.instances, left.offsets, kernel=function, n_jobs=n_jobs)
-    else:
-        values = pair_sums(
-            left.instances,
-            left.offsets,
-            other.instances,
-            other.offsets,
-            kernel=function,
-            n_jobs=n_jobs,
-        )
+        return _minmax_kernel(left, right, function, takes_sparse(kernel))
+    values = _sums(left, right, kernel, function, n_jobs)
     scale = _scales(name, left, function, values if right is None else None)
     values *= scale[:, None]
-    values *= scale if right is None else _scales(name, other, function, None)
+    values *= scale if right is None else _scales(name, right, function, None)
     return values
 
 
@@ -250,8 +221,27 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(map(repr, names))
 
 
-def _bag_sums(bags: Bags) -> Any:
-    return pooling_matrix(bags.offsets, 1.0) @ bags.instances
+def _minmax_kernel(left: Bags, right: Bags | None, function: Any, keep_sparse: bool) -> np.ndarray:
+    vectors = minmax_vectors(left.instances, left.offsets, keep_sparse=keep_sparse)
+    others = vectors
+    if right is not None:
+        others = minmax_vectors(right.instances, right.offsets, keep_sparse=keep_sparse)
+    return np.asarray(function(vectors, others), dtype=np.float64)
+
+
+def _sums(
+    left: Bags, right: Bags | None, kernel: Any, function: Any, n_jobs: int | None
+) -> np.ndarray:
+    """Sums over all pairs of instances; of the linear kernel the product of sums of instances."""
+    if kernel == "linear":
+        sums = [
+            pooling_matrix(bags.offsets, 1.0) @ bags.instances
+            for bags in ([left] if right is None else [left, right])
+        ]
+        product = sums[0] @ sums[-1].T
+        return np.asarray(product.toarray() if sparse.issparse(product) else product)
+    other = (None, None) if right is None else (right.instances, right.offsets)
+    return pair_sums(left.instances, left.offsets, *other, kernel=function, n_jobs=n_jobs)
 
 
 def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:

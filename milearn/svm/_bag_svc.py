@@ -42,16 +42,18 @@ class BagSVC(BagSVM, BagClassifier):
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a bag's slack against the norm of w. Must be positive. Texts want less, 0.1 to 1.
+        Cost of a bag's slack against the norm of w. Must be positive. For texts, use 0.1 to
+        1.
     bag_kernel : str, callable or list, default="average"
-        The kernel between bags: "mean", "unit_mean", "minmax", "statistics", "set", "mind",
-        "mind_rows", "miles_rows", "emd" or "graph" (see
-        :func:`milearn.metrics.bag_kernel`), a callable that takes two :class:`~milearn.Bags` and
-        returns the matrix of shape (n_left, n_right), or a list of these, each with its weight
-        where it is a pair (kernel, weight). "average" is
-        ["mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows"], for texts
-        ["mean", "minmax"]. With "precomputed" ``X`` is the matrix of the kernel: with
-        the training bags in ``fit``, (n_bags, n_training_bags) in prediction.
+        The kernel between bags: "mean", "unit_mean", "minmax_laplacian", "statistics",
+        "set_median", "mind", "mind_rows", "miles_rows", "emd" or "graph", which
+        :func:`milearn.metrics.bag_kernel` defines; a callable that takes two
+        :class:`~milearn.Bags` and returns the matrix of shape (n_left, n_right); or a list of
+        these, in which a pair (kernel, weight) gives a kernel its weight. "average" is ["mean",
+        "minmax_laplacian", "statistics", "set_median", "mind", "mind_rows", "miles_rows"], and
+        ["mean", "minmax_laplacian"] for texts. With "precomputed" ``X`` is the matrix of the
+        kernel: between the training bags in ``fit``, of shape (n_bags, n_training_bags) in
+        prediction.
     scaling : "auto", list of transformers or None, default="auto"
         Scalings of the instances; every kernel is learnt over each of them. "auto" is z-scores
         clipped at 3 and at 10, minimum to maximum clipped to [0, 1], and quantiles of a normal
@@ -69,8 +71,6 @@ class BagSVC(BagSVM, BagClassifier):
         The class that ``witness`` looks for; ``classes_[1]`` when None.
     tol : float, default=1e-3
         Tolerance of the solver.
-    cache_size : float, default=200
-        Memory of the solver for kernel values in MiB.
     memory : str or object with the interface of joblib.Memory, default=None
         Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
         They are not kept when None.
@@ -86,15 +86,15 @@ class BagSVC(BagSVM, BagClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     support_ : ndarray of shape (n_support,)
-        Positions of the support vectors among the training bags; absent with ``n_components``.
+        Positions of the support vectors among the training bags; not set with ``n_components``.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
-        As :class:`~sklearn.svm.SVC` has them; absent with ``n_components``.
+        As :class:`~sklearn.svm.SVC` has them; not set with ``n_components``.
     coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
         Weights of the features, with ``n_components``.
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
         Constants, of each pair of classes; of each class with ``n_components``.
     kernels_ : list of (kernel, scaling, weight)
-        What the kernel is made of; absent where it was given.
+        What the kernel is made of; not set with a precomputed one.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
     n_features_in_ : int
@@ -158,7 +158,6 @@ class BagSVC(BagSVM, BagClassifier):
         class_weight: Any = None,
         pos_label: Any = None,
         tol: float = 1e-3,
-        cache_size: float = 200,
         memory: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -171,7 +170,6 @@ class BagSVC(BagSVM, BagClassifier):
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.tol = tol
-        self.cache_size = cache_size
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -202,9 +200,8 @@ class BagSVC(BagSVM, BagClassifier):
         learned, attributes = self._learn(bags, bag_codes, costs)
         codes = bag_codes[learned.positions]
         if learned.rows.projection is None:
-            model = SVC(
-                C=self.C, kernel="precomputed", tol=self.tol, cache_size=self.cache_size
-            ).fit(learned.values, codes, sample_weight=learned.weights)
+            model = SVC(C=self.C, kernel="precomputed", tol=self.tol)
+            model.fit(learned.values, codes, sample_weight=learned.weights)
             attributes["support_"] = learned.positions[model.support_]
             attributes["dual_coef_"] = model.dual_coef_
         else:

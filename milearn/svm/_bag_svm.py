@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_memory
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
 from .._compat import Interval, StrOptions
+from .._kernels.learned import LEARNED_KERNELS
 from .._kernels.memory import require_memory
 from ._kernel_average import (
     KernelAverage,
@@ -36,12 +37,11 @@ __all__ = [
 
 BAG_SVM_CONSTRAINTS: dict[str, Any] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
-    "bag_kernel": [str, callable, list],
+    "bag_kernel": [StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
     "scaling": [StrOptions({"auto"}), list, None],
     "width": [Interval(Real, 0.0, None, closed="neither")],
     "n_components": [Interval(Integral, 1, None, closed="left"), None],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
-    "cache_size": [Interval(Real, 0.0, None, closed="neither")],
     "memory": [str, object],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],

@@ -50,8 +50,6 @@ class BagSVR(BagSVM, BagRegressor):
         thousand bags.
     tol : float, default=1e-3
         Tolerance of the solver.
-    cache_size : float, default=200
-        Memory of the solver for kernel values in MiB.
     memory : str or object with the interface of joblib.Memory, default=None
         Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
         They are not kept when None.
@@ -65,15 +63,15 @@ class BagSVR(BagSVM, BagRegressor):
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        Positions of the support vectors among the training bags; absent with ``n_components``.
+        Positions of the support vectors among the training bags; not set with ``n_components``.
     dual_coef_ : ndarray of shape (1, n_support)
-        Their coefficients; absent with ``n_components``.
+        Their coefficients; not set with ``n_components``.
     coef_ : ndarray of shape (n_components,)
         Weights of the features, with ``n_components``.
     intercept_ : ndarray of shape (1,) or float
         The constant b.
     kernels_ : list of (kernel, scaling, weight)
-        What the kernel is made of; absent where it was given.
+        What the kernel is made of; not set with a precomputed one.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
     n_features_in_ : int
@@ -126,7 +124,6 @@ class BagSVR(BagSVM, BagRegressor):
         width: float = 1.0,
         n_components: int | None = None,
         tol: float = 1e-3,
-        cache_size: float = 200,
         memory: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -138,7 +135,6 @@ class BagSVR(BagSVM, BagRegressor):
         self.width = width
         self.n_components = n_components
         self.tol = tol
-        self.cache_size = cache_size
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -167,13 +163,7 @@ class BagSVR(BagSVM, BagRegressor):
         weights = validate_sample_weight(sample_weight, bags)
         learned, attributes = self._learn(bags, targets, weights)
         if learned.rows.projection is None:
-            model = NuSVR(
-                nu=self.nu,
-                C=self.C,
-                kernel="precomputed",
-                tol=self.tol,
-                cache_size=self.cache_size,
-            )
+            model = NuSVR(nu=self.nu, C=self.C, kernel="precomputed", tol=self.tol)
         else:
             model = Ridge(alpha=0.5 / self.C)
         model.fit(learned.values, targets[learned.positions], sample_weight=learned.weights)

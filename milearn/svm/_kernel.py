@@ -46,10 +46,7 @@ class Kernel:
     def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
         """The kernel that an estimator's parameters name, for instances with their weights."""
         gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
-        degree, coef0 = getattr(estimator, "degree", 3), getattr(estimator, "coef0", 0.0)
-        values, semidefinite = instance_kernel(
-            estimator.kernel, gamma=gamma, degree=degree, coef0=coef0
-        )
+        values, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
         return cls(estimator.kernel, gamma, values, semidefinite)
 
     @classmethod

@@ -38,8 +38,16 @@ __all__ = [
 ]
 
 # What the averages are made of by default; benchmarks/common/halves.py says on what it was chosen.
-DENSE_KERNELS = ("mean", "minmax", "statistics", "set", "mind", "mind_rows", "miles_rows")
-TEXT_KERNELS = ("mean", "minmax")
+DENSE_KERNELS = (
+    "mean",
+    "minmax_laplacian",
+    "statistics",
+    "set_median",
+    "mind",
+    "mind_rows",
+    "miles_rows",
+)
+TEXT_KERNELS = ("mean", "minmax_laplacian")
 
 # Instances whose entries are mostly zero are compared by their angles, like texts.
 _TEXT_DENSITY = 0.05
@@ -195,12 +203,6 @@ class _CalledKernel:
         """See :class:`milearn._kernels.average.FittedKernels`."""
         return [_values_of(self.function, Bags(instances, offsets), self.training)]
 
-    def diagonals(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
-        """See :class:`milearn._kernels.average.FittedKernels`."""
-        bags = Bags(instances, offsets)
-        values = [_values_of(self.function, bag, bag)[0, 0] for bag in _alone(bags)]
-        return [np.array(values)]
-
 
 # -- learning --------------------------------------------------------------------------------------
 
@@ -309,7 +311,7 @@ def combined(
         fitted, matrix = found[0]
     else:
         fitted, matrix = average_kernel(
-            [kernels for kernels, _ in found], (matrix for _, matrix in found)
+            [kernels for kernels, _ in found], (matrix for _, matrix in found), [1.0] * len(found)
         )
     return KernelAverage(fitted, plan.cosine), matrix
 
@@ -323,7 +325,3 @@ def _values_of(function: Callable[[Any, Any], Any], left: Bags, right: Bags) -> 
             f"bags: bag_kernel(A, B) must return a matrix of shape {expected}."
         )
     return values
-
-
-def _alone(bags: Bags) -> list[Bags]:
-    return [bags[[position]] for position in range(len(bags))]

@@ -11,7 +11,6 @@ from milearn._kernels.graph import (
     WeightedBags,
     degree_weights,
     graph_kernel,
-    own_graph_kernel,
     weighted_bags,
 )
 from milearn._kernels.learned import learn_bag_kernel
@@ -44,7 +43,6 @@ def test_storage_and_blocks_make_no_difference(monkeypatch):
     np.testing.assert_allclose(graph_kernel(thin, thin, 3.0), expected, rtol=1e-10)
     monkeypatch.setattr("milearn._kernels.graph.block_bytes", lambda: 8 * 10**2)
     np.testing.assert_allclose(graph_kernel(bags, bags, 3.0), expected, rtol=1e-12)
-    np.testing.assert_allclose(own_graph_kernel(bags, 3.0), np.diagonal(expected), rtol=1e-12)
 
 
 @pytest.mark.parametrize("width", [0.5, 2.0])
@@ -65,4 +63,4 @@ def test_bags_whose_pairs_do_not_fit_are_refused(monkeypatch):
     large = WeightedBags(X[5:], np.array([0, 2995]), np.full(2995, 1 / 2995))
     assert graph_kernel(small, large, 1.0).shape == (1, 1)
     with pytest.raises(MemoryError, match="up to 2995 and 2995 instances"):
-        own_graph_kernel(large, 1.0)
+        graph_kernel(large, large, 1.0)

@@ -23,12 +23,11 @@ from milearn._kernels.bag_vectors import (
 )
 from milearn._kernels.learned import (
     LEARNED_KERNELS,
-    SEMIDEFINITE,
     learn_bag_kernel,
     learn_bag_kernels,
 )
 
-VECTORS = ("mean", "unit_mean", "minmax", "statistics")
+VECTORS = ("mean", "unit_mean", "minmax_laplacian", "statistics")
 
 
 def random_bags(seed, n_bags=9, d=4, largest=5):
@@ -65,7 +64,7 @@ def vector(name, A, cosine):
     if name == "unit_mean":
         return unit(A).mean(axis=0)
     A = unit(A) if cosine else A
-    if name == "minmax":
+    if name == "minmax_laplacian":
         return np.r_[A.min(axis=0), A.max(axis=0)]
     # In another order than the code's: distances and cosines do not depend on it.
     return np.r_[A.min(axis=0), A.mean(axis=0), A.max(axis=0), A.std(axis=0)]
@@ -96,7 +95,7 @@ def naive(name, train, new, cosine, width):
         right = np.array([vector(name, A, cosine) for A in train])
         if cosine:
             return unit(left) @ unit(right).T
-        metric = "cityblock" if name in ("minmax", "statistics") else "sqeuclidean"
+        metric = "cityblock" if name in ("minmax_laplacian", "statistics") else "sqeuclidean"
         if name == "statistics":
             left, right = left / right.std(axis=0), right / right.std(axis=0)
         scale = middle([cdist(a[None], b[None], metric)[0, 0] for a, b in combinations(right, 2)])
@@ -107,7 +106,7 @@ def naive(name, train, new, cosine, width):
     inner = middle([((a - b) ** 2).sum() for a, b in combinations(instances, 2)])
     inner = 0.5 if cosine else inner
 
-    if name == "set":
+    if name == "set_median":
 
         def s(A, B):
             return sum(np.exp(-((a - b) ** 2).sum() / (width * inner)) for a in A for b in B)
@@ -186,22 +185,19 @@ def test_training_bags_as_new_bags(name, cosine):
     again = fitted.matrix(instances, X.offsets)
     np.testing.assert_allclose(again, train, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(train, train.T)
-    diagonal = fitted.diagonal(instances, X.offsets)
-    np.testing.assert_allclose(diagonal, np.diagonal(train), rtol=1e-12)
-    assert diagonal[3] == pytest.approx(0.0 if cosine and name in VECTORS else 1.0, rel=1e-12)
-    if name in SEMIDEFINITE:
+    assert train[3, 3] == pytest.approx(0.0 if cosine and name in VECTORS else 1.0, rel=1e-12)
+    if name not in ("mind", "emd"):
         assert np.linalg.eigvalsh(train)[0] > -1e-10
 
 
 @pytest.mark.parametrize("name", ["mind", "emd"])
-def test_what_may_be_indefinite_is_not_called_semidefinite(name):
+def test_kernels_that_may_be_indefinite(name):
     # A large width shows whether the distances are of negative type, which they are not.
     rng = np.random.default_rng(0)
     sizes = rng.integers(1, 4, size=40)
     instances = rng.integers(0, 4, size=(sizes.sum(), 2)).astype(float)
     _, train = learn_bag_kernel(name, instances, np.r_[0, np.cumsum(sizes)], width=100.0)
     assert np.linalg.eigvalsh(train)[0] < -1e-4
-    assert name not in SEMIDEFINITE
 
 
 @pytest.mark.parametrize("name", LEARNED_KERNELS)
@@ -251,19 +247,16 @@ def test_jobs_of_a_context_share_memory(backend, monkeypatch):
 
 def test_kernels_together_equal_kernels_alone():
     X, Y = random_bags(7), random_bags(8)
-    names = LEARNED_KERNELS
+    names, sizes = LEARNED_KERNELS, []
     fitted, train = learn_bag_kernels(names, X.instances, X.offsets, random_state=0)
     new = fitted.matrices(Y.instances, Y.offsets)
     for position, name in enumerate(names):
         alone, matrix = learn_bag_kernel(name, X.instances, X.offsets, random_state=0)
         np.testing.assert_allclose(train[position], matrix, rtol=1e-13)
         np.testing.assert_allclose(alone.matrix(Y.instances, Y.offsets), new[position], rtol=1e-13)
-        single = fitted.single(position)
-        assert single.name == name
-        np.testing.assert_allclose(single.matrix(Y.instances, Y.offsets), new[position], rtol=1e-13)
+        sizes.append(len(pickle.dumps(alone)))
     # The training instances are stored once for all that compare instances.
-    size = len(pickle.dumps(fitted))
-    assert size < sum(len(pickle.dumps(fitted.single(i))) for i in range(len(names))) / 1.5
+    assert len(pickle.dumps(fitted)) < sum(sizes) / 1.5
 
 
 # -- widths ----------------------------------------------------------------------------------------
@@ -339,8 +332,8 @@ def test_float32_is_computed_in_float32(name):
     np.testing.assert_array_equal(
         fitted.matrix(new[0].astype(np.float64), new[1]), fitted.matrix(*new)
     )
-    if fitted.kernels.columns is not None:
-        assert fitted.kernels.columns.factor.dtype == np.float32
+    if fitted.shared.columns is not None:
+        assert fitted.shared.columns.factor.dtype == np.float32
 
 
 @pytest.mark.parametrize("cosine", [False, True])
@@ -412,16 +405,15 @@ def _only_small(toarray):
 
 def test_average_equals_its_formula():
     X, Y = random_bags(11), random_bags(12, n_bags=4)
-    fitted, train = learn_bag_kernels(["mean", "set", "mind"], X.instances, X.offsets)
-    twice, scaled = learn_bag_kernel("minmax", X.instances**3, X.offsets)
+    fitted, train = learn_bag_kernels(["mean", "set_median", "mind"], X.instances, X.offsets)
+    twice, scaled = learn_bag_kernel("minmax_laplacian", X.instances**3, X.offsets)
     kernels = [fitted, ScaledKernels(_cubes, twice)]
-    weights = [1.0, 2.0, 0.0, 1.0]
+    weights = [1.0, 2.0, 0.5, 0.5]
     average, matrix = average_kernel(kernels, [*train, scaled], weights)
     new = [*fitted.matrices(Y.instances, Y.offsets), twice.matrix(Y.instances**3, Y.offsets)]
     own = [*train, scaled]
     n = len(X)
     expected, expected_new = np.zeros((n, n)), np.zeros((len(Y), n))
-    expected_diagonal = np.zeros(len(Y))
     for K, L, weight in zip(own, new, np.array(weights) / 4, strict=True):
         trace = sum(K[i, i] - 2 * K[i].mean() + K.mean() for i in range(n))
         for i in range(n):
@@ -432,41 +424,28 @@ def test_average_equals_its_formula():
             for j in range(n):
                 centred = L[i, j] - L[i].mean() - K[j].mean() + K.mean()
                 expected_new[i, j] += weight * centred * n / trace
-            expected_diagonal[i] += weight * (1 - 2 * L[i].mean() + K.mean()) * n / trace
     np.testing.assert_allclose(matrix, expected, rtol=1e-9, atol=1e-12)
     assert np.trace(matrix) == pytest.approx(n)
-    found = average.matrix(Y.instances, Y.offsets)
+    [found] = average.matrices(Y.instances, Y.offsets)
     np.testing.assert_allclose(found, expected_new, rtol=1e-9, atol=1e-12)
-    np.testing.assert_array_equal(average.combine(new), found)
-    np.testing.assert_allclose(average.diagonal(Y.instances, Y.offsets), expected_diagonal)
     # The training bags as new bags: the same average, for m is that of the training bags.
-    np.testing.assert_allclose(average.matrix(X.instances, X.offsets), matrix, atol=1e-12)
+    np.testing.assert_allclose(average.matrices(X.instances, X.offsets)[0], matrix, atol=1e-12)
     restored = pickle.loads(pickle.dumps(average))
-    np.testing.assert_array_equal(restored.matrix(Y.instances, Y.offsets), found)
+    np.testing.assert_array_equal(restored.matrices(Y.instances, Y.offsets)[0], found)
 
 
 def _cubes(instances):
     return instances**3
 
 
-def test_average_without_weights_and_errors():
+def test_a_kernel_that_is_the_same_for_all_pairs_takes_no_part():
     X = random_bags(13)
-    fitted, train = learn_bag_kernels(["mean", "set"], X.instances, X.offsets)
-    plain = average_kernel([fitted], train)[1]
-    np.testing.assert_allclose(average_kernel([fitted], train, [3, 3])[1], plain, rtol=1e-12)
-    # A kernel that is the same for all pairs says nothing, and is divided by no zero.
-    half = average_kernel([fitted], [train[0], np.ones_like(train[0])])[1]
-    np.testing.assert_allclose(2 * half, average_kernel([fitted], train[:1])[1], atol=1e-12)
-    for weights, match in (
-        ([1, -1], "none negative"),
-        ([0, 0], "not all zero"),
-        ([1], "1 weights for more kernels"),
-        ([1, 1, 1], "3 weights for 2 kernels"),
-    ):
-        with pytest.raises(ValueError, match=match):
-            average_kernel([fitted], train, weights)
-    with pytest.raises(ValueError, match="no kernel to average"):
-        average_kernel([], [])
+    fitted, train = learn_bag_kernels(["mean", "set_median"], X.instances, X.offsets)
+    half = average_kernel([fitted], [train[0], np.ones_like(train[0])], [1, 1])[1]
+    whole = average_kernel([fitted], train[:1], [3])[1]
+    np.testing.assert_allclose(2 * half, whole, atol=1e-12)
+    with pytest.raises(ValueError, match="zip"):
+        average_kernel([fitted], train, [1])
 
 
 def test_sides_are_taken_as_they_were_centred():

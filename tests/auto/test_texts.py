@@ -59,12 +59,12 @@ def test_a_way_alone_is_taken_where_it_is_better_by_more_than_a_standard_error()
 def test_the_combination_is_the_mean_of_the_log_odds_of_each_way(combined):
     model, bags, y = combined
     assert model.paradigm_ == "combined"
-    assert list(model.scores_) == ["mean", "minmax", "instance", "combined"]
+    assert list(model.scores_) == ["mean", "minmax_laplacian", "instance", "combined"]
     new, _ = texts(20, seed=1)
     unit = [each.with_instances(Normalizer().fit_transform(each.instances)) for each in (bags, new)]
     known = [
         BagSVC(C=1.0, bag_kernel=kernel, tol=1e-8).fit(bags, y).decision_function(new)
-        for kernel in ("mean", "minmax")
+        for kernel in ("mean", "minmax_laplacian")
     ]
     known.append(MISVC(C=1.0, kernel="linear").fit(unit[0], y).decision_function(unit[1]))
     stated = [
@@ -132,7 +132,7 @@ def test_three_classes_instances_and_pickles():
 
 def test_what_the_budget_leaves_out_is_not_combined():
     bags, y = texts()
-    model = MIClassifier(time_budget=1e-9, random_state=0).fit(bags, y)
+    model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
     assert model.paradigm_ == "mean"
     assert list(model.scores_) == ["mean"]
     assert np.isfinite(model.predict_proba(bags)).all()
@@ -150,4 +150,4 @@ def test_large_texts_leave_no_kernel_out(monkeypatch):
     monkeypatch.setattr(_plan, "_PAIR_COST", 1.0)
     plan = size_plan(bags)
     assert plan.notes == ()
-    assert plan.bag_ways == {"mean": ("mean",), "minmax": ("minmax",)}
+    assert plan.bag_ways == {"mean": ("mean",), "minmax_laplacian": ("minmax_laplacian",)}

@@ -42,7 +42,7 @@ def text_problem():
 # -- one kernel ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["mean", "set", "mind_rows"])
+@pytest.mark.parametrize("name", ["mean", "set_median", "mind_rows"])
 def test_one_kernel_is_an_svc_on_its_matrix(problem, name):
     X, y, new, _ = problem
     fitted, matrix = learn_bag_kernel(name, X.instances, X.offsets)
@@ -112,7 +112,7 @@ def test_a_callable_sees_bags(problem):
 
 def test_the_average_is_that_of_centred_matrices_of_trace_n(problem):
     X, y, new, _ = problem
-    terms = [("mean", 1.0), ("set", 3.0)]
+    terms = [("mean", 1.0), ("set_median", 3.0)]
     scalings = [StandardScaler(), None]
     model = BagSVC(C=2.0, bag_kernel=terms, scaling=scalings, **TIGHT).fit(X, y)
     n = len(X)
@@ -156,7 +156,7 @@ def test_texts_are_compared_by_cosines_in_either_storage():
     found = other.decision_function(X)
     np.testing.assert_allclose(model.decision_function(dense), found, rtol=1e-6, atol=1e-7)
     # Lengths of rows play no part but in the mean.
-    kernels = ["minmax", "miles_rows", "set"]
+    kernels = ["minmax_laplacian", "miles_rows", "set_median"]
     longer = X.with_instances(5.0 * X.instances)
     first, second = (BagSVC(bag_kernel=kernels, **TIGHT).fit(each, y) for each in (X, longer))
     np.testing.assert_allclose(
@@ -168,7 +168,7 @@ def test_a_new_bag_far_from_all_others_is_not_lost(problem):
     X, y, new, _ = problem
     far = new.with_instances(new.instances * np.array([1.0, 1.0, 1.0, 1e6]))
     clipped = BagSVC().fit(X, y).decision_function(far)
-    plain = BagSVC(scaling=[StandardScaler()], bag_kernel=["mean", "set"]).fit(X, y)
+    plain = BagSVC(scaling=[StandardScaler()], bag_kernel=["mean", "set_median"]).fit(X, y)
     assert np.ptp(plain.decision_function(far)) < 1e-6
     assert np.ptp(clipped) > 0.1
 
@@ -246,7 +246,8 @@ def test_class_weights_are_factors_on_C(problem):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bag_kernel": "emdd"}, "bag_kernel='emdd' is unknown: choose from 'average'"),
+        ({"bag_kernel": "emdd"}, "'bag_kernel' parameter of BagSVC must be a str among"),
+        ({"bag_kernel": ["emdd"]}, "bag_kernel='emdd' is unknown: choose from 'average'"),
         ({"bag_kernel": []}, "empty list: name at least one kernel"),
         ({"bag_kernel": [("mean", -1.0)]}, "weights must be positive"),
         ({"bag_kernel": [("mean", 1.0, 2)]}, "is unknown"),
@@ -264,9 +265,9 @@ def test_bad_parameters_are_named(problem, parameters, message):
 
 def test_regression_is_nu_svr_on_the_matrix():
     X, y = make_affinity(n_bags=50, random_state=0)
-    fitted, matrix = learn_bag_kernel("minmax", X[:40].instances, X[:40].offsets)
+    fitted, matrix = learn_bag_kernel("minmax_laplacian", X[:40].instances, X[:40].offsets)
     rows = fitted.matrix(X[40:].instances, X[40:].offsets)
-    model = BagSVR(C=2.0, nu=0.4, bag_kernel="minmax", scaling=None, **TIGHT)
+    model = BagSVR(C=2.0, nu=0.4, bag_kernel="minmax_laplacian", scaling=None, **TIGHT)
     known = NuSVR(C=2.0, nu=0.4, kernel="precomputed", **TIGHT).fit(matrix, y[:40])
     found = model.fit(X[:40], y[:40]).predict(X[40:])
     np.testing.assert_allclose(found, known.predict(rows), rtol=1e-6)
@@ -287,7 +288,7 @@ def test_regression_with_landmarks_is_ridge_regression():
     np.testing.assert_allclose(model.predict(X), known.predict(values @ projection), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["set", "graph", "average"])
+@pytest.mark.parametrize("name", ["set_median", "graph", "average"])
 def test_the_order_of_instances_within_bags_does_not_matter(name):
     """Above 500 instances, of which the median of the distances takes a sample."""
     bags, y = make_bags(n_bags=60, bag_size=(8, 12), n_features=3, flip_y=0.2, random_state=0)

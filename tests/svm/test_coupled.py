@@ -287,7 +287,7 @@ def test_lazy_cuts_are_few_on_real_data(data_dir):
 
     with np.load(data_dir / "musk1.npz") as file:
         X, offsets, y = file["instances"] / 100.0, file["bag_offsets"], file["y"]
-    kernel, _ = instance_kernel("rbf", gamma=1.0 / 166, degree=3, coef0=0.0)
+    kernel, _ = instance_kernel("rbf", gamma=1.0 / 166)
     scales = bag_scales("normalized_set", X, offsets, kernel)
     bags = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, scales, np.ones(len(X)))
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1000 / len(y)))

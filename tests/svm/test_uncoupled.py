@@ -121,7 +121,7 @@ def test_refit_and_pickle_keep_the_model():
 def test_sums_by_symmetry_are_those_of_a_loop(monkeypatch, rows, store):
     monkeypatch.setattr(bag_kernels, "_SYMMETRIC_ROWS", rows)
     bags, _ = make_bags(n_bags=7, bag_size=(1, 6), random_state=3)
-    kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
+    kernel, _ = instance_kernel("rbf", gamma=0.2)
     sums, own = symmetric_row_sums(store(bags.instances), bags.offsets, kernel)
     for number, bag in enumerate(bags):
         for column, z in enumerate(bags.instances):

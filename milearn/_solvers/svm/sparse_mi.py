@@ -142,7 +142,6 @@ def solve_margins(
     items: Items,
     *,
     tol: float,
-    solver: str | None,
     points: Matrix | None = None,
 ) -> MarginSolution:
     """Solve the convex problem above.
@@ -153,8 +152,6 @@ def solve_margins(
     items : Items
     tol : float
         Precision of the quadratic program.
-    solver : str or None
-        Backend of qpsolvers.
     points : ndarray or CSR of shape (n_instances, n_features), default=None
         The instances, where the kernel is linear.
 
@@ -165,9 +162,7 @@ def solve_margins(
     """
 
     def by_dual() -> MarginSolution:
-        return margin_solution(
-            gram, items, _multipliers(gram, items, tol=tol, solver=solver), points
-        )
+        return margin_solution(gram, items, _multipliers(gram, items, tol=tol), points)
 
     return margins_or_primal(by_dual, items, points)
 
@@ -240,7 +235,7 @@ def _by_newton(items: Items, points: Matrix) -> MarginSolution:
     )
 
 
-def _multipliers(gram: np.ndarray, items: Items, *, tol: float, solver: str | None) -> np.ndarray:
+def _multipliers(gram: np.ndarray, items: Items, *, tol: float) -> np.ndarray:
     """Of each item, from a quadratic program over those that count."""
     signs, costs, margins = items.signs, items.costs, items.margins
     images = items.pooling @ gram  # of the items with all instances
@@ -256,7 +251,7 @@ def _multipliers(gram: np.ndarray, items: Items, *, tol: float, solver: str | No
             lb=np.zeros(len(active)),
             ub=costs[active],
         )
-        a = np.clip(solve_qp(problem, tol=tol, solver=solver).x, 0.0, costs[active])
+        a = np.clip(solve_qp(problem, tol=tol).x, 0.0, costs[active])
         scores = products @ (own * a)
         norm = float((own * a) @ scores[active])
         intercept = central_intercept(scores - signs * (margins - 1.0), signs, costs)

@@ -34,7 +34,7 @@ def problem(seed, n_bags=8, d=3, name="normalized_set"):
         own = minmax_vectors(X, np.arange(len(X) + 1))
         rows = np.concatenate([own, minmax_vectors(X, offsets)])
         return PrecomputedGram(LinearGram(rows), offsets), rows[len(X) :], own
-    kernel, _ = instance_kernel("linear", gamma=1.0, degree=3, coef0=0.0)
+    kernel, _ = instance_kernel("linear", gamma=1.0)
     scales = bag_scales(name, X, offsets, kernel), instance_scales(name, X, kernel)
     bags = scales[0][:, None] * np.add.reduceat(X, offsets[:-1], axis=0)
     return SetKernelGram(LinearGram(X), offsets, *scales), bags, scales[1][:, None] * X
@@ -140,7 +140,7 @@ def test_larger_problems_close_their_gap(task, loss_name):
     sizes = rng.integers(1, 12, size=60)
     offsets = np.r_[0, np.cumsum(sizes)]
     X = rng.normal(size=(offsets[-1], 5))
-    kernel, _ = instance_kernel("rbf", gamma=0.2, degree=3, coef0=0.0)
+    kernel, _ = instance_kernel("rbf", gamma=0.2)
     scales = bag_scales("normalized_set", X, offsets, kernel), np.ones(len(X))
     objects = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, *scales)
     loss = losses(0, 60, task)

@@ -10,7 +10,7 @@ from milearn._solvers.svm import sparse_mi
 from milearn._solvers.svm.sparse_mi import solve_margins, solve_transductive, sparse_items
 from tests.toys import two_level_bags
 
-OPTIONS = {"tol": 1e-9, "solver": None}
+OPTIONS = {"tol": 1e-9}
 
 
 @pytest.fixture
