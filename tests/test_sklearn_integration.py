@@ -312,6 +312,14 @@ def test_search_with_memory_fits_each_fold_once(bags, y, classifier, grid, tmp_p
     assert _fits(log) == 3
 
 
+def _assert_fits_the_joined(pipeline, last, data, joined):
+    """The pipeline scores as its last step does that was fitted on the joined features."""
+    bags, y = data
+    expected = clone(last).fit(joined, y).decision_function(joined)
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(pipeline.fit(bags, y).decision_function(bags), expected)
+
+
 def test_feature_union_puts_features_side_by_side(data, classifier):
     bags, y = data
     union = FeatureUnion(
@@ -326,15 +334,18 @@ def test_feature_union_puts_features_side_by_side(data, classifier):
     assert sparse.issparse(joined.instances) == sparse.issparse(bags.instances)
     np.testing.assert_array_equal(joined.offsets, bags.offsets)
     assert (joined.bag_graph is None) == (bags.bag_graph is None)
-    assert make_pipeline(union, classifier).fit(bags, y).score(bags, y) > 0.6
+    _assert_fits_the_joined(make_pipeline(union, classifier), classifier, (bags, y), joined)
 
 
 def test_feature_union_of_one_row_per_bag(bags, y):
     union = FeatureUnion(
         [("extremes", BagStatistics()), ("means", BagStatistics(statistics=("mean",)))]
     )
-    assert union.fit_transform(bags).shape == (40, 9)
-    assert make_pipeline(union, SVC()).fit(bags, y).score(bags, y) > 0.6
+    parts = [each.fit_transform(bags) for _, each in union.transformer_list]
+    joined = np.hstack(parts)
+    assert joined.shape == (40, 9)
+    np.testing.assert_array_equal(union.fit_transform(bags), joined)
+    _assert_fits_the_joined(make_pipeline(union, SVC()), SVC(), (bags, y), joined)
 
 
 def test_feature_union_refuses_a_mixture(bags):
@@ -359,7 +370,7 @@ def test_column_transformer(data, classifier):
     last = joined.instances[:, [2]]
     last = last.toarray() if sparse.issparse(last) else last
     np.testing.assert_array_equal(last, dense[:, [1]])
-    assert make_pipeline(columns, classifier).fit(bags, y).score(bags, y) > 0.6
+    _assert_fits_the_joined(make_pipeline(columns, classifier), classifier, (bags, y), joined)
 
 
 @pytest.mark.parametrize("remainder", ["drop", "passthrough"])
@@ -378,8 +389,9 @@ def test_column_transformer_selects(bags, chosen, remainder):
 def test_one_vs_rest(classifier):
     bags, y = two_level_bags(n_bags=60, n_classes=3, shift=4.0)
     meta = OneVsRestClassifier(classifier).fit(bags, y)
-    assert meta.decision_function(bags).shape == (60, 3)
-    assert meta.score(bags, y) > 0.6
+    columns = [clone(classifier).fit(bags, y == k).decision_function(bags) for k in range(3)]
+    np.testing.assert_allclose(meta.decision_function(bags), np.column_stack(columns))
+    np.testing.assert_array_equal(meta.predict(bags), np.argmax(columns, axis=0))
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
@@ -396,8 +408,9 @@ def test_voting(data, classifier):
     bags, y = data
     baseline = make_pipeline(BagStatistics(), RidgeClassifier())
     vote = VotingClassifier([("mil", classifier), ("baseline", baseline)]).fit(bags, y)
-    assert vote.score(bags, y) > 0.6
-    assert vote.transform(bags).shape == (40, 2)
+    alone = [clone(each).fit(bags, y).predict(bags) for each in (classifier, baseline)]
+    np.testing.assert_array_equal(vote.transform(bags), np.column_stack(alone))
+    np.testing.assert_array_equal(vote.predict(bags), np.minimum(*alone))
 
 
 def test_stacking(data, classifier):
@@ -406,8 +419,10 @@ def test_stacking(data, classifier):
     stack = StackingClassifier(
         [("mil", classifier), ("baseline", baseline)], final_estimator=RidgeClassifier(), cv=3
     ).fit(bags, y)
-    assert stack.score(bags, y) > 0.6
-    assert stack.transform(bags).shape == (40, 2)
+    alone = [clone(each).fit(bags, y).decision_function(bags) for each in (classifier, baseline)]
+    np.testing.assert_allclose(stack.transform(bags), np.column_stack(alone))
+    final = stack.final_estimator_.decision_function(np.column_stack(alone))
+    np.testing.assert_allclose(stack.decision_function(bags), final)
 
 
 @pytest.mark.parametrize("cv", [3, 0.5])
@@ -420,8 +435,9 @@ def test_tuned_threshold(data, classifier, cv):
         cv=cv,
         random_state=0,
     ).fit(bags, y)
-    assert np.isfinite(tuned.best_threshold_)
-    assert tuned.score(bags, y) > 0.6
+    scores = tuned.estimator_.decision_function(bags)
+    np.testing.assert_array_equal(tuned.predict(bags), scores >= tuned.best_threshold_)
+    assert scores.min() < tuned.best_threshold_ < scores.max()
 
 
 def test_fixed_threshold(bags, y, classifier):
@@ -429,8 +445,9 @@ def test_fixed_threshold(bags, y, classifier):
     assert (never.predict(bags) == 0).all()
 
 
-def test_dummy(bags, y):
-    assert DummyClassifier().fit(bags, y).predict(bags).shape == (40,)
+def test_dummy(bags):
+    y = np.repeat(["rare", "usual"], [10, 30])
+    assert (DummyClassifier().fit(bags, y).predict(bags) == "usual").all()
 
 
 def test_instances_stay_reachable_through_a_pipeline(bags, y, classifier):

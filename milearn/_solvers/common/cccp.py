@@ -155,7 +155,3 @@ def cccp(
             break
         linearisation = point.linearisation
     return result
-
-
-def _settled(before: float, after: float, tol: float) -> bool:
-    return before - after <= tol * abs(before)
