@@ -16,7 +16,7 @@ from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
-from .._solvers.structured.link_content import FactorOptions, fit_link_content, separate_factors
+from .._solvers.structured.factorisation import FactorOptions, fit_link_content, separate_factors
 from ..base import BagEstimator, highest_class
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels

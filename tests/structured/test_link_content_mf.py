@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn._solvers.structured import link_content as _link_content
-from milearn._solvers.structured.link_content import FactorOptions, factorise
+from milearn._solvers.structured import factorisation
+from milearn._solvers.structured.factorisation import FactorOptions, factorise
 from milearn.datasets import make_bags
 from milearn.model_selection import transductive_cross_val_score
 from milearn.structured import LinkContentMF
@@ -80,9 +80,9 @@ def test_without_links_it_is_the_shrunk_singular_value_decomposition():
 def test_start_by_iteration_is_that_of_the_decomposition(monkeypatch):
     A, X = parts(2, n=40, d=30)
     options = FactorOptions(5, 0.7, ridge=1e-3, tol=1e-5, max_iter=500)
-    dense = _link_content._start(A, X, options)
-    monkeypatch.setattr(_link_content, "_DENSE_MAX_ROWS", 0)
-    iterated = _link_content._start(A, sparse.csr_array(X), options)
+    dense = factorisation._start(A, X, options)
+    monkeypatch.setattr(factorisation, "_DENSE_MAX_ROWS", 0)
+    iterated = factorisation._start(A, sparse.csr_array(X), options)
     np.testing.assert_allclose(dense @ dense.T, iterated @ iterated.T, atol=1e-10)
 
 

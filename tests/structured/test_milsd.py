@@ -18,12 +18,12 @@ from sklearn.model_selection import GridSearchCV
 
 from milearn import Bags
 from milearn._bags.segments import segment_max
+from milearn._solvers.common.newton.engine import solve
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.structured.edges import edges_of
-from milearn._solvers.structured.link_newton import solve_linked_step
-from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms
 from milearn._solvers.structured.milsd import solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem
+from milearn._solvers.structured.step import LinkedStep, LinkedTerms
 from milearn.datasets import make_bags
 from milearn.model_selection import StratifiedBagKFold
 from milearn.structured import MILSD, _milsd, knn_bag_graph, spatial_graph
@@ -195,13 +195,11 @@ def test_convex_step_is_that_of_cvxpy(graph, directed, weighted, unlabelled):
         for storage in (np.asarray, sparse.csr_array):
             stored = dataclasses.replace(problem, X=storage(problem.X))
             terms = LinkedTerms(stored)
-            found = solve_linked_step(
+            found = solve(
                 LinkedStep(terms, terms.linear(given, problem.linearised)),
-                (np.zeros(3), 0.0),
+                (np.zeros(3), np.zeros(1)),
                 terms.first_proportions(),
-                smoothing=0.5,
-                ended=lambda solution: solution.gap <= 1e-9 * solution.objective,
-                max_steps=500,
+                lambda solution: solution.gap <= 1e-9 * solution.objective,
             )
             assert found.objective == pytest.approx(expected, rel=1e-6), storage
             assert found.lower_bound == pytest.approx(expected, rel=1e-6), storage
@@ -217,7 +215,7 @@ def test_convex_problem_touches_the_objective_and_lies_above_it():
         step = LinkedStep(terms, terms.linear(witnesses, problem.linearised))
         for point, sign in ((w, 0.0), (v, 1.0)):
             scores = bags.instances @ point
-            above = step.value(scores) - problem.costs @ problem.risks(scores)
+            above = step.losses(step.scores(scores)) - problem.costs @ problem.risks(scores)
             assert above == pytest.approx(0.0, abs=1e-12) if sign == 0 else above >= -1e-12
 
 

@@ -59,7 +59,7 @@ class Edges:
         left, right = number[self.left], number[self.right]
         turned = left > right
         left, right = np.where(turned, right, left), np.where(turned, left, right)
-        order = np.lexsort((right, left))
+        order = np.argsort(left * n_nodes + right)
         return Edges(
             left[order],
             right[order],

@@ -20,15 +20,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..common.cccp import CCCPSolution, cccp
+from ..common.newton.engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, solve
 from ..common.options import SolverOptions
-from .link_newton import FIRST_SMOOTHING, WARM_SMOOTHING, StepSolution, solve_linked_step
-from .linked_step import LinkedStep, LinkedTerms
 from .problem import LinkedProblem
+from .step import LinkedStep, LinkedTerms
 
 __all__ = ["MEANS", "LinkedSolution", "solve_milsd"]
 
 # The linearisation at w = 0, where all instances of a bag share equally.
 MEANS = np.zeros(0, dtype=np.intp)
+# Newton steps after which a step may end early.
+_STEPS_AT_A_TIME = 6
 
 
 @dataclass(kw_only=True)
@@ -53,7 +55,7 @@ class _Point:
     risks: np.ndarray
     w: np.ndarray
     intercept: float
-    solution: StepSolution
+    solution: NewtonSolution
     # Whether the gap is as small as asked for, or the step ended early on purpose.
     converged: bool
 
@@ -109,8 +111,8 @@ class _Procedure:
     def __init__(self, problem: LinkedProblem, tol: float, enough: float, max_steps: int) -> None:
         self.problem, self.tol, self.enough, self.max_steps = problem, tol, enough, max_steps
         self.terms = LinkedTerms(problem)
-        n_instances, self.n_columns = problem.X.shape
-        self.no_scores = np.zeros(n_instances)
+        self.no_scores = np.zeros(problem.X.shape[0])
+        self.no_function = np.zeros(problem.X.shape[1]), np.zeros(self.terms.free.shape[1])
         self.constant = problem.best_intercept(self.no_scores)
         self.constant_risks = problem.risks(self.no_scores + self.constant)
         self.constant_value = float(problem.costs @ self.constant_risks)
@@ -122,9 +124,9 @@ class _Procedure:
         tol = self.tol * abs(reached)
         early: _Point | None = None
 
-        def ended(solution: StepSolution) -> bool:
+        def ended(solution: NewtonSolution) -> bool:
             nonlocal early
-            if self._closed(solution, gap_tol):
+            if self._closed(solution, gap_tol) or solution.n_steps >= self.max_steps:
                 return True
             if reached - solution.objective <= self.enough * tol:
                 return False
@@ -138,26 +140,27 @@ class _Procedure:
 
         linear = self.terms.linear(witnesses, self.problem.linearised)
         if before is None:
-            first, centre = (np.zeros(self.n_columns), 0.0), self.terms.first_proportions()
+            first, centre = self.no_function, self.terms.first_proportions()
             smoothing = FIRST_SMOOTHING
         else:
-            first, centre = (before.w, before.intercept), before.solution.proportions
+            free = np.full(self.terms.free.shape[1], before.intercept)
+            first, centre = (before.w, free), before.solution.proportions
             smoothing = max(WARM_SMOOTHING, before.solution.smoothing)
-        found = solve_linked_step(
+        found = solve(
             LinkedStep(self.terms, linear),
             first,
             centre,
+            ended,
             smoothing=smoothing,
-            ended=ended,
-            max_steps=self.max_steps,
+            steps_at_a_time=_STEPS_AT_A_TIME,
         )
         self.last = self._point(found, gap_tol) if early is None else early
         return self.last
 
-    def _closed(self, solution: StepSolution, gap_tol: float) -> bool:
+    def _closed(self, solution: NewtonSolution, gap_tol: float) -> bool:
         return solution.gap <= gap_tol * max(abs(solution.objective), self.problem.scale)
 
-    def _point(self, solution: StepSolution, gap_tol: float) -> _Point:
+    def _point(self, solution: NewtonSolution, gap_tol: float) -> _Point:
         problem, w = self.problem, solution.w
         scores = np.asarray(problem.X @ w)
         if self.constant_value <= solution.objective + gap_tol * abs(solution.objective):

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from milearn._solvers.common.newton.direction import Limits, newton_direction
+from milearn._solvers.common.newton.engine import solve as solve_newton
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.structured import link_direction, link_newton
 from milearn._solvers.structured.edges import edges_of
-from milearn._solvers.structured.link_direction import newton_direction
-from milearn._solvers.structured.link_newton import solve_linked_step
-from milearn._solvers.structured.linked_step import LinkedStep, LinkedTerms, Proportions
 from milearn._solvers.structured.milsd import MEANS, solve_milsd
 from milearn._solvers.structured.problem import LinkedProblem
+from milearn._solvers.structured.step import LinkedStep, LinkedTerms, Proportions
 
 OPTIONS = SolverOptions(tol=1e-4, max_iter=100)
 
@@ -95,7 +94,16 @@ def test_value_is_the_stated_one(singles):
         for _ in range(5):
             scores = problem.X @ rng.normal(size=4) + rng.normal()
             expected = stated_value(problem, scores, witnesses)
-            assert stated.value(scores) == pytest.approx(expected, rel=1e-12)
+            assert stated.losses(stated.scores(scores)) == pytest.approx(expected, rel=1e-12)
+
+
+def matrix_of(parts, n):
+    """The dense sum of parts of a curvature."""
+    S = np.zeros((n, n))
+    for each in (pooled for part in parts for pooled in part.pooled(n)):
+        Q = each.Q.toarray() if sparse.issparse(each.Q) else np.diag(each.Q)
+        S += each.A.toarray().T @ Q @ each.A.toarray()
+    return S
 
 
 @pytest.mark.parametrize("singles", [False, True])
@@ -110,21 +118,18 @@ def test_slopes_and_curvature_are_those_of_differences(singles):
         return step.smoothed(step.scores(scores + t * change), h, centre)
 
     here, before, after = at(0.0), at(-small), at(small)
-    values = [step.smoothed_value(each)[0] for each in (before, here, after)]
-    assert values[1] <= step.value(scores) + 1e-12
+    values = [step.smoothed_losses(each)[0] for each in (before, here, after)]
+    assert values[1] <= step.losses(step.scores(scores)) + 1e-12
     alpha = step.coefficients(here.proportions)
     slope = (values[2] - values[0]) / (2 * small)
     assert alpha @ change == pytest.approx(slope, rel=1e-6)
-    assert step.slope_along(here, step.scores(change)) == pytest.approx(slope, rel=1e-6)
+    assert step.slope(here, step.scores(change)) == pytest.approx(slope, rel=1e-6)
     moved = here.scores.moved(0.3, step.scores(change))
     again = step.scores(scores + 0.3 * change)
     np.testing.assert_allclose(moved.linear, again.linear, atol=1e-12)
     np.testing.assert_allclose(moved.instance_differences, again.instance_differences, atol=1e-12)
-    bent = np.zeros(terms.n_instances)
-    for bend in step.curvature(here.proportions, h):
-        A = bend.A if sparse.issparse(bend.A) else np.eye(terms.n_instances)[bend.A]
-        Q = bend.Q if sparse.issparse(bend.Q) else np.diag(bend.Q)
-        bent += A.T @ (Q @ (A @ change))
+    S = matrix_of(step.curvature(here), terms.n_instances)
+    bent = S @ change
     expected = step.coefficients(after.proportions) - step.coefficients(before.proportions)
     np.testing.assert_allclose(bent, expected / (2 * small), rtol=1e-4, atol=1e-5)
 
@@ -145,13 +150,11 @@ def test_any_proportions_give_a_lower_bound(fit_intercept):
 
 
 def solve(step, gap_tol=1e-9):
-    return solve_linked_step(
+    return solve_newton(
         step,
-        (np.zeros(step.terms.X.shape[1]), 0.0),
+        (np.zeros(step.terms.X.shape[1]), np.zeros(step.free.shape[1])),
         step.terms.first_proportions(),
-        smoothing=0.5,
-        ended=lambda found: found.gap <= gap_tol * found.objective,
-        max_steps=500,
+        lambda found: found.gap <= gap_tol * found.objective,
     )
 
 
@@ -181,32 +184,27 @@ def test_smoothed_maxima_are_found_by_bisection():
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 @pytest.mark.parametrize("intercept", [False, True])
-def test_three_ways_to_a_direction_are_one(storage, intercept, monkeypatch):
+def test_three_ways_to_a_direction_are_one(storage, intercept):
     problem = problem_of(4, d=60, n_bags=30)
     step, _ = step_of(problem)
     rng = np.random.default_rng(0)
     at = step.smoothed(step.scores(rng.normal(size=step.terms.n_instances)), 0.5,
                        step.terms.first_proportions())  # fmt: skip
-    bends = step.curvature(at.proportions, 0.5)
+    parts = step.curvature(at)
     n, d = problem.X.shape
-    S = np.zeros((n, n))
-    for bend in bends:
-        A = bend.A.toarray() if sparse.issparse(bend.A) else np.eye(n)[bend.A]
-        S += A.T @ (bend.Q.toarray() if sparse.issparse(bend.Q) else np.diag(bend.Q)) @ A
-    X = np.column_stack([problem.X, np.ones(n)]) if intercept else problem.X
-    gradient, ridge = rng.normal(size=d + intercept), np.ones(d + intercept)
-    ridge[d:] = 0.3
+    S = matrix_of(parts, n)
+    E = np.ones((n, int(intercept)))
+    X = np.hstack([problem.X, E])
+    gradient, ridge = rng.normal(size=d + intercept), rng.uniform(0.5, 2.0, size=d + intercept)
     expected = -np.linalg.solve(np.diag(ridge) + X.T @ S @ X, gradient)
     given = sparse.csr_array(problem.X) if storage == "csr" else problem.X
-    monkeypatch.setattr(link_direction, "_ROUGH_DIRECTION", 1e-12)
-    monkeypatch.setattr(link_direction, "_MAX_PRODUCTS", 1000)
     for few, columns in ((0, 1000), (1000, 0), (0, 0)):
-        monkeypatch.setattr(link_direction, "_FEW_ROWS", few)
-        monkeypatch.setattr(link_direction, "_DENSE_COLUMNS", columns)
-        found = newton_direction(given, bends, gradient, ridge)
+        limits = Limits(few, columns, residual=1e-12, max_products=1000)
+        found = newton_direction((given, E), parts, gradient, ridge, limits)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
     # Where there is no curvature the ridge is all there is.
-    np.testing.assert_array_equal(newton_direction(given, [], gradient, ridge), -gradient / ridge)
+    none = newton_direction((given, E), [], gradient, ridge)
+    np.testing.assert_array_equal(none, -gradient / ridge)
 
 
 def optimum(problem):
@@ -279,26 +277,23 @@ def test_a_step_that_is_followed_by_another_may_end_early():
     assert exact.dual_gap <= 1e-8 * exact.objective
 
 
-def test_a_long_round_is_interrupted_for_a_question(monkeypatch):
+def test_a_long_round_is_interrupted_for_a_question():
     problem = problem_of(2, links="bag", n_bags=60, d=8)
     step, _ = step_of(problem)
-    start, centre = (np.zeros(8), 0.0), step.terms.first_proportions()
+    start, centre = (np.zeros(8), np.zeros(1)), step.terms.first_proportions()
     asked = []
 
-    def solved(limit):
-        def ended(solution):
-            asked.append(solution.n_steps)
-            return solution.gap <= 1e-8 * solution.objective
+    def ended(solution):
+        asked.append(solution.n_steps)
+        return solution.gap <= 1e-8 * solution.objective
 
-        asked.clear()
-        monkeypatch.setattr(link_newton, "_STEPS_AT_A_TIME", limit)
-        found = solve_linked_step(step, start, centre, smoothing=1e-3, ended=ended, max_steps=1000)
-        return found, list(asked)
-
-    often, times = solved(2)
-    assert max(np.diff([0, *times])) == 2
-    seldom, fewer = solved(25)
-    assert len(fewer) < len(times)
-    # Its questions do not change what the round does.
-    assert often.n_steps == seldom.n_steps
-    assert often.objective == pytest.approx(seldom.objective, rel=1e-9)
+    often, seldom = (
+        (solve_newton(step, start, centre, ended, smoothing=1e-3, steps_at_a_time=limit), asked[:])
+        for limit in (2, 25)
+        if not asked.clear()
+    )
+    assert max(np.diff([0, *often[1]])) == 2
+    assert len(seldom[1]) < len(often[1])
+    # Questions do not change what the round does.
+    assert often[0].n_steps == seldom[0].n_steps
+    assert often[0].objective == pytest.approx(seldom[0].objective, rel=1e-9)

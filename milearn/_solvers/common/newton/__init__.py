@@ -1,6 +1,6 @@
 """Proximal Newton over rows held in memory."""
 
-from .engine import GroupSolution, solve_groups
-from .groups import GroupProblem
+from .engine import NewtonSolution
+from .groups import GroupProblem, solve_groups
 
-__all__ = ["GroupProblem", "GroupSolution", "solve_groups"]
+__all__ = ["GroupProblem", "NewtonSolution", "solve_groups"]

@@ -1,158 +1,275 @@
-"""Newton's direction of a smoothed problem of groups, for w and the variables without a norm.
+"""Newton's direction of a smoothed problem, for w and the variables without a norm.
 
-The second derivative of a smoothed maximum is that of the projection onto the simplex: the
-identity on the rows with a > 0, less their mean where a sums to one. Three ways to solve the
-system: over the rows with curvature where these are few, over the columns, and by conjugate
-gradients where sparse rows have many columns.
+The system is R + X'SX with a diagonal R, X the rows with the coefficients of the free variables,
+and S a curvature in the rows that is as sparse as groups and links. Three methods, by the size of
+what has curvature:
+
+* few rows: Woodbury's identity, with I + S K over the kernel of these rows;
+* few columns: the system itself;
+* otherwise conjugate gradients, which cost a product with X and S each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.linalg import lu_factor, lu_solve, qr
 from scipy.sparse.linalg import LinearOperator, cg
 
-from .cholesky import solve_of_rows, solve_positive
-from .groups import GroupProblem, runs
+from .cholesky import solve_positive
 
-__all__ = ["newton_direction"]
+__all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Above this number of columns the Newton system of sparse rows is solved by conjugate gradients.
-_DENSE_COLUMNS = 2500
-# Numbers in the rows by which the system is summed up.
+# Numbers in the rows by which a system is summed up.
 _CHUNK_NUMBERS = 2**20
-# Their residual, as a share of the gradient.
-_ROUGH_DIRECTION = 0.05
+# Size of the system of the rows above which its solution loses all digits of the difference.
+_LARGE = 1e8
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes by which the method is chosen, and when conjugate gradients stop."""
+
+    # Rows with curvature whose kernel is formed.
+    few_rows: int = 1500
+    # Columns, and numbers in sparse rows, for which the system is formed.
+    dense_columns: int = 2500
+    dense_numbers: int = 2**23
+    # Residual as a share of the gradient, and number of products.
+    residual: float = 0.05
+    max_products: int = 100
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """A part A'QA of S; rows that are picked are given by their numbers, a diagonal Q by itself."""
+
+    A: Any
+    Q: Any
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.asarray(self.A.indices if sparse.issparse(self.A) else self.A)
+
+    def renumbered(self, number: np.ndarray, n: int) -> Pooled:
+        """The same where rows have other numbers."""
+        A = self.A
+        if not sparse.issparse(A):
+            return Pooled(number[A], self.Q)
+        moved = sparse.csr_array((A.data, number[A.indices], A.indptr), shape=(A.shape[0], n))
+        return Pooled(moved, self.Q)
+
+    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
+        """Add (X, E)'A'QA(X, E)."""
+        picked, n = not sparse.issparse(self.A), X.shape[1]
+        V = np.empty((self.A.shape[0], len(system)))
+        V[:, :n] = _dense(X[self.A] if picked else self.A @ X)
+        V[:, n:] = E[self.A] if picked else self.A @ E
+        system += V.T @ _times(self.Q, V)
+
+    def pooled(self, n: int) -> list[Pooled]:
+        """Parts with a matrix A."""
+        if sparse.issparse(self.A):
+            return [self]
+        m = len(self.A)
+        return [Pooled(sparse.csr_array((np.ones(m), self.A, np.arange(m + 1)), (m, n)), self.Q)]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with positive weights, less a share of the sum of their group.
+
+    Groups begin at ``starts`` and have one weight for all their rows; without groups it is empty.
+    """
+
+    rows: np.ndarray
+    weights: np.ndarray
+    starts: np.ndarray
+    share: np.ndarray
+
+    def renumbered(self, number: np.ndarray, n: int) -> Rows:
+        """The same where rows have other numbers."""
+        return Rows(number[self.rows], self.weights, self.starts, self.share)
+
+    def add_to(self, system: np.ndarray, X: Matrix, E: np.ndarray) -> None:
+        """Add the sum over rows of weight times row'row."""
+        d = len(system)
+        for first, last, groups in self._chunks(max(d, _CHUNK_NUMBERS // d)):
+            A = np.empty((last - first, d))
+            A[:, : X.shape[1]] = _dense(X[self.rows[first:last]])
+            A[:, X.shape[1] :] = E[self.rows[first:last]]
+            A *= np.sqrt(self.weights[first:last])[:, None]
+            system += A.T @ A
+            if self.share[groups].any():
+                starts = self.starts[groups] - first
+                sizes, share = np.diff(np.r_[starts, last - first]), self.share[groups]
+                sums = np.add.reduceat(A, starts, axis=0)
+                sums *= np.sqrt(share * (2.0 - sizes * share))[:, None]
+                system -= sums.T @ sums
+
+    def _chunks(self, most: int) -> Iterator[tuple[int, int, slice]]:
+        """First and last row, and groups, of parts of whole groups with about as many rows."""
+        n_rows, starts = len(self.rows), self.starts
+        if len(starts) == 0:
+            for first in range(0, n_rows, most):
+                yield first, min(first + most, n_rows), slice(0, 0)
+            return
+        group = 0
+        while group < len(starts):
+            first = int(starts[group])
+            last_group = max(group + 1, int(np.searchsorted(starts, first + most)))
+            last = n_rows if last_group == len(starts) else int(starts[last_group])
+            yield first, last, slice(group, last_group)
+            group = last_group
+
+    def pooled(self, n: int) -> list[Pooled]:
+        """The same as parts with a matrix A: the rows, and what the sums take off."""
+        plain = Pooled(self.rows, self.weights).pooled(n)
+        if not self.share.any():
+            return plain
+        sizes = np.diff(np.r_[self.starts, len(self.rows)])
+        ends, shape = np.r_[self.starts, len(self.rows)], (len(self.starts), n)
+        sums = sparse.csr_array((np.ones(len(self.rows)), self.rows, ends), shape)
+        lost = self.weights[self.starts] * self.share * (2.0 - sizes * self.share)
+        return [*plain, Pooled(sums, -lost)]
+
+
+Part = Pooled | Rows
 
 
 def newton_direction(
-    problem: GroupProblem,
-    projection: tuple[np.ndarray, np.ndarray],
-    h: float,
+    matrix: tuple[Matrix, np.ndarray],
+    parts: list[Part],
     gradient: np.ndarray,
     ridge: np.ndarray,
+    limits: Limits | None = None,
 ) -> np.ndarray:
-    """Newton's direction of the smoothed problem, for w and v.
+    """-(R + (X, E)'S(X, E))^-1 times the gradient.
 
     Parameters
     ----------
-    problem : GroupProblem
-    projection : tuple of ndarray
-        What :meth:`GroupProblem.maximiser` gives.
-    h : float
+    matrix : tuple of X, of shape (n_rows, n_columns), and E, of shape (n_rows, n_free)
+    parts : list of Part
+        S is their sum.
     gradient, ridge : ndarray of shape (n_columns + n_free,)
-        The gradient, and the diagonal of the second derivative of all but the maxima.
+        The diagonal of R is the ridge.
+    limits : Limits, default=None
     """
-    rows, starts, centred, proportions = _curved_rows(problem, *projection, h)
-    dim, n_columns = len(gradient), problem.Z.shape[1]
-    if len(rows) == 0:
+    (X, E), d, limits = matrix, len(gradient), limits or Limits()
+    parts = [part for part in parts if len(part.rows)]
+    if not parts:
         return np.asarray(-gradient / ridge)
-    curvature = problem.row_costs[rows] / h
-    e = problem.free[rows]
-    lengths = np.diff(np.r_[starts, len(rows)])
-    share = np.zeros(len(starts))
-    share[centred] = proportions / lengths[centred]
-    if sparse.issparse(problem.Z) and dim > _DENSE_COLUMNS:
-        Z = problem.Z[rows]
-        return _by_conjugate_gradients((Z, e), (starts, share), curvature, ridge, gradient)
+    used = np.zeros(X.shape[0], dtype=bool)
+    for part in parts:
+        used[part.rows] = True
+    rows = np.flatnonzero(used)
+    few = len(rows) < min(d, limits.few_rows)
+    formed = not sparse.issparse(X) or len(rows) * d <= limits.dense_numbers
+    if not few and d <= limits.dense_columns and formed:
+        return _by_columns(matrix, parts, gradient, ridge)
+    number = np.cumsum(used) - 1
+    parts = [part.renumbered(number, len(rows)) for part in parts]
+    X = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
+    if few:
+        return _by_rows((X, E[rows]), parts, gradient, ridge)
+    return _by_products((X, E[rows]), parts, gradient, ridge, limits)
 
-    def factor(first: int, last: int, groups: slice) -> np.ndarray:
-        """Some rows less the share of the mean of their groups, times the root of the curvature."""
-        A = np.empty((last - first, dim))
-        Z = problem.Z[rows[first:last]]
-        A[:, :n_columns] = Z.toarray() if sparse.issparse(Z) else Z
-        A[:, n_columns:] = e[first:last]
-        if share[groups].any():
-            sums = np.add.reduceat(A, starts[groups] - first, axis=0)
-            A -= np.repeat(sums * share[groups, None], lengths[groups], axis=0)
-        A *= np.sqrt(curvature[first:last])[:, None]
-        return A
 
-    if len(rows) < dim:
-        A = factor(0, len(rows), slice(0, len(starts)))
-        return -solve_of_rows(A, ridge, gradient)
+def _dense(matrix: Matrix) -> np.ndarray:
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
+def _times(Q: Any, values: np.ndarray) -> np.ndarray:
+    if sparse.issparse(Q):
+        return np.asarray(Q @ values)
+    return np.asarray(Q * values if values.ndim == 1 else Q[:, None] * values)
+
+
+def _by_columns(
+    matrix: tuple[Matrix, np.ndarray], parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
+) -> np.ndarray:
     system = np.diag(ridge)
-    for first, last, groups in _chunks(len(rows), starts, max(dim, _CHUNK_NUMBERS // dim)):
-        A = factor(first, last, groups)
-        system += A.T @ A
+    for part in parts:
+        part.add_to(system, *matrix)
     return -solve_positive(system, gradient)
 
 
-def _chunks(n_rows: int, starts: np.ndarray, most: int) -> Iterator[tuple[int, int, slice]]:
-    """First and last row, and groups, of parts of whole groups with about as many rows."""
-    if len(starts) == 0:
-        for first in range(0, n_rows, most):
-            yield first, min(first + most, n_rows), slice(0, 0)
-        return
-    group = 0
-    while group < len(starts):
-        first = int(starts[group])
-        last_group = max(group + 1, int(np.searchsorted(starts, first + most)))
-        last = n_rows if last_group == len(starts) else int(starts[last_group])
-        yield first, last, slice(group, last_group)
-        group = last_group
-
-
-def _curved_rows(
-    problem: GroupProblem, a: np.ndarray, full: np.ndarray, h: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows with curvature, where each group begins among them, and groups that lose their mean.
-
-    The last array is the share of the mean that each of these loses: all of it where the sum of
-    the group is at its bound, and for the square of k rows g with (1 - g)^2 = 2 h / (k + 2 h).
-    """
-    nothing = np.zeros(0, dtype=np.intp)
-    if problem.singles:
-        return np.flatnonzero((a > 0) & ~full), nothing, nothing, np.zeros(0)
-    rows = np.flatnonzero(a > 0)
-    group = problem.owner[rows]
-    counts = np.bincount(group, minlength=len(full))
-    # The one active row of a full group stays at its bound.
-    rows = rows[~(full & (counts == 1))[group]]
-    if len(rows) == 0:
-        return rows, nothing, nothing, np.zeros(0)
-    group = problem.owner[rows]
-    starts, _ = runs(group)
-    group = group[starts]
-    squared = group >= problem.n_plain
-    proportions = np.where(squared, 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h)), 1.0)
-    centred = np.flatnonzero(full[group] | squared)
-    return rows, starts, centred, proportions[centred]
-
-
-def _by_conjugate_gradients(
-    rows: tuple[Matrix, np.ndarray],
-    groups: tuple[np.ndarray, np.ndarray],
-    curvature: np.ndarray,
-    ridge: np.ndarray,
-    gradient: np.ndarray,
+def _by_rows(
+    matrix: tuple[Matrix, np.ndarray], parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
-    """Newton's direction; ``groups`` begin at rows, and lose a share of their mean."""
-    (Z, e), n = rows, rows[0].shape[1]
-    starts, weights = groups
-    lengths = np.diff(np.r_[starts, len(curvature)])
+    (X, E), (m, n) = matrix, matrix[0].shape
+    S = sparse.csr_array((m, m))
+    for each in (pooled for part in parts for pooled in part.pooled(m)):
+        Q = each.Q if sparse.issparse(each.Q) else sparse.diags_array(each.Q, format="csr")
+        S = S + each.A.T @ (Q @ each.A)
+    scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
+    K = _dense(scaled @ X.T) + (E / ridge[n:]) @ E.T
+    system = np.asarray(S @ K)
+    if np.abs(system).max(initial=0.0) > _LARGE and not sparse.issparse(X):
+        return _in_basis(matrix, parts, gradient, ridge)
+    system[np.diag_indices(m)] += 1.0
+    z = gradient / ridge
+    target = S @ (np.asarray(X @ z[:n]) + E @ z[n:])
+    y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
+    return np.asarray(np.append(np.asarray(X.T @ y), E.T @ y) / ridge - z)
 
-    def centred(values: np.ndarray) -> np.ndarray:
-        if not weights.any():
-            return values
-        return np.asarray(values - np.repeat(weights * np.add.reduceat(values, starts), lengths))
+
+def _in_basis(
+    matrix: tuple[np.ndarray, np.ndarray],
+    parts: list[Part],
+    gradient: np.ndarray,
+    ridge: np.ndarray,
+) -> np.ndarray:
+    """The same in an orthonormal basis of the rows, without cancellation in the other columns."""
+    (X, E), n = matrix, matrix[0].shape[1]
+    root = np.sqrt(ridge[:n])
+    basis, coordinates = qr((X / root).T, mode="economic", check_finite=False)
+    t = gradient[:n] / root
+    inside = basis.T @ t
+    k = len(inside)
+    found = _by_columns(
+        (coordinates.T, E),
+        parts,
+        np.append(inside, gradient[n:]),
+        np.append(np.ones(k), ridge[n:]),
+    )
+    return np.append((basis @ (found[:k] + inside) - t) / root, found[k:])
+
+
+def _by_products(
+    matrix: tuple[Matrix, np.ndarray],
+    parts: list[Part],
+    gradient: np.ndarray,
+    ridge: np.ndarray,
+    limits: Limits,
+) -> np.ndarray:
+    (X, E), (m, n) = matrix, matrix[0].shape
+    Xt = X.T.tocsr() if sparse.issparse(X) else X.T
+    pooled = [(each.A, each.A.T.tocsr(), each.Q) for part in parts for each in part.pooled(m)]
 
     def product(x: np.ndarray) -> np.ndarray:
         x = x.ravel()
-        inner = centred(curvature * centred(np.asarray(Z @ x[:n]) + e @ x[n:]))
-        return np.asarray(ridge * x + np.append(np.asarray(Z.T @ inner), e.T @ inner))
+        scores = np.asarray(X @ x[:n]) + E @ x[n:]
+        bent = np.zeros(m)
+        for A, adjoint, Q in pooled:
+            bent += adjoint @ _times(Q, A @ scores)
+        return np.asarray(ridge * x + np.append(np.asarray(Xt @ bent), E.T @ bent))
 
-    # Without means: a diagonal from above.
-    squares = sparse.csr_array((Z.data**2, Z.indices, Z.indptr), shape=Z.shape)
-    diagonal = ridge + np.append(np.asarray(squares.T @ curvature), (e * e).T @ curvature)
+    # The diagonal from above: without what is taken off for means, and of S the diagonal alone.
+    weights = np.zeros(m)
+    for _, adjoint, Q in pooled:
+        weights += adjoint.power(2) @ (Q.diagonal() if sparse.issparse(Q) else np.maximum(Q, 0.0))
+    squares = (Xt.power(2) if sparse.issparse(Xt) else Xt**2) @ weights
+    diagonal = ridge + np.append(squares, (E * E).T @ weights)
     shape = (len(ridge), len(ridge))
     system = LinearOperator(shape, matvec=product, dtype=np.float64)
     scaling = LinearOperator(shape, matvec=lambda x: x.ravel() / diagonal, dtype=np.float64)
-    # A rough direction will do: the line search follows it as far as it descends.
-    found, _ = cg(system, -gradient, rtol=_ROUGH_DIRECTION, maxiter=100, M=scaling)
+    # A rough direction is enough: the line search follows it as far as it descends.
+    found, _ = cg(system, -gradient, rtol=limits.residual, maxiter=limits.max_products, M=scaling)
     return np.asarray(found)

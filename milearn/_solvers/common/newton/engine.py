@@ -1,260 +1,305 @@
-"""Newton's method for the problems of :mod:`.groups`, over rows held in memory.
+"""Proximal Newton: half a squared norm and a convex sum of maxima of linear functions.
 
-Newton's method meets the minimum of the smoothed problem in some steps; then its a is the next p.
-That is the proximal point method on the dual, in which h need not become small: systems stay well
-conditioned, and the proportions of a neighbouring problem are as good a start as its w. The
-distance of the two values is known after every round and says when it is small enough. Where
-features are so large that the squared norm is rounding beside the losses, rounds are held near
-their beginning by :class:`.pull.Pull`.
+Each maximum is smoothed around proportions. Newton's method minimises the smoothed problem in a few
+steps, a round; what then attains the maxima are the next proportions, and h falls. That is the
+proximal point method on the dual, in which h need not become small: systems stay well conditioned,
+and the proportions of a neighbouring problem are as good a start as its w. The objective and a
+lower bound are known after every round.
+
+Where features are so large that the squared norm is lost in the rounding of the losses, a
+:class:`.pull.Pull` keeps each round close to its start.
+
+For 1,000 bags of one instance with 20 features and 4,000 links (C = 0.1 and 3 for a bag) a relative
+gap of 1e-6 took 28 and 30 Newton steps, 0.09 and 0.06 s. ADMM over the hinges and links with its
+system factored once, over-relaxed by 1.6, took 620 and 1,660 iterations, 0.2 and 0.5 s, with the
+best of three penalties; cutting planes took 245 and 427 cuts, 0.9 and 1.6 s.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
-from ..rounding import rounding_scale
-from .direction import newton_direction
-from .groups import GroupProblem
+from .direction import Limits, Part, newton_direction
 from .pull import Pull
 
-__all__ = ["GroupSolution", "solve_groups"]
+__all__ = ["FIRST_SMOOTHING", "WARM_SMOOTHING", "NewtonSolution", "Problem", "search", "solve"]
 
-_FIRST_SMOOTHING = 0.5
-_MIN_SMOOTHING = 1e-7
-# Of the smoothing of a round, that of the next; and after one that was not finished.
+# First h, and the one around the proportions of a neighbouring problem.
+FIRST_SMOOTHING, WARM_SMOOTHING = 0.5, 0.05
+_MIN_SMOOTHING = 1e-9
+# Factors on h after a round that was finished, and after one that was not.
 _LOWERED, _RAISED = 0.5, 10.0
-# Of a round, and of all.
+# Newton steps of a round, and those after which no other round begins.
 _MAX_STEPS, _MAX_STEPS_IN_ALL = 25, 1000
-# A round ends when what its residuals cost is this share of what smoothing costs.
+# A round ends when its residuals cost less than this share of what smoothing costs.
 _INNER = 0.3
-# Given proportions are a start where the relative gap there is at most this, and their first h.
-_WARM_GAP, _WARM_SMOOTHING = 10.0, 0.05
-# Curvature of the intercept where no row has any, as a share of all costs.
-_INTERCEPT_RIDGE = 1e-4
-# Change of a value that may be rounding, and by how much a step beyond it has to lower what misses.
+# Curvature of a free variable where no row has any, as a share of all costs.
+_FREE_RIDGE = 1e-4
+# Change of a value that may be rounding, and the factor by which a step without a larger change
+# has to lower the residuals.
 _ROUNDING, _PROGRESS = 1e-13, 0.25
-# Slope along a direction at which its line search ends, as a share of that at its beginning.
+# Slope at which a line search ends, as a share of the slope at its start.
 _LINE_SEARCH = 0.4
-# Slope of a free variable at which it is left to Newton's method, as a share of all costs.
-_SHIFTED = 1e-3
+
+
+class Problem(Protocol):
+    """min 1/2 |w|^2 + L(u) over w and v, where u is linear in Z w + E v and L a sum of maxima.
+
+    Values u, changes of them, smoothed points and proportions are objects of the problem itself;
+    a smoothed point has its proportions as ``proportions``.
+    """
+
+    @property
+    def Z(self) -> Any:
+        """The rows that w is multiplied with."""
+
+    @property
+    def free(self) -> np.ndarray:
+        """E, the coefficients of the variables without a norm."""
+
+    @property
+    def cost(self) -> float:
+        """The sum of all costs."""
+
+    def values(self, w: np.ndarray, v: np.ndarray) -> Any:
+        """u at a point."""
+
+    def change(self, w: np.ndarray, v: np.ndarray) -> Any:
+        """Change of u along a direction."""
+
+    def moved(self, values: Any, t: float, change: Any) -> Any:
+        """u after t times a change."""
+
+    def losses(self, values: Any) -> float:
+        """L without smoothing."""
+
+    def smoothed(self, values: Any, h: float, centre: Any) -> Any:
+        """What attains L smoothed by h around proportions."""
+
+    def smoothed_losses(self, at: Any) -> tuple[float, float]:
+        """L smoothed, and what smoothing takes off."""
+
+    def slope(self, at: Any, change: Any) -> float:
+        """Slope of the smoothed L along a change."""
+
+    def coefficients(self, proportions: Any) -> np.ndarray:
+        """Slope of the smoothed L in each row."""
+
+    def curvature(self, at: Any) -> list[Part]:
+        """Second derivative of the smoothed L in the rows, as a sum."""
+
+    def dual_value(self, proportions: Any) -> float:
+        """A lower bound of the problem."""
 
 
 @dataclass(frozen=True)
-class GroupSolution:
-    """A point and its certificate.
-
-    Attributes
-    ----------
-    w : ndarray of shape (n_columns,)
-    v : float, or ndarray of shape (n_free,) where ``e`` has two dimensions
-    objective, lower_bound : float
-    smoothing : float
-        The last h.
-    proportions : ndarray of shape (n_rows,)
-        The last a. With those of its rows a neighbouring problem may start.
-    n_steps : int
-        Newton steps.
-    """
+class NewtonSolution:
+    """A point, its lower bound, and the last proportions and h: a start for a neighbour."""
 
     w: np.ndarray
     v: Any
     objective: float
     lower_bound: float
+    proportions: Any
     smoothing: float
-    proportions: np.ndarray
     n_steps: int
 
+    @property
+    def gap(self) -> float:
+        """Distance of the objective from the lower bound."""
+        return max(0.0, self.objective - self.lower_bound)
 
-def solve_groups(
-    problem: GroupProblem,
-    w: np.ndarray,
-    v: float | np.ndarray,
+
+def solve(
+    problem: Problem,
+    start: tuple[np.ndarray, np.ndarray],
+    centre: Any,
+    ended: Callable[[NewtonSolution], bool],
     *,
-    gap_tol: float,
-    smoothing: float = _FIRST_SMOOTHING,
-    proportions: np.ndarray | None = None,
-) -> GroupSolution:
-    """Solve to a relative duality gap of ``gap_tol``.
+    smoothing: float = FIRST_SMOOTHING,
+    precision: float = 1e-10,
+    steps_at_a_time: int = _MAX_STEPS,
+    limits: Limits | None = None,
+) -> NewtonSolution:
+    """Solve until ``ended`` is true of the best point.
 
     Parameters
     ----------
-    problem : GroupProblem
-    w, v : where to start
-    gap_tol : float
+    problem : Problem
+    start : tuple of ndarray
+        (w, v). The result is never worse.
+    centre : object
+        Proportions around which to smooth first.
+    ended : callable
+        Called after every round, and every ``steps_at_a_time`` Newton steps of a round.
     smoothing : float
         First h.
-    proportions : ndarray of shape (n_rows,), default=None
-        Those of a neighbouring problem, which fulfil the bounds; used where they are near.
-
-    Returns
-    -------
-    GroupSolution
-        Its gap is above ``gap_tol`` only where neither the smallest h nor many steps sufficed.
+    precision : float
+        What residuals may cost at the end of a round, as a share of the value.
+    steps_at_a_time : int
+    limits : Limits, default=None
+        Sizes by which a direction is computed.
     """
-    single = problem.e.ndim == 1
-    free = np.atleast_1d(np.asarray(v, dtype=np.float64))
-    u = problem.values(w, free)
-    h, p, bound = smoothing, np.zeros(len(u)), -np.inf
-    if proportions is not None:
-        value = problem.objective(w, u)
-        given = problem.dual_value(problem.balanced(problem.row_costs * proportions))
-        if value - given <= _WARM_GAP * abs(value):
-            h, p, bound = min(h, _WARM_SMOOTHING), proportions, given
-    if bound == -np.inf:
-        free, u = _shifted(problem, (free, u), (h, p))
-    point, n_steps = (w, free, u), 0
-    pull = Pull.towards(w, problem.Z, float(problem.costs.sum()))
-    scale = rounding_scale(problem.costs)
-    best = GroupSolution(w, free, problem.objective(w, u), bound, h, p, 0)
+    w, v = start
+    point = _Point(w, v, problem.values(w, v))
+    h, n_steps, of_round = smoothing, 0, 0
+    pull = Pull.towards(w, problem.Z, problem.cost)
+    best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
     while True:
-        point, p, steps = _newton(problem, point, (h, p), pull, 0.1 * gap_tol)
+        room = min(steps_at_a_time, _MAX_STEPS - of_round)
+        stage = _Round(problem, h, centre, pull, limits or Limits())
+        point, found, steps = stage.run(point, room, precision)
         n_steps += steps
-        w, free, u = point
-        objective = problem.objective(w, u)
-        bound = max(bound, 0.0, problem.dual_value(problem.balanced(problem.row_costs * p)))
-        if objective > best.objective:
-            w, free, objective = best.w, best.v, best.objective
-        best = GroupSolution(w, free, objective, bound, h, p, n_steps)
-        closed = objective - bound <= gap_tol * max(abs(objective), scale)
-        if closed or pull.exhausted or h <= _MIN_SMOOTHING or n_steps > _MAX_STEPS_IN_ALL:
-            return replace(best, v=float(best.v[0])) if single else best
-        # A round that took all its steps was too hard: the next one starts where it ended.
-        finished = steps < _MAX_STEPS
-        h = pull.smoothing(h * _LOWERED if finished else min(_FIRST_SMOOTHING, _RAISED * h))
-        pull = pull.after(point[0], finished)
+        of_round += steps
+        objective = _objective(problem, point)
+        bound = max(best.lower_bound, 0.0, problem.dual_value(found))
+        if objective <= best.objective:
+            w, v = point.w, point.v
+        best = NewtonSolution(w, v, min(objective, best.objective), bound, found, h, n_steps)
+        if ended(best) or h <= _MIN_SMOOTHING or pull.exhausted or n_steps > _MAX_STEPS_IN_ALL:
+            return best
+        if steps < room or of_round >= _MAX_STEPS:
+            # A round that took all its steps was too hard: the next one starts where it ended.
+            finished = of_round < _MAX_STEPS
+            h = pull.smoothing(h * _LOWERED if finished else min(FIRST_SMOOTHING, _RAISED * h))
+            pull = pull.after(point.w, finished)
+            centre, of_round = found, 0
 
 
-Point = tuple[np.ndarray, np.ndarray, np.ndarray]
-Smoothing = tuple[float, np.ndarray]
+@dataclass(frozen=True)
+class _Point:
+    w: np.ndarray
+    v: np.ndarray
+    values: Any
 
 
-def _newton(
-    problem: GroupProblem, point: Point, smoothing: Smoothing, pull: Pull, precision: float
-) -> tuple[Point, np.ndarray, int]:
-    """Minimise the smoothed problem; returns w, v and u, a, and the number of steps."""
-    w, v, u = point
-    costs, free, dim = problem.row_costs, problem.free, len(w)
-    a, full = problem.maximiser(u, smoothing)
-    value = problem.smoothed(2.0 * pull.value(w), a, u, smoothing)
-    unbound = np.full(free.shape[1], _INTERCEPT_RIDGE * float(problem.costs.sum()))
-    ridge = np.append(pull.ridge(dim), unbound)
-    steps, stalled = 0, np.inf
-    while steps < _MAX_STEPS:
-        alpha = costs * a
-        gradient = np.append(pull.gradient(w) + np.asarray(problem.Z.T @ alpha), free.T @ alpha)
-        # What the residuals of stationarity take from the dual value.
-        missing = 0.5 * float(gradient[:dim] @ gradient[:dim]) + float(np.abs(gradient[dim:]).sum())
-        smoothed_away = problem.objective(w, u) + pull.added(w) - value
-        if missing <= max(precision * abs(value), _INNER * smoothed_away):
-            break
-        if missing > _PROGRESS * stalled or pull.is_rounding(gradient[:dim], alpha):
-            break
-        steps += 1
-        direction = newton_direction(problem, (a, full), smoothing[0], gradient, ridge)
-        slope = float(direction @ gradient)
-        if slope >= 0:
-            break
-        du = np.asarray(problem.Z @ direction[:dim]) + free @ direction[dim:]
-        t = _step_length(problem, (pull, w, u), (direction[:dim], du), smoothing, slope)
-        w, v, u = w + t * direction[:dim], v + t * direction[dim:], u + t * du
-        a, full = problem.maximiser(u, smoothing)
-        before, value = value, problem.smoothed(2.0 * pull.value(w), a, u, smoothing)
-        stalled = np.inf
-        if before - value <= _ROUNDING * abs(value):
-            if not pull:
+def _objective(problem: Problem, point: _Point) -> float:
+    return 0.5 * float(point.w @ point.w) + problem.losses(point.values)
+
+
+@dataclass(frozen=True)
+class _Round:
+    """The problem smoothed by h around proportions, with a pull."""
+
+    problem: Problem
+    h: float
+    centre: Any
+    pull: Pull
+    limits: Limits
+
+    def run(self, point: _Point, max_steps: int, precision: float) -> tuple[_Point, Any, int]:
+        """Minimise from a point; returns the last point, its proportions and the steps."""
+        problem, pull, n = self.problem, self.pull, len(point.w)
+        at = self._at(point.values)
+        ridge = np.append(pull.ridge(n), np.full(len(point.v), _FREE_RIDGE * problem.cost))
+        steps, stalled = 0, np.inf
+        losses, smoothed_away = problem.smoothed_losses(at)
+        value = pull.value(point.w) + losses
+        while steps < max_steps:
+            alpha = problem.coefficients(at.proportions)
+            gradient = np.append(
+                pull.gradient(point.w) + np.asarray(problem.Z.T @ alpha), problem.free.T @ alpha
+            )
+            # What the residuals of stationarity take from the dual value.
+            missing = 0.5 * float(gradient[:n] @ gradient[:n]) + float(np.abs(gradient[n:]).sum())
+            if missing <= max(precision * abs(value), _INNER * smoothed_away):
                 break
-            # Slopes still tell what the value is too large to show.
-            stalled = missing
-    return (w, v, u), a, steps
+            if missing > _PROGRESS * stalled or pull.is_rounding(gradient[:n], alpha):
+                break
+            steps += 1
+            parts = problem.curvature(at)
+            direction = newton_direction(
+                (problem.Z, problem.free), parts, gradient, ridge, self.limits
+            )
+            slope = float(direction @ gradient)
+            if slope >= 0:
+                break
+            point, at = self._line_search(point, at, direction, slope, value)
+            losses, smoothed_away = problem.smoothed_losses(at)
+            before, value = value, pull.value(point.w) + losses
+            stalled = np.inf
+            if before - value <= _ROUNDING * abs(before):
+                if not pull:
+                    break
+                # Slopes still show what the value is too large to show.
+                stalled = missing
+        return point, at.proportions, steps
+
+    def _at(self, values: Any) -> Any:
+        return self.problem.smoothed(values, self.h, self.centre)
+
+    def _line_search(
+        self, point: _Point, start: Any, direction: np.ndarray, slope: float, value: float
+    ) -> tuple[_Point, Any]:
+        """The point where the slope along the direction, which rises, is nearly zero."""
+        problem, pull, n = self.problem, self.pull, len(point.w)
+        dw, dv = direction[:n], direction[n:]
+        change = problem.change(dw, dv)
+        curvature, level = float(pull.ridge(n) @ (dw * dw)), float(pull.gradient(point.w) @ dw)
+        most = value + _ROUNDING * abs(value) if pull else value
+
+        def slope_at(t: float) -> tuple[float, tuple[Any, Any]]:
+            values = problem.moved(point.values, t, change)
+            at = self._at(values)
+            return level + t * curvature + problem.slope(at, change), (values, at)
+
+        def is_lower(found: tuple[Any, Any]) -> bool:
+            return pull.value(point.w + dw) + problem.smoothed_losses(found[1])[0] < most
+
+        small = _LINE_SEARCH * abs(slope)
+        t, (values, at) = search(slope_at, slope, (point.values, start), small, is_lower=is_lower)
+        return _Point(point.w + t * dw, point.v + t * dv, values), at
 
 
-def _shifted(
-    problem: GroupProblem, start: tuple[np.ndarray, np.ndarray], smoothing: Smoothing
-) -> tuple[np.ndarray, np.ndarray]:
-    """v and u with each free variable where the smoothed problem is lowest along it."""
-    v, u = start
-    small = _SHIFTED * float(problem.costs.sum())
-    for column, e in enumerate(problem.free.T):
-        shift = _best_shift(problem, (u, e), smoothing, small)
-        v, u = v + shift * (np.arange(len(v)) == column), u + shift * e
-    return v, u
-
-
-def _best_shift(
-    problem: GroupProblem,
-    line: tuple[np.ndarray, np.ndarray],
-    smoothing: Smoothing,
-    small: float,
-) -> float:
-    """Change of a free variable that minimises the smoothed problem, by bisection.
-
-    ``line`` are the values of all rows and the coefficients of the variable.
-    """
-    (u, e), costs = line, problem.row_costs
-
-    def slope_at(t: float) -> float:
-        a, _ = problem.maximiser(u + t * e, smoothing)
-        return float((costs * a) @ e)
-
-    slope = slope_at(0.0)
-    if abs(slope) <= small:
-        return 0.0
-    low, high = 0.0, -float(np.sign(slope))
-    for _ in range(60):
-        if slope_at(high) * slope <= 0:
-            break
-        low, high = high, 2.0 * high
-    middle = 0.5 * (low + high)
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        found = slope_at(middle)
-        if abs(found) <= small:
-            break
-        if found * slope > 0:
-            low = middle
-        else:
-            high = middle
-    return middle
-
-
-def _step_length(
-    problem: GroupProblem,
-    point: tuple[Pull, np.ndarray, np.ndarray],
-    direction: tuple[np.ndarray, np.ndarray],
-    smoothing: Smoothing,
+def search(
+    slope_at: Callable[[float], tuple[float, Any]],
     slope: float,
-) -> float:
-    """Where the slope along the direction, which rises, is nearly zero."""
-    (pull, w, u), (dw, du) = point, direction
-    costs = problem.row_costs
-    curvature, level = float(pull.ridge(len(w)) @ (dw * dw)), float(pull.gradient(w) @ dw)
+    start: Any,
+    small: float,
+    *,
+    furthest: float = 64.0,
+    is_lower: Callable[[Any], bool] | None = None,
+) -> tuple[float, Any]:
+    """Where a slope that rises from below zero lies between ``-small`` and zero.
 
-    def slope_at(t: float) -> float:
-        a, _ = problem.maximiser(u + t * du, smoothing)
-        return level + t * curvature + float((costs * a) @ du)
-
-    # A point whose slope has not turned positive is below the beginning by convexity.
-    small = _LINE_SEARCH * abs(slope)
-    low, low_slope, high = 0.0, slope, 1.0
-    high_slope = slope_at(high)
-    while high_slope < 0 and high < 64.0:
-        low, low_slope, high = high, high_slope, 2.0 * high
+    Parameters
+    ----------
+    slope_at : callable
+        The slope at t, and anything to return for it.
+    slope : float
+        The slope at t = 0, below zero.
+    start : object
+        What to return for t = 0.
+    small : float
+    furthest : float
+        About the largest t.
+    is_lower : callable, default=None
+        Whether a point with a slope of at most ``small`` above zero at t = 1 will do. A point
+        whose slope is not above zero always does, by convexity.
+    """
+    low, low_slope, high, best = 0.0, slope, 1.0, start
+    high_slope, there = slope_at(high)
+    if is_lower is not None and 0 <= high_slope <= small and is_lower(there):
+        return high, there
+    while high_slope < 0 and high < furthest:
+        low, low_slope, high, best = high, high_slope, 2.0 * high, there
         if -low_slope <= small:
-            return low
-        high_slope = slope_at(high)
+            return low, best
+        high_slope, there = slope_at(high)
     for number in range(80):
         t = 0.5 * (low + high)
         if number % 2 == 0 and high_slope > low_slope:
             false = low - low_slope * (high - low) / (high_slope - low_slope)
             t = min(max(false, low + 0.01 * (high - low)), high - 0.01 * (high - low))
-        found = slope_at(t)
-        if found > 0:
-            high, high_slope = t, found
+        t_slope, there = slope_at(t)
+        if t_slope > 0:
+            high, high_slope = t, t_slope
             continue
-        low, low_slope = t, found
+        low, low_slope, best = t, t_slope, there
         if -low_slope <= small:
             break
-    return low
+    return low, best

@@ -21,40 +21,54 @@ where the sum of a is not bounded but loses its square over four in phi and in t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-__all__ = ["GroupProblem", "project_groups", "runs"]
+from ..rounding import rounding_scale
+from .direction import Limits, Part, Rows
+from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
+from .simplex import project, runs
+
+__all__ = ["GroupProblem", "project_groups", "solve_groups"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+
+# Relative gap of given proportions up to which they are a start.
+_WARM_GAP = 10.0
+# Slope of a free variable at which it is left to Newton's method, as a share of all costs.
+_SHIFTED = 1e-3
+
+
+@dataclass(frozen=True)
+class _Smoothed:
+    """The maximisers a of phi, and the groups whose sum is at its bound."""
+
+    values: np.ndarray
+    h: float
+    centre: np.ndarray
+    proportions: np.ndarray
+    full: np.ndarray
 
 
 @dataclass(frozen=True)
 class GroupProblem:
-    """The rows and groups of a problem.
+    """The rows and groups of a problem; rows of a group follow each other.
 
-    Attributes
-    ----------
-    Z : ndarray, CSR or RowStack of shape (n_rows, n_columns)
-        Rows of a group follow each other.
-    e : ndarray of shape (n_rows,) or (n_rows, n_free)
-        Coefficients of the variables without a norm. The dual point of a certificate is scaled to
-        fulfil one equation after the other: those of a later column may not be undone by that.
-    offsets : ndarray of shape (n_groups + 1,)
-    costs : ndarray of shape (n_groups,), the C_g, above zero
-    c : float or ndarray of shape (n_rows,)
-    n_squared : int
-        How many of the last groups cost the square of their maximum.
+    The dual point of a certificate is scaled to fulfil one equation E'alpha = 0 after the other: an
+    equation of a later column of ``e`` may not be undone by that.
     """
 
     Z: Matrix
+    # Of shape (n_rows,) or (n_rows, n_free).
     e: np.ndarray
     offsets: np.ndarray
+    # The C_g, above zero.
     costs: np.ndarray
     c: float | np.ndarray = 1.0
+    # Number of the last groups, which cost the square of their maximum.
     n_squared: int = 0
 
     @property
@@ -86,26 +100,83 @@ class GroupProblem:
         """u of every row."""
         return np.asarray(self.c + self.Z @ w + self.free @ np.atleast_1d(v))
 
+    @cached_property
+    def cost(self) -> float:
+        """The sum of all costs."""
+        return float(self.costs.sum())
+
+    def change(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Change of u along a direction."""
+        return np.asarray(self.Z @ w + self.free @ v)
+
+    def moved(self, values: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
+        """u after t times a change."""
+        return np.asarray(values + t * change)
+
     def objective(self, w: np.ndarray, u: np.ndarray) -> float:
         """The objective without smoothing."""
+        return 0.5 * float(w @ w) + self.losses(u)
+
+    def losses(self, u: np.ndarray) -> float:
+        """The sum of the losses without smoothing."""
         top = u if len(u) == len(self.costs) else np.maximum.reduceat(u, self.offsets[:-1])
         losses = np.maximum(top, 0.0)
         if self.n_squared:
             losses[self.n_plain :] **= 2
-        return 0.5 * float(w @ w) + float(self.costs @ losses)
+        return float(self.costs @ losses)
 
-    def smoothed(
-        self, norm2: float, a: np.ndarray, u: np.ndarray, smoothing: tuple[float, np.ndarray]
-    ) -> float:
-        """The smoothed objective, given the squared norm of w and the maximiser."""
-        h, p = smoothing
-        value = 0.5 * norm2 + float(self.row_costs @ (a * u - 0.5 * h * (a - p) ** 2))
+    # -- smoothing -------------------------------------------------------------------------------
+
+    def smoothed(self, u: np.ndarray, h: float, centre: np.ndarray) -> _Smoothed:
+        """The maximisers around proportions."""
+        a, full = self.maximiser(u, (h, centre))
+        return _Smoothed(u, h, centre, a, full)
+
+    def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
+        """The smoothed losses, and what smoothing takes off."""
+        a, u = at.proportions, at.values
+        value = float(self.row_costs @ (a * u - 0.5 * at.h * (a - at.centre) ** 2))
         if self.n_squared:
             value -= 0.25 * float(self.costs[self.n_plain :] @ self._squared_sums(a) ** 2)
-        return value
+        return value, self.losses(u) - value
 
-    def dual_value(self, alpha: np.ndarray) -> float:
-        """The dual objective."""
+    def coefficients(self, proportions: np.ndarray) -> np.ndarray:
+        """Slope of the smoothed losses in each row."""
+        return np.asarray(self.row_costs * proportions)
+
+    def slope(self, at: _Smoothed, change: np.ndarray) -> float:
+        """Slope of the smoothed losses along a change."""
+        return float((self.row_costs * at.proportions) @ change)
+
+    def curvature(self, at: _Smoothed) -> list[Part]:
+        """Second derivative of the smoothed losses: that of projections onto the simplex.
+
+        The identity on the rows with a > 0, less their mean where a sums to one. For the square of
+        k rows the share g of the mean has (1 - g)^2 = 2 h / (k + 2 h).
+        """
+        a, full, h = at.proportions, at.full, at.h
+        nothing = np.zeros(0, dtype=np.intp)
+        if self.singles:
+            rows = np.flatnonzero((a > 0) & ~full)
+            return [Rows(rows, self.row_costs[rows] / h, nothing, np.zeros(0))]
+        rows = np.flatnonzero(a > 0)
+        group = self.owner[rows]
+        counts = np.bincount(group, minlength=len(full))
+        # The one active row of a full group stays at its bound.
+        rows = rows[~(full & (counts == 1))[group]]
+        if len(rows) == 0:
+            return []
+        starts, sizes = runs(self.owner[rows])
+        group = self.owner[rows][starts]
+        of_square = 1.0 - np.sqrt(2.0 * h / (counts[group] + 2.0 * h))
+        share = np.where(group >= self.n_plain, of_square, full[group]) / sizes
+        return [Rows(rows, self.row_costs[rows] / h, starts, share)]
+
+    # -- the dual --------------------------------------------------------------------------------
+
+    def dual_value(self, proportions: np.ndarray) -> float:
+        """The dual objective at alpha = C a, scaled to E'alpha = 0."""
+        alpha = self.balanced(self.row_costs * proportions)
         normal = np.asarray(self.Z.T @ alpha)
         value = float(np.sum(self.c * alpha)) - 0.5 * float(normal @ normal)
         if self.n_squared:
@@ -139,7 +210,7 @@ class GroupProblem:
         rows = np.flatnonzero(u[:first] > 0)
         if len(rows):
             group = self.owner[rows]
-            a[rows], starts, at_bound = _projected(u[rows], group, h)
+            a[rows], starts, at_bound = project(u[rows], group, h)
             full[group[starts]] = at_bound
         if self.n_squared:
             offsets = self.offsets[self.n_plain :] - first
@@ -166,45 +237,6 @@ def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.nda
     return problem.maximiser(u, (h, np.zeros(len(u))))
 
 
-def runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where runs of equal numbers start, and their lengths; of one number at least."""
-    first = np.empty(len(group), dtype=bool)
-    first[0] = True
-    np.not_equal(group[1:], group[:-1], out=first[1:])
-    starts = first.nonzero()[0]
-    lengths = np.empty_like(starts)
-    np.subtract(starts[1:], starts[:-1], out=lengths[:-1])
-    lengths[-1] = len(group) - starts[-1]
-    return starts, lengths
-
-
-def _projected(
-    u: np.ndarray, group: np.ndarray, h: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same for values above zero with the group of each; where groups start, and fullness."""
-    a = u / h
-    starts, lengths = runs(group)
-    full = np.add.reduceat(a, starts) >= 1.0
-    a[starts[full & (lengths == 1)]] = 1.0
-    several = full & (lengths > 1)
-    rows = np.flatnonzero(np.repeat(several, lengths))
-    if len(rows) == 0:
-        return a, starts, full
-    order = rows[np.lexsort((-u[rows], group[rows]))]
-    lengths = lengths[several]
-    firsts = np.cumsum(lengths) - lengths
-    rank = np.arange(len(order)) - np.repeat(firsts, lengths) + 1
-    ordered = u[order]
-    total = np.cumsum(ordered)
-    before = np.repeat(total[firsts] - ordered[firsts], lengths)
-    threshold = (total - before - h) / rank
-    # The last row above its threshold gives that of its group.
-    counts = np.add.reduceat(ordered > threshold, firsts, dtype=np.intp)
-    chosen = threshold[firsts + np.maximum(counts, 1) - 1]
-    a[order] = np.maximum(0.0, ordered - np.repeat(chosen, lengths)) / h
-    return a, starts, full
-
-
 def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarray:
     """Maximiser of a.u - h/2 |a|^2 - (sum a)^2 / 4 over a >= 0, of every group.
 
@@ -222,3 +254,77 @@ def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarr
     counts = np.add.reduceat(ordered > threshold, offsets[:-1], dtype=np.intp)
     chosen = np.maximum(threshold[offsets[:-1] + np.maximum(counts, 1) - 1], 0.0)
     return np.asarray(np.maximum(0.0, u - chosen[owner]) / h)
+
+
+def solve_groups(
+    problem: GroupProblem,
+    w: np.ndarray,
+    v: float | np.ndarray,
+    *,
+    gap_tol: float,
+    smoothing: float = FIRST_SMOOTHING,
+    proportions: np.ndarray | None = None,
+    limits: Limits | None = None,
+) -> NewtonSolution:
+    """Solve to a relative duality gap of ``gap_tol``.
+
+    Parameters
+    ----------
+    problem : GroupProblem
+    w, v : where to start
+    gap_tol : float
+    smoothing : float
+        First h.
+    proportions : ndarray of shape (n_rows,), default=None
+        Those of a neighbouring problem, which fulfil the bounds; used where they are near.
+    limits : Limits, default=None
+
+    Returns
+    -------
+    NewtonSolution
+        ``v`` is a float where ``problem.e`` has one dimension. The gap is above ``gap_tol`` only
+        where neither the smallest h nor many steps were enough.
+    """
+    free = np.atleast_1d(np.asarray(v, dtype=np.float64))
+    u = problem.values(w, free)
+    centre = None
+    if proportions is not None:
+        value = problem.objective(w, u)
+        if value - problem.dual_value(proportions) <= _WARM_GAP * abs(value):
+            smoothing, centre = min(smoothing, WARM_SMOOTHING), proportions
+    if centre is None:
+        centre = np.zeros(len(u))
+        free = _shifted(problem, (free, u), (smoothing, centre))
+    scale = rounding_scale(problem.costs)
+    found = solve(
+        problem,
+        (w, free),
+        centre,
+        lambda best: best.objective - best.lower_bound <= gap_tol * max(abs(best.objective), scale),
+        smoothing=smoothing,
+        precision=0.1 * gap_tol,
+        limits=limits,
+    )
+    return replace(found, v=float(found.v[0])) if problem.e.ndim == 1 else found
+
+
+def _shifted(
+    problem: GroupProblem, start: tuple[np.ndarray, np.ndarray], smoothing: tuple[float, np.ndarray]
+) -> np.ndarray:
+    """v with each free variable where the smoothed problem is lowest along it."""
+    v, u = start
+    v = v.copy()
+    small = _SHIFTED * problem.cost
+    for column, e in enumerate(problem.free.T):
+        slope = problem.slope(problem.smoothed(u, *smoothing), e)
+        if abs(slope) <= small:
+            continue
+        change = -np.sign(slope) * e
+
+        def slope_at(t: float, u: np.ndarray = u, change: np.ndarray = change) -> tuple[float, Any]:
+            return problem.slope(problem.smoothed(u + t * change, *smoothing), change), None
+
+        t, _ = search(slope_at, -abs(slope), None, small, furthest=2.0**60)
+        v[column] -= t * np.sign(slope)
+        u = u + t * change
+    return v

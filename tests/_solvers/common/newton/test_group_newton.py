@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._solvers.common.newton import direction
-from milearn._solvers.common.newton.engine import solve_groups
-from milearn._solvers.common.newton.groups import GroupProblem, project_groups
+from milearn._solvers.common.newton.direction import Limits
+from milearn._solvers.common.newton.groups import GroupProblem, project_groups, solve_groups
 from tests.oracles import highest_of
 
 
@@ -95,7 +94,9 @@ def test_maximisers_are_those_of_quadratic_programs(h, centre):
         np.testing.assert_allclose(a[part], x.value, atol=1e-6)
         assert full[number] == (number < 3 and a[part].sum() > 1 - 1e-9)
         value += program.value
-    assert problem.smoothed(0.0, a, u, (h, p)) == pytest.approx(value, abs=1e-7)
+    found, lost = problem.smoothed_losses(problem.smoothed(u, h, p))
+    assert found == pytest.approx(value, abs=1e-7)
+    assert found + lost == pytest.approx(problem.losses(u), rel=1e-12)
 
 
 def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
@@ -139,7 +140,7 @@ def test_tubes_and_squares_have_their_optimum_between_the_bounds(seed, n_squared
 
 
 @pytest.mark.parametrize("singles", [True, False])
-def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch):
+def test_sparse_rows_and_conjugate_gradients_give_the_same(singles):
     problem = random_problem(3, singles=singles)
     thin = GroupProblem(
         sparse.csr_array(problem.Z), problem.e, problem.offsets, problem.costs, problem.c
@@ -148,18 +149,20 @@ def test_sparse_rows_and_conjugate_gradients_give_the_same(singles, monkeypatch)
     assert solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-6).objective == pytest.approx(
         expected, rel=2e-6
     )
-    monkeypatch.setattr(direction, "_DENSE_COLUMNS", 1)
-    by_gradients = solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-4)
+    limits = Limits(few_rows=0, dense_columns=1)
+    by_gradients = solve_groups(thin, np.zeros(6), 0.0, gap_tol=1e-4, limits=limits)
     assert by_gradients.objective == pytest.approx(expected, rel=2e-4)
     assert by_gradients.lower_bound <= expected * (1 + 1e-9)
 
 
-def test_conjugate_gradients_know_squares_and_tubes(monkeypatch):
+def test_conjugate_gradients_know_squares_and_tubes():
     problem = tube_problem(0, n_squared=8)
     expected = solve_groups(problem, np.zeros(5), np.zeros(2), gap_tol=1e-6).objective
-    monkeypatch.setattr(direction, "_DENSE_COLUMNS", 1)
-    thin = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
-    found = solve_groups(thin, np.zeros(5), np.zeros(2), gap_tol=1e-4)
+    thin, limits = (
+        dataclasses.replace(problem, Z=sparse.csr_array(problem.Z)),
+        Limits(few_rows=0, dense_columns=1),
+    )
+    found = solve_groups(thin, np.zeros(5), np.zeros(2), gap_tol=1e-4, limits=limits)
     assert found.objective == pytest.approx(expected, rel=2e-4)
     assert found.lower_bound <= expected * (1 + 1e-9)
 

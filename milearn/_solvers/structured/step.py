@@ -33,24 +33,19 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import pooling_matrix, segment_index, segment_max
+from ..common.newton.direction import Part, Pooled, Rows
+from ..common.newton.simplex import project
 from .edges import Edges
 from .problem import LinkedProblem
 
-__all__ = ["Bend", "LinkedStep", "LinkedTerms", "Proportions", "Scores", "Smoothed"]
+__all__ = ["LinkedStep", "LinkedTerms", "Proportions", "Scores"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
 
 @dataclass(frozen=True)
 class Proportions:
-    """What attains the maxima by which a step is stated.
-
-    Attributes
-    ----------
-    hinges : ndarray of shape (n_hinges,), t above
-    bag_links, instance_links : ndarray of shape (n_edges,), z above
-    rows : ndarray of shape (n_instances,), pi above
-    """
+    """What attains the maxima of a step: t of hinges, z of links and pi of rows."""
 
     hinges: np.ndarray
     bag_links: np.ndarray
@@ -60,21 +55,12 @@ class Proportions:
 
 @dataclass(frozen=True)
 class Links:
-    """Edges as a matrix of differences of node values.
-
-    Attributes
-    ----------
-    differences : CSR matrix of shape (n_edges, n_nodes)
-    adjoint : CSR matrix, its transpose
-    costs : ndarray of shape (n_edges,)
-    widths : ndarray of shape (n_edges,)
-        Difference that a unit of the score makes.
-    edges : Edges
-    """
+    """Edges as a CSR matrix of differences of node values, and its transpose."""
 
     differences: Any
     adjoint: Any
     costs: np.ndarray
+    # Difference that a unit of the score makes.
     widths: np.ndarray
     edges: Edges
 
@@ -138,20 +124,12 @@ class Links:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores, or a change of them, and what is linear in them.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_instances,)
-    linear : ndarray of shape (n_bags,), l
-    instance_differences : ndarray, of each link between instances
-    bag_differences : ndarray or None
-        Of each link between bags, where all bags have one instance.
-    """
+    """Scores, or a change of them, with l of each bag and the differences of links."""
 
     values: np.ndarray
     linear: np.ndarray
     instance_differences: np.ndarray
+    # None unless all bags have one instance.
     bag_differences: np.ndarray | None
 
     def moved(self, t: float, change: Scores) -> Scores:
@@ -170,17 +148,8 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Smoothed:
-    """A smoothed step at some scores.
-
-    Attributes
-    ----------
-    scores : Scores
-    h : float
-    centre, proportions : Proportions
-    best : ndarray of shape (n_bags,), the smoothed maxima
-    bag_differences : ndarray, of each link between bags
-    """
+class _Smoothed:
+    """A smoothed step at some scores, with the smoothed maximum of each bag."""
 
     scores: Scores
     h: float
@@ -191,12 +160,7 @@ class Smoothed:
 
 
 class LinkedTerms:
-    """What all convex steps of a problem have in common.
-
-    Parameters
-    ----------
-    problem : LinkedProblem
-    """
+    """What all convex steps of a problem have in common."""
 
     def __init__(self, problem: LinkedProblem) -> None:
         self.problem = problem
@@ -211,6 +175,8 @@ class LinkedTerms:
         self.instance_links = Links.of(problem.instance_edges, problem.costs[2])
         self.spread_costs = 0.5 * np.asarray(abs(self.bag_links.adjoint) @ self.bag_links.costs)
         self.owner = segment_index(problem.offsets)
+        # A shift of all scores is the intercept.
+        self.free = np.ones((self.n_instances, int(problem.fit_intercept)))
         # What a unit of all scores can change of the sums, at the most.
         self.cost = float(
             self.costs.sum()
@@ -219,7 +185,7 @@ class LinkedTerms:
         )
 
     def first_proportions(self) -> Proportions:
-        """Those around which nothing is known."""
+        """Proportions to start from."""
         return Proportions(
             np.zeros(len(self.costs)),
             np.zeros(len(self.bag_links)),
@@ -238,7 +204,7 @@ class LinkedTerms:
 
 
 class LinkedStep:
-    """The convex problem at given witnesses.
+    """The convex problem at given witnesses, for :func:`..common.newton.engine.solve`.
 
     Parameters
     ----------
@@ -250,9 +216,32 @@ class LinkedStep:
     def __init__(self, terms: LinkedTerms, linear: Any) -> None:
         self.terms, self.linear = terms, linear
 
+    @property
+    def Z(self) -> Any:
+        """The instances."""
+        return self.terms.X
+
+    @property
+    def free(self) -> np.ndarray:
+        """The coefficients of the intercept."""
+        return self.terms.free
+
+    @property
+    def cost(self) -> float:
+        """What a unit of all scores can change of the sums, at the most."""
+        return self.terms.cost
+
     @cached_property
     def _linear_adjoint(self) -> Any:
         return self.linear.T.tocsr()
+
+    # -- values ----------------------------------------------------------------------------------
+
+    def values(self, w: np.ndarray, v: np.ndarray) -> Scores:
+        """The scores at a point."""
+        return self.scores(np.asarray(self.terms.X @ w) + float(v.sum()))
+
+    change = values
 
     def scores(self, values: np.ndarray) -> Scores:
         """What is linear in the given scores, or in a change of them."""
@@ -261,21 +250,25 @@ class LinkedStep:
         between = terms.bag_links.differences @ values if terms.singles else None
         return Scores(values, linear, terms.instance_links.differences @ values, between)
 
-    # -- values ----------------------------------------------------------------------------------
+    def moved(self, scores: Scores, t: float, change: Scores) -> Scores:
+        """The scores after t times a change."""
+        return scores.moved(t, change)
 
-    def value(self, scores: np.ndarray) -> float:
-        """The sums as they are, at the scores of all instances."""
+    def losses(self, scores: Scores) -> float:
+        """The sums as they are."""
         terms = self.terms
-        best = scores if terms.singles else segment_max(scores, terms.offsets)
-        linear = self.linear @ scores
+        best = scores.values
+        if not terms.singles:
+            best = segment_max(scores.values, terms.offsets)
+        linear = scores.linear
         return (
             float(terms.costs @ np.maximum(self._hinge_arguments(best, linear), 0.0))
             + float(terms.spread_costs @ (best - linear))
             + terms.bag_links.value(0.5 * (best + linear))
-            + terms.instance_links.value(scores)
+            + terms.instance_links.value(scores.values)
         )
 
-    def smoothed(self, scores: Scores, h: float, centre: Proportions) -> Smoothed:
+    def smoothed(self, scores: Scores, h: float, centre: Proportions) -> _Smoothed:
         """What attains the smoothed sums."""
         terms = self.terms
         rows, best = self._highest(scores.values, h, centre.rows)
@@ -289,26 +282,22 @@ class LinkedStep:
             scores.instance_differences, h, centre.instance_links
         )
         found = Proportions(hinges, of_bags, of_instances, rows)
-        return Smoothed(scores, h, centre, found, best, between)
+        return _Smoothed(scores, h, centre, found, best, between)
 
-    def smoothed_value(self, at: Smoothed) -> tuple[float, float]:
+    def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
         """The smoothed sums, and what is taken off in them for the distance from the centre.
 
-        That of the rows, which is part of the maxima, is left out of the second number.
+        The distance of the rows, which is part of the maxima, is not in the second number.
         """
         terms, h, found, centre = self.terms, at.h, at.proportions, at.centre
         u = self._hinge_arguments(at.best, at.scores.linear)
         lost = 0.5 * h * float(terms.costs @ (found.hinges - centre.hinges) ** 2)
         value = float(terms.costs @ (found.hinges * u)) - lost
         value += float(terms.spread_costs @ (at.best - at.scores.linear))
+        inside = at.scores.instance_differences
         for links, u, z, z0 in (
             (terms.bag_links, at.bag_differences, found.bag_links, centre.bag_links),
-            (
-                terms.instance_links,
-                at.scores.instance_differences,
-                found.instance_links,
-                centre.instance_links,
-            ),
+            (terms.instance_links, inside, found.instance_links, centre.instance_links),
         ):
             of_links, lost_of_links = links.smoothed(u, h, z, z0)
             value, lost = value + of_links, lost + lost_of_links
@@ -328,7 +317,9 @@ class LinkedStep:
         shifted = scores + h * centre
         # Rows more than h below the highest get nothing, and that one makes the sum one.
         shifted -= (segment_max(shifted, terms.offsets) - h)[terms.owner]
-        rows = _simplex_point(shifted, terms.owner, h)
+        kept = np.flatnonzero(shifted > 0)
+        rows = np.zeros(len(scores))
+        rows[kept], _, _ = project(shifted[kept], terms.owner[kept], h, bounded=False)
         lost = rows - centre
         lost *= lost
         lost *= -0.5 * h
@@ -359,7 +350,7 @@ class LinkedStep:
             alpha += terms.instance_links.pull(at.instance_links)
         return np.asarray(alpha)
 
-    def slope_along(self, at: Smoothed, change: Scores) -> float:
+    def slope(self, at: _Smoothed, change: Scores) -> float:
         """Slope of the smoothed sums along a change of the scores."""
         terms, found = self.terms, at.proportions
         best = change.values
@@ -409,34 +400,25 @@ class LinkedStep:
 
     # -- curvature -------------------------------------------------------------------------------
 
-    def curvature(self, at: Proportions, h: float) -> list[Bend]:
+    def curvature(self, smoothed: _Smoothed) -> list[Part]:
         """The second derivative of the smoothed sums in the scores, as a sum."""
-        terms = self.terms
-        parts: list[Bend] = []
+        terms, at, h = self.terms, smoothed.proportions, smoothed.h
+        parts: list[Part] = []
         if len(terms.bag_links):
             nodes, laplacian = terms.bag_links.laplacian(at.bag_links, h)
-            if len(nodes) and terms.singles:
-                parts.append(Bend(nodes, laplacian))
-            elif len(nodes):
+            if terms.singles:
+                parts.append(Pooled(nodes, laplacian))
+            else:
                 middle = 0.5 * (self._highest_of(at, nodes) + self.linear[nodes])
-                parts.append(Bend(middle, laplacian))
+                parts.append(Pooled(middle, laplacian))
         if len(terms.instance_links):
-            nodes, laplacian = terms.instance_links.laplacian(at.instance_links, h)
-            if len(nodes):
-                parts.append(Bend(nodes, laplacian))
-        bent = (at.hinges > 0) & (at.hinges < 1)
-        n_positive = len(terms.positive)
-        short = np.flatnonzero(bent[:n_positive])
-        over = np.flatnonzero(bent[n_positive:])
-        if len(short):
-            bags = terms.positive[short]
-            parts.append(Bend(self.linear[bags], terms.costs[short] / h))
-        if len(over):
-            bags = terms.negative[over]
-            parts.append(Bend(self._highest_of(at, bags), terms.costs[n_positive + over] / h))
-        if not terms.singles:
-            parts += self._spread(at, h)
-        return parts
+            parts.append(Pooled(*terms.instance_links.laplacian(at.instance_links, h)))
+        bent, n_positive = (at.hinges > 0) & (at.hinges < 1), len(terms.positive)
+        short, over = np.flatnonzero(bent[:n_positive]), np.flatnonzero(bent[n_positive:])
+        parts.append(Pooled(self.linear[terms.positive[short]], terms.costs[short] / h))
+        highest = self._highest_of(at, terms.negative[over])
+        parts.append(Pooled(highest, terms.costs[n_positive + over] / h))
+        return parts if terms.singles else [*parts, *self._spread(at, h)]
 
     def _highest_of(self, at: Proportions, bags: np.ndarray) -> Any:
         """The proportions of the rows of some bags as a matrix."""
@@ -448,63 +430,15 @@ class LinkedStep:
         shape = (len(bags), terms.n_instances)
         return sparse.csr_array((at.rows[rows], rows, np.r_[0, np.cumsum(counts)]), shape)
 
-    def _spread(self, at: Proportions, h: float) -> list[Bend]:
+    def _spread(self, at: Proportions, h: float) -> list[Part]:
         """Curvature of the maxima: rows with a share, less their mean."""
         terms = self.terms
         best, _ = self._slopes(at)
         rows = np.flatnonzero(at.rows > 0)
         counts = np.bincount(terms.owner[rows], minlength=terms.n_bags)
         weights = np.where(counts > 1, best, 0.0) / h
-        # What rounding leaves of a sum of slopes does not count.
-        bags = np.flatnonzero(weights > 1e-13 * float(weights.max(initial=0.0)))
-        if len(bags) == 0:
-            return []
-        wanted = np.zeros(terms.n_bags, dtype=bool)
-        wanted[bags] = True
-        rows = rows[wanted[terms.owner[rows]]]
-        begins = np.r_[0, np.cumsum(counts[bags])]
-        sums = sparse.csr_array((np.ones(len(rows)), rows, begins), (len(bags), terms.n_instances))
-        return [
-            Bend(rows, weights[terms.owner[rows]]),
-            Bend(sums, -weights[bags] / counts[bags]),
-        ]
-
-
-def _simplex_point(u: np.ndarray, owner: np.ndarray, h: float) -> np.ndarray:
-    """max(0, u - m) / h with the m of each bag at which they sum to one; one u is h in each."""
-    point = np.zeros(len(u))
-    rows = np.flatnonzero(u > 0)
-    counts = np.bincount(owner[rows])
-    alone = counts[owner[rows]] == 1
-    point[rows[alone]] = 1.0
-    rows = rows[~alone]
-    if len(rows) == 0:
-        return point
-    rows = rows[np.lexsort((-u[rows], owner[rows]))]
-    bags, high = owner[rows], u[rows]
-    begins = np.flatnonzero(np.r_[True, bags[1:] != bags[:-1]])
-    lengths = np.diff(np.r_[begins, len(rows)])
-    total = np.cumsum(high)
-    total -= np.repeat(total[begins] - high[begins], lengths)
-    rank = np.arange(1, len(rows) + 1) - np.repeat(begins, lengths)
-    # Where the k highest rows share: the last k whose own row stays above the threshold.
-    thresholds = (total - h) / rank
-    kept = np.add.reduceat(high > thresholds, begins, dtype=np.intp)
-    chosen = np.repeat(thresholds[begins + kept - 1], lengths)
-    point[rows] = np.maximum(0.0, high - chosen) / h
-    return point
-
-
-@dataclass(frozen=True)
-class Bend:
-    """A part A'QA of a second derivative in the scores.
-
-    Attributes
-    ----------
-    A : CSR matrix of shape (m, n_instances), or ndarray of int of shape (m,)
-        Rows that are picked are given by their numbers.
-    Q : CSR matrix of shape (m, m), or ndarray of shape (m,), its diagonal
-    """
-
-    A: Any
-    Q: Any
+        # Sums of slopes that are zero up to rounding do not count.
+        wanted = weights > 1e-13 * float(weights.max(initial=0.0))
+        rows, sizes = rows[wanted[terms.owner[rows]]], counts[wanted]
+        starts = np.cumsum(sizes) - sizes
+        return [Rows(rows, weights[terms.owner[rows]], starts, 1.0 / sizes)]
