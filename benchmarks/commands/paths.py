@@ -163,7 +163,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "Newton of sparse rows: Cholesky over columns or conjugate gradients",
-            f"{SOLVERS}.common.newton.direction:_DENSE_COLUMNS",
+            f"{SOLVERS}.common.newton.direction:Limits(dense_columns)",
             {"cholesky": never, "conjugate gradients": always},
             (
                 Case("1,000 columns", MISVC(**linear), partial(texts, 700, 1000), fast=True),
@@ -199,7 +199,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "links: systems over rows or over columns",
-            f"{SOLVERS}.structured.link_direction:_FEW_ROWS",
+            f"{SOLVERS}.common.newton.direction:Limits(few_rows)",
             {"rows": never, "columns": always},
             (
                 Case("60 bags", MILSD(mu=1.0), partial(linked, 60), fast=True),
@@ -208,7 +208,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "matrix factorisation: dense or truncated singular values",
-            f"{SOLVERS}.structured.link_content:_DENSE_MAX_ROWS",
+            f"{SOLVERS}.structured.factorisation:_DENSE_MAX_ROWS",
             {"dense": never, "truncated": always},
             (
                 Case("100 bags", LinkContentMF(), partial(linked, 100), fast=True),
