@@ -110,12 +110,12 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
                 return newton
     method = InteriorPointMethod(problem, unit)
     try:
-        best = method.run(tol)
+        found = method.run(tol)
     except SolverError:
         if newton is None:
             raise
         return newton
-    other = _in_units(problem, unit, method.found(best), method.n_iter, "interior-point")
+    other = _in_units(problem, unit, found, method.n_iter, "interior-point")
     return other if newton is None or other.error <= newton.error else newton
 
 
