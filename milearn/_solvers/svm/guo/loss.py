@@ -26,23 +26,34 @@ which is one increasing, piecewise linear equation a bag.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
 from ...._bags.segments import segment_index, segment_sum
 from .problem import RelaxationProblem
 
-__all__ = ["Pieces", "RelaxationLoss"]
+__all__ = ["Piece", "Pieces", "RelaxationLoss"]
 
-# The piece that an instance is on, by what its multiplier is as a share of its cost:
-_NOTHING = 0  # 0
-_WHOLE = 1  # 1, a negative instance inside the margin
-_MARGIN = 2  # t x, on the margin: h = 0
-_ABOVE = 3  # d (x - s/2) with d = t / (1 + t), above the level of its bag
-_LIMIT = 4  # t (x - s), where h = s
-_LEVEL = 5  # the level of its bag, which changes with the instances on this piece
-_FLOOR = 6  # the least level
 _MAX_LEVEL_STEPS = 100
+
+
+class Piece(IntEnum):
+    """The linear functions of x_i that a multiplier can be, as a share of its cost."""
+
+    NOTHING = 0
+    WHOLE = 1
+    """1: a negative instance inside the margin."""
+    MARGIN = 2
+    """t x, on the margin: h = 0."""
+    ABOVE = 3
+    """d (x - s/2) with d = t / (1 + t), above the level of its bag."""
+    LIMIT = 4
+    """t (x - s), where h = s."""
+    FLOOR = 5
+    """The least level."""
+    LEVEL = 6
+    """The level of its bag, which changes with the instances on this piece."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +69,7 @@ class Pieces:
 
 
 class RelaxationLoss:
-    """Multipliers of the envelope and their derivatives.
-
-    Parameters
-    ----------
-    problem : RelaxationProblem
-    unit : float
-        What costs are counted in.
-    """
+    """Multipliers of the envelope and their derivatives; ``unit`` is the unit of the costs."""
 
     def __init__(self, problem: RelaxationProblem, unit: float) -> None:
         self.p, self.s = problem.n_positive, problem.slack_bound
@@ -110,41 +114,50 @@ class RelaxationLoss:
 
     def pieces(self, x: np.ndarray, stiffness: float) -> Pieces:
         """The piece that each instance is on."""
-        p, s = self.p, self.s
-        above, below = x[:p], stiffness * x[p:]
+        s, above, below = self.s, x[: self.p], stiffness * x[self.p :]
         levels, least = self.levels(above, stiffness)
         level = levels[self.bag]
         slack = above - level / stiffness
         filled = level + 0.5 * s > np.clip(slack, 0.0, s)
-        force = stiffness / (1.0 + stiffness) * (above - 0.5 * s)
-        alone = np.where(above - force / stiffness > s, _LIMIT, _ABOVE)
-        at_level = np.where(least[self.bag], _FLOOR, _LEVEL)
-        within = np.select(
-            [slack >= s, slack >= 0, above > 0],
-            [_LIMIT, np.where(level > 0, at_level, _NOTHING), _MARGIN],
-            _NOTHING,
-        )
-        alone = np.where(above > 0.5 * s, alone, _NOTHING)
-        negative = np.where(below <= 0, _NOTHING, np.where(below >= 1, _WHOLE, _MARGIN))
-        codes = np.concatenate([np.where(filled, within, alone), negative]).astype(np.int8)
-        return Pieces(codes, filled)
+        inside = filled & (slack >= 0)
+        # The first that holds counts.
+        of_bags = [
+            (filled & (slack >= s), Piece.LIMIT),
+            (inside & (level <= 0), Piece.NOTHING),
+            (inside & least[self.bag], Piece.FLOOR),
+            (inside, Piece.LEVEL),
+            (filled & (above > 0), Piece.MARGIN),
+            (filled | (above <= 0.5 * s), Piece.NOTHING),
+            (above - (above - 0.5 * s) / (1.0 + stiffness) > s, Piece.LIMIT),
+        ]
+        of_negative = [(below <= 0, Piece.NOTHING), (below >= 1, Piece.WHOLE)]
+        codes = [_first(of_bags, Piece.ABOVE), _first(of_negative, Piece.MARGIN)]
+        return Pieces(np.concatenate(codes).astype(np.int8), filled)
+
+    def _functions(self, stiffness: float, pieces: Pieces) -> np.ndarray:
+        """Slope, zero and constant of the function of each instance but those at a level."""
+        t, s = stiffness, self.s
+        table = {
+            Piece.NOTHING: (0.0, 0.0, 0.0),
+            Piece.WHOLE: (0.0, 0.0, 1.0),
+            Piece.MARGIN: (t, 0.0, 0.0),
+            Piece.ABOVE: (t / (1.0 + t), 0.5 * s, 0.0),
+            Piece.LIMIT: (t, s, 0.0),
+            Piece.FLOOR: (0.0, 0.0, self.lowest),
+            Piece.LEVEL: (0.0, 0.0, 0.0),
+        }
+        return np.array([table[piece] for piece in Piece]).T[:, pieces.codes]
 
     def multipliers(self, x: np.ndarray, stiffness: float, pieces: Pieces) -> np.ndarray:
         """The linear functions of these pieces, which need not be those of ``x``."""
-        codes, p, s = pieces.codes, self.p, self.s
-        d = stiffness / (1.0 + stiffness)
-        scaled = np.select(
-            [codes == _MARGIN, codes == _ABOVE, codes == _LIMIT, codes == _WHOLE, codes == _FLOOR],
-            [stiffness * x, d * (x - 0.5 * s), stiffness * (x - s), 1.0, self.lowest],
-            0.0,
-        )
+        p = self.p
+        slope, zero, constant = self._functions(stiffness, pieces)
+        scaled = slope * (x - zero) + constant
         member, slopes = self._slopes(stiffness, pieces)
-        # Each instance that has e_i > 0 takes v + s/2 - h_i of the one that there is.
-        limit = codes[:p] == _LIMIT
-        h = np.where(member, x[:p], np.where(limit, s, 0.0))
-        left = 1.0 + segment_sum(np.where(pieces.filled, h - 0.5 * s, 0.0), self.bags)
-        level = (left / slopes)[self.bag]
-        scaled[:p][member] = level[member]
+        # Each instance that has e_i > 0 takes v + s/2 - h_i, and these have the sum one.
+        h = np.where(member, x[:p], np.where(pieces.codes[:p] == Piece.LIMIT, self.s, 0.0))
+        left = 1.0 + segment_sum(np.where(pieces.filled, h - 0.5 * self.s, 0.0), self.bags)
+        scaled[:p][member] = (left / slopes)[self.bag][member]
         return np.asarray(scaled * self.costs)
 
     def curvature(self, stiffness: float, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
@@ -152,19 +165,14 @@ class RelaxationLoss:
 
         Together the negative derivative of :meth:`multipliers` in the margins.
         """
-        codes, p = pieces.codes, self.p
-        own = np.select(
-            [(codes == _MARGIN) | (codes == _LIMIT), codes == _ABOVE],
-            [stiffness, stiffness / (1.0 + stiffness)],
-            0.0,
-        )
+        slope, _, _ = self._functions(stiffness, pieces)
         member, slopes = self._slopes(stiffness, pieces)
-        pull = np.where(member, np.sqrt(self.costs[:p] / slopes[self.bag]), 0.0)
-        return own * self.costs, pull
+        pull = np.where(member, np.sqrt(self.costs[: self.p] / slopes[self.bag]), 0.0)
+        return slope * self.costs, pull
 
     def _slopes(self, stiffness: float, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """Who is at the level of its bag, and the derivative of the bag's sum of e by the level."""
-        member = pieces.codes[: self.p] == _LEVEL
+        """The instances at the level of their bag; the derivative of each sum of e by the level."""
+        member = pieces.codes[: self.p] == Piece.LEVEL
         slope = member / stiffness + np.where(pieces.filled, 1.0, 0.0)
         any_member = segment_sum(member.astype(np.intp), self.bags) > 0
         return member, np.where(any_member, segment_sum(slope, self.bags), 1.0)
@@ -184,3 +192,8 @@ class RelaxationLoss:
         eta = room / np.where(spare, sums, 1.0)
         slacks[:p] = np.minimum(s, np.maximum(above, 0.5 * s - eta))
         return slacks, eta
+
+
+def _first(cases: list[tuple[np.ndarray, Piece]], default: Piece) -> np.ndarray:
+    conditions, codes = zip(*cases, strict=True)
+    return np.select(conditions, codes, default)

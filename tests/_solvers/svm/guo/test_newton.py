@@ -9,7 +9,7 @@ from scipy import sparse
 
 from milearn._bags.segments import segment_sum
 from milearn._solvers.svm.guo import relaxation as guo_relaxation
-from milearn._solvers.svm.guo.loss import RelaxationLoss
+from milearn._solvers.svm.guo.loss import Piece, RelaxationLoss
 from milearn._solvers.svm.guo.newton import MultiplierMethod
 from milearn._solvers.svm.guo.relaxation import RelaxationProblem, solve_relaxation
 from milearn._solvers.svm.guo.systems import FeatureGeometry, SparseGeometry
@@ -91,7 +91,7 @@ def test_curvature_is_the_derivative_of_the_multipliers(bound, one):
     both = [loss.multipliers(each, stiffness, loss.pieces(each, stiffness)) for each in (x, moved)]
     assert (both[1] - both[0]) / 1e-7 == pytest.approx(expected, abs=1e-5)
     assert (weights > 0).any()
-    assert pull.any() == (pieces.codes == 5).any()
+    assert pull.any() == (pieces.codes == Piece.LEVEL).any()
 
 
 @pytest.mark.parametrize(("bound", "one"), SETTINGS)
