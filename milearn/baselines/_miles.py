@@ -14,7 +14,7 @@ from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
-from .._solvers.svm.one_norm import solve_one_norm
+from .._solvers.baselines.one_norm import solve_one_norm
 from ..metrics._distances import largest_similarities
 from ._base import BaselineClassifier
 

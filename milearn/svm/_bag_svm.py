@@ -15,6 +15,7 @@ from .._bags.distinct import MergedBags, merge_bags
 from .._compat import Interval, StrOptions
 from .._kernels.learned import LEARNED_KERNELS
 from .._kernels.memory import require_memory
+from .._solvers.common.low_rank import whitening
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
@@ -46,9 +47,6 @@ BAG_SVM_CONSTRAINTS: dict[str, Any] = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
-
-# Eigenvalues below this share of the largest are rounding.
-_EIGEN_TOL = 1e-10
 
 
 def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPlan:
@@ -99,15 +97,6 @@ def kernel_rows(average: KernelAverage, bags: Bags) -> np.ndarray:
     return average.rows(bags)
 
 
-def nystroem_projection(matrix: np.ndarray) -> np.ndarray:
-    """The matrix P with K P P' K' near the kernel, for values K with the landmarks."""
-    values, vectors = np.linalg.eigh(matrix)
-    kept = values > _EIGEN_TOL * max(values[-1], 0.0)
-    if not kept.any():
-        return np.zeros((len(matrix), 1))
-    return vectors[:, kept] / np.sqrt(values[kept])
-
-
 @dataclass(frozen=True)
 class LearnedRows:
     """Rows of the training bags that take part.
@@ -148,7 +137,7 @@ def bag_rows(
         Stands in for :func:`kernel_rows`.
     """
     if len(matrix) < len(merged.first):
-        rows = BagRows(average, None, nystroem_projection(matrix), cached)
+        rows = BagRows(average, None, whitening(matrix)[0], cached)
         return rows, rows(merged.bags)
     if len(matrix) == len(merged.bags):
         return BagRows(average, None, None, cached), matrix

@@ -29,7 +29,8 @@ from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.gram import Gram
-from .._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
+from .._solvers.common.low_rank import choose_landmarks, whitening
+from .._solvers.common.nystroem import FeatureGram, FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
 from .._solvers.svm.losses import Hinge

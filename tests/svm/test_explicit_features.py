@@ -11,7 +11,7 @@ from sklearn.metrics.pairwise import sigmoid_kernel
 from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._kernels.bag import BAG_KERNELS
-from milearn._solvers.common import nystroem
+from milearn._solvers.common import low_rank, nystroem
 from milearn._solvers.common.cutting_plane import (
     CuttingPlaneOptions,
     RiskProblem,
@@ -145,16 +145,16 @@ def test_landmarks_depend_on_values_alone():
     X = rng.normal(size=(50, 4))
     order = rng.permutation(50)
     chosen = [
-        rows[nystroem.choose_landmarks(rows, 8, np.random.RandomState(3))]
+        rows[low_rank.choose_landmarks(rows, 8, np.random.RandomState(3))]
         for rows in (X, X[order], np.repeat(X, 2, axis=0))
     ]
     for other in chosen[1:]:
         np.testing.assert_array_equal(chosen[0], other)
-    assert len(nystroem.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
+    assert len(low_rank.choose_landmarks(X, 80, np.random.RandomState(0))) == 50
     # Rows that are all zero leave one landmark and no direction.
     zero = np.zeros((6, 3))
-    assert len(nystroem.choose_landmarks(zero, 4, np.random.RandomState(0))) == 1
-    assert nystroem.whitening(np.zeros((1, 1)))[0].shape == (1, 1)
+    assert len(low_rank.choose_landmarks(zero, 4, np.random.RandomState(0))) == 1
+    assert low_rank.whitening(np.zeros((1, 1)))[0].shape == (1, 1)
 
 
 def test_an_indefinite_kernel_of_landmarks_warns():

@@ -11,17 +11,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import eigh
 
-from ..._bags.distinct import row_ranks
 from ..._bags.segments import segment_index
 from .gram import Kernel, Matrix, Rows
 
-__all__ = ["FeatureGram", "FeatureMap", "choose_landmarks", "whitening"]
+__all__ = ["FeatureGram", "FeatureMap"]
 
 _BLOCK_BYTES = 8 * 2**20
-# Share of the largest eigenvalue below which a direction of the landmarks is rounding.
-_NEGLIGIBLE = 1e-10
 
 
 class FeatureMap:
@@ -142,30 +138,3 @@ class FeatureGram:
     def share_of(self, n_workers: int) -> FeatureGram:
         """The same object: there is no cache."""
         return self
-
-
-def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
-    """Indices of rows drawn without replacement from those that differ, all when they are fewer.
-
-    Neither the order of the rows nor their multiplicity decides.
-    """
-    _, first = np.unique(row_ranks(rows), return_index=True)
-    if len(first) <= n_landmarks:
-        return first
-    return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])
-
-
-def whitening(matrix: np.ndarray) -> tuple[np.ndarray, float]:
-    """Q with Q Q' the inverse of a kernel matrix on its positive part; its least eigenvalue share.
-
-    Returns
-    -------
-    factor : ndarray of shape (n, rank)
-    smallest : float, as a share of the largest eigenvalue
-    """
-    values, vectors = eigh(0.5 * (matrix + matrix.T))
-    largest = float(np.abs(values).max())
-    keep = values > _NEGLIGIBLE * largest
-    if not keep.any():
-        return np.zeros((len(matrix), 1)), 0.0
-    return vectors[:, keep] / np.sqrt(values[keep]), float(values[0] / largest)

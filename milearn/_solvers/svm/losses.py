@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ..common.piecewise import optimal_intercept
 from ..common.rounding import rounding_scale
-from .maximum.grouped_hinge import optimal_intercept
 
 __all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 

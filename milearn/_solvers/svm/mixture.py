@@ -38,9 +38,9 @@ from scipy import linalg, optimize
 from ..._bags.segments import gather_rows, segment_index, segment_max
 from ..._compat import LimitedSVC
 from ...exceptions import SolverError
+from ..common.piecewise import optimal_intercept
 from ..common.qp import solve_qp
 from ..common.qp_problem import QPProblem
-from .one_norm import central_intercept
 
 __all__ = [
     "MergedSelection",
@@ -351,7 +351,7 @@ def _svm_of(problem: MixtureProblem, pool: np.ndarray, mixture: np.ndarray, tol:
     used = np.flatnonzero(beta)
     scores = beta[used] @ kernel[used]
     square = float(beta @ scores)
-    intercept = central_intercept(scores, signs, costs)
+    intercept = optimal_intercept(scores, signs, costs)
     value = 0.5 * square + float(costs @ np.maximum(0.0, 1.0 - signs * (scores + intercept)))
     free = np.flatnonzero((dual > _AT_BOUND * costs) & (dual < (1.0 - _AT_BOUND) * costs))
     return _Master(
@@ -512,7 +512,7 @@ def best_along(
     values = problem.highest(scores)
 
     def best(factor: float) -> tuple[float, float]:
-        b = central_intercept(factor * values, problem.signs, problem.all_costs)
+        b = optimal_intercept(factor * values, problem.signs, problem.all_costs)
         return 0.5 * factor**2 * square + problem.loss(factor * values + b), b
 
     # What multipliers of this size can add to a score, and to how many digits it is known.

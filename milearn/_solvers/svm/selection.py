@@ -19,14 +19,14 @@ import numpy as np
 
 from ..._bags.segments import gather_rows, segment_index
 from ..common.cccp import CCCPSolution
-from ..common.options import SolverOptions
-from ..common.passes import PassSource, instance_scores
-from ..common.pivoted_cholesky import (
+from ..common.low_rank import (
     centered_kernel,
     kernel_features,
     needs_kernel,
     sparse_features,
 )
+from ..common.options import SolverOptions
+from ..common.passes import PassSource, instance_scores
 from ..common.rounding import rounding_scale
 from .guo.relaxation import RelaxationProblem, RelaxationResult, solve_relaxation
 from .losses import Hinge
@@ -65,7 +65,7 @@ class SelectionSettings:
     polish : bool
         Whether to go on by the concave-convex procedure.
     n_components, max_bytes
-        See :func:`milearn._solvers.common.pivoted_cholesky.kernel_features`.
+        See :func:`milearn._solvers.common.low_rank.kernel_features`.
     points : tuple of ndarray or None
         Rows of the distinct instances, and the number of the distinct instance of each row: asks
         for a mixture of selections, for its lower bound and the best selection in it.

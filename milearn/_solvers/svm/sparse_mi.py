@@ -26,9 +26,9 @@ from scipy import sparse
 
 from ..common.newton import GroupProblem, solve_groups
 from ..common.or_primal import or_primal
+from ..common.piecewise import optimal_intercept
 from ..common.qp import QPProblem, solve_qp
 from ..common.rounding import rounding_scale
-from .one_norm import central_intercept
 
 __all__ = [
     "Items",
@@ -209,7 +209,7 @@ def _value(items: Items, scores: np.ndarray, norm2: float) -> tuple[float, float
     """The best intercept, and the objective with it."""
     signs, margins, costs = items.signs, items.margins, items.costs
     values = items.pooling @ scores
-    intercept = central_intercept(values - signs * (margins - 1.0), signs, costs)
+    intercept = optimal_intercept(values - signs * (margins - 1.0), signs, costs)
     slacks = margins - signs * (values + intercept)
     return intercept, 0.5 * norm2 + float(costs @ np.maximum(0.0, slacks))
 
@@ -254,7 +254,7 @@ def _multipliers(gram: np.ndarray, items: Items, *, tol: float) -> np.ndarray:
         a = np.clip(solve_qp(problem, tol=tol).x, 0.0, costs[active])
         scores = products @ (own * a)
         norm = float((own * a) @ scores[active])
-        intercept = central_intercept(scores - signs * (margins - 1.0), signs, costs)
+        intercept = optimal_intercept(scores - signs * (margins - 1.0), signs, costs)
         slacks = margins - signs * (scores + intercept)
         objective = 0.5 * norm + float(costs @ np.maximum(0.0, slacks))
         gap = objective - float(margins[active] @ a - 0.5 * norm)

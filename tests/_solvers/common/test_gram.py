@@ -13,7 +13,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import rbf_kernel, sigmoid_kernel
 
 from milearn._solvers.common.gram import KernelGram, LinearGram, clipped_gram
-from milearn._solvers.common.nystroem import FeatureGram, FeatureMap, choose_landmarks, whitening
+from milearn._solvers.common.low_rank import choose_landmarks, whitening
+from milearn._solvers.common.nystroem import FeatureGram, FeatureMap
 
 
 def indefinite_kernel(left, right):

@@ -21,10 +21,11 @@ from ...._bags.segments import gather_rows, segment_max
 from ...common.cccp import CCCPResult, CCCPSolution, cccp
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 from ...common.options import SolverOptions
+from ...common.piecewise import optimal_intercept
 from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, mean_difference
 from ..problem import BinaryProblem
-from .grouped_hinge import Patterns, SVMSolution, optimal_intercept, solve_grouped_svm
+from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
 
 __all__ = [
     "MISVMPoint",

@@ -33,12 +33,12 @@ from ...._bags.segments import (
 from ...._compat import LimitedSVC
 from ...common.active_set import active_set_iterations, polish
 from ...common.gram import Gram
-from ...common.piecewise import lowest_point
+from ...common.piecewise import optimal_intercept
 from ...common.qp import ActiveSet, QPProblem, QPResult, solve_qp, solve_qp_near
 from ...common.rounding import rounding_scale
 from .working_set import INITIAL_TOL, WorkingSet
 
-__all__ = ["Patterns", "SVMSolution", "optimal_intercept", "solve_grouped_svm"]
+__all__ = ["Patterns", "SVMSolution", "solve_grouped_svm"]
 
 # Above 1e-11 by rounding: INITIAL_TOL is divided by a hundred twice.
 _MIN_TOL = 1.001e-11
@@ -132,16 +132,6 @@ class SVMSolution:
     working: WorkingSet
     n_solves: int = 0
     n_backend: int = 0
-
-
-def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
-    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+.
-
-    The function is convex and piecewise linear. Where an interval minimises it, its middle is
-    returned, which does not depend on order or repetition.
-    """
-    # Left of all breaks the slope is minus the positive weight; each break adds its weight.
-    return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))
 
 
 def solve_grouped_svm(

@@ -14,10 +14,11 @@ import numpy as np
 from ...._bags.segments import segment_index, segment_max
 from ...common.cccp import cccp
 from ...common.options import SolverOptions
+from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..problem import BinaryProblem
 from .dual import MISVMPoint, MISVMResult, WitnessLayout, result_of_run, witness_rule
-from .grouped_hinge import Patterns, optimal_intercept, solve_grouped_svm
+from .grouped_hinge import Patterns, solve_grouped_svm
 
 __all__ = ["best_labels", "solve_instance_labels"]
 

@@ -24,9 +24,9 @@ from ...common.descent import (
 from ...common.newton import GroupProblem, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
-from .grouped_hinge import optimal_intercept
 from .rows import solve_mi_svm_primal
 
 __all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
 from milearn._bags.segments import segment_min, segment_sum
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.common.pivoted_cholesky import (
+from milearn._solvers.common.low_rank import (
     centered_kernel,
     kernel_features,
     needs_kernel,

@@ -9,9 +9,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn._solvers.common.gram import KernelGram, LinearGram
+from milearn._solvers.common.piecewise import optimal_intercept
 from milearn._solvers.svm.maximum.grouped_hinge import (
     Patterns,
-    optimal_intercept,
     solve_grouped_svm,
 )
 from milearn._solvers.svm.maximum.working_set import WorkingSet

@@ -6,7 +6,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from milearn._solvers.svm.one_norm import central_intercept, solve_one_norm
+from milearn._solvers.baselines.one_norm import solve_one_norm
+from milearn._solvers.common.piecewise import optimal_intercept
 
 
 def problem(seed, n_bags=25, n_features=60):
@@ -48,5 +49,5 @@ def test_the_intercept_is_the_middle_of_the_optimal_ones(seed):
     grid = np.linspace(-6, 6, 24001)
     loss = np.maximum(0, 1 - signs * (scores + grid[:, None])) @ costs
     best = grid[loss <= loss.min() + 1e-9]
-    middle = central_intercept(scores, signs, costs)
+    middle = optimal_intercept(scores, signs, costs)
     assert middle == pytest.approx(0.5 * (best[0] + best[-1]), abs=1e-3)

@@ -1,22 +1,35 @@
-"""Explicit features with the inner products of a kernel, for solvers that work in the primal.
+"""Features with the inner products of a kernel, or of a low-rank approximation of it.
 
-What comes back has as many columns as the smaller of features and instances needs, or
-``n_components`` of them. An intercept makes the origin of the feature space arbitrary, so
-features are counted from their mean, which saves the digits that a shared offset would take.
+Nystroem's method takes the span of landmarks; Cholesky's method with pivots has as many columns as
+the rank, or as many as asked for. An intercept makes the origin of the feature space arbitrary, so
+that features of all instances are counted from their mean: no digits are lost to a shared offset.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
+from scipy.linalg import eigh
 from scipy.linalg.lapack import dpstrf
 
+from ..._bags.distinct import row_ranks
 from .gram import Gram, Matrix
 
-__all__ = ["centered_kernel", "kernel_features", "needs_kernel", "sparse_features"]
+__all__ = [
+    "centered_kernel",
+    "choose_landmarks",
+    "kernel_features",
+    "needs_kernel",
+    "sparse_features",
+    "whitening",
+]
 
 # Share of the largest diagonal entry below which a column of the factor is rounding.
 _NEGLIGIBLE = 1e-13
+# Share of the largest eigenvalue below which a direction of the landmarks is rounding.
+_NEGLIGIBLE_DIRECTION = 1e-10
 
 
 def kernel_features(
@@ -160,3 +173,25 @@ def _diagonal(gram: Gram, block: int = 256) -> np.ndarray:
         mine = (np.arange(first, min(first + block, gram.n)), None)
         parts.append(np.diagonal(gram.inner(mine, mine)))
     return np.concatenate(parts).astype(np.float64)
+
+
+def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
+    """Indices of rows drawn without replacement from those that differ, all when they are fewer.
+
+    Neither the order of the rows nor their multiplicity decides.
+    """
+    _, first = np.unique(row_ranks(rows), return_index=True)
+    if len(first) <= n_landmarks:
+        return first
+    return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])
+
+
+def whitening(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+    """Q with Q Q' the inverse of a kernel matrix on its positive part, so that k(x, L) Q are
+    features of x, and the smallest eigenvalue as a share of the largest."""
+    values, vectors = eigh(0.5 * (matrix + matrix.T))
+    largest = float(np.abs(values).max())
+    keep = values > _NEGLIGIBLE_DIRECTION * largest
+    if not keep.any():
+        return np.zeros((len(matrix), 1)), 0.0
+    return vectors[:, keep] / np.sqrt(values[keep]), float(values[0] / largest)

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..common.lp import LPModel, LPResult
+from ..common.piecewise import optimal_intercept
 
-__all__ = ["OneNormSolution", "central_intercept", "solve_one_norm"]
+__all__ = ["OneNormSolution", "solve_one_norm"]
 
 _FEATURES_PER_ROUND = 30
-# Slopes of the loss that rounding alone keeps from zero, as a share of all costs.
-_FLAT = 1e-10
 
 
 @dataclass
@@ -102,7 +101,7 @@ def solve_one_norm(
     coef = np.zeros(n_features)
     np.add.at(coef, features, directions * result.x[columns])
     scores = rows @ coef
-    intercept_ = central_intercept(scores, signs, costs)
+    intercept_ = optimal_intercept(scores, signs, costs)
     slack = np.maximum(0.0, 1.0 - signs * (scores + intercept_))
     return OneNormSolution(
         coef=coef,
@@ -117,20 +116,3 @@ def _solved(model: LPModel, primal: bool) -> LPResult:
     result = model.solve(primal=primal)
     assert result is not None  # there is no time limit
     return result
-
-
-def central_intercept(scores: np.ndarray, signs: np.ndarray, costs: np.ndarray) -> float:
-    """The middle of the intercepts b that minimise sum_i c_i [1 - y_i (s_i + b)]_+.
-
-    Where several are optimal the vertex that a simplex method returns depends on the order of the
-    bags; the middle does not.
-    """
-    kinks = signs - scores
-    order = np.argsort(kinks, kind="stable")
-    # Slope to the right of each kink: a positive bag has slope -c before its kink, a negative one
-    # slope c behind it.
-    slopes = np.cumsum(costs[order]) - costs[signs > 0].sum()
-    flat = _FLAT * costs.sum()
-    first = int(np.argmax(slopes >= -flat))
-    last = int(np.argmax(slopes > flat))
-    return float(0.5 * (kinks[order[first]] + kinks[order[last]]))
