@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-# One thread per process, unless the caller says otherwise: pytest-xdist starts as many processes as
-# there is use for, and threads that wait for each other's processor take several times the work.
+# One thread per process, unless the caller sets another number: pytest-xdist uses all processors,
+# and threads that wait for each other's processor take several times the work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -39,7 +39,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 def one_pool_of_workers() -> Iterator[None]:
     """Let joblib map arrays of any size into files for its worker processes.
 
-    This is what the checks of estimators ask for too. joblib starts its workers anew whenever the
+    The checks of estimators ask for the same. joblib restarts its workers whenever the
     limit changes, and each of them imports scikit-learn for seconds.
     """
     from joblib import parallel_config

@@ -1,7 +1,7 @@
 """The one module that touches scikit-learn's private names and version differences.
 
-Parameter constraints are checked by scikit-learn's own machinery, which is private; what the
-package takes of it is named here.
+Parameter constraints are checked by scikit-learn's own machinery, which is private. The names that
+the package uses are imported here.
 
 Callbacks came with scikit-learn 1.9. An iterative estimator of this package is written once::
 
@@ -40,7 +40,7 @@ except ImportError:  # scikit-learn < 1.9
     HAS_CALLBACKS = False
 
     def with_callbacks(method: Callable) -> Callable:
-        """The method as it is: this scikit-learn has no callbacks."""
+        """The method, unchanged: this scikit-learn has no callbacks."""
         return method
 
 
@@ -59,7 +59,7 @@ __all__ = [
 
 def has_valid_parameters(estimator: BaseEstimator) -> bool:
     """Whether an estimator's values for its parameters satisfy the constraints that it declares."""
-    # Estimators that declare none take what they have a name for.
+    # Estimators without declared constraints take any value.
     with suppress(AttributeError):
         try:
             estimator._validate_params()
@@ -71,8 +71,8 @@ def has_valid_parameters(estimator: BaseEstimator) -> bool:
 class LimitedSVC(SVC):
     """SVC for callers who set a limit of iterations on purpose and look at the outcome.
 
-    ``reached_limit_`` says what :class:`SVC` warns of. A filter of warnings would do the same for
-    the whole process, whatever other threads are at.
+    ``reached_limit_`` replaces the warning of :class:`SVC`. A filter of warnings would act
+    on the whole process, regardless of other threads.
     """
 
     def _warn_from_fit_status(self) -> None:
@@ -124,8 +124,8 @@ class FitTask:
         Parameters
         ----------
         fitted : mapping or callable that returns one, default=None
-            Fitted attributes with which the estimator can predict as it stands; callbacks that
-            score need them, and a callable is called for these alone.
+            Fitted attributes with which the estimator can already predict, for callbacks that
+            score. A callable is called only for these.
         name : str, default="iteration"
         """
         if not self._watched:

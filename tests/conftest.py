@@ -11,7 +11,7 @@ from benchmarks.common.data import find_data_dir
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder of the real data sets; without it the test skips and says so."""
+    """The folder of the real data sets; without it the test is skipped."""
     found = find_data_dir()
     if found is None:
         pytest.skip("no real data: set MILEARN_DATA to a folder that holds musk1.npz")

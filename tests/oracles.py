@@ -1,4 +1,4 @@
-"""What fits are compared with: losses, convex steps and enumerations, without code of ours."""
+"""Oracles of fits: losses, convex steps and enumerations, without code of the package."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ MAX_PARAMETERS = 8
 SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 
 # A module imports from its own group and from groups in rows above; groups in one row do not know
-# each other. The empty name stands for milearn/__init__.py.
+# each other. The empty name is that of milearn/__init__.py.
 LAYERS = (
     ("exceptions", "_bags", "_compat"),
     ("_kernels",),
@@ -111,7 +111,7 @@ def group_of(module):
 
 
 def imported_modules(path, tree, modules):
-    """Modules of the package that a module imports, wherever the statement stands."""
+    """Modules of the package that a module imports, wherever the statement is."""
     here = module_name(path).split(".")
     package = here if path.endswith("__init__.py") else here[:-1]
     for node in nodes_of(tree):
@@ -255,7 +255,7 @@ def test_contributing_shows_the_folders_as_they_are():
         assert len(line.split(maxsplit=1)) == 2, f"{line.strip()}: its __init__.py says nothing"
 
 
-# -- where what may stand --------------------------------------------------------------------------
+# -- where things may be used ----------------------------------------------------------------------
 
 
 def imported_libraries(tree):

@@ -7,13 +7,12 @@ to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrap
   of it for each feature;
 * the quadratic programs of MI-SVM, whose free variables grow with the bags: a rate times the cube
   of the number of bags;
-* explicit features that are made anew in every pass: the kernel values of all instances with the
+* explicit features that are recomputed in every pass: the kernel values of all instances with the
   landmarks, in some 20 passes, and the steps between them: a rate for each value;
 * a semidefinite relaxation: a rate times instances times the square of the rank of its features.
 
-On the sizes measured they are right within a factor of 3. Data that are easier or harder to
-separate, other C, and other processors make that 10, and beyond the sizes measured nothing is
-sure: it is enough to tell minutes from days.
+The estimates are right within a factor of 3 on the sizes measured, and within 10 for other data,
+other C and other processors. Beyond these sizes they only tell minutes from days.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
 
 
 def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> None:
-    """Say before it begins that a fit will take long, and what to do about it.
+    """Warn before a fit that will take long, and advise what to do.
 
     Warns
     -----

@@ -16,7 +16,7 @@ __all__ = ["MultiStart", "relative_gap", "values_of", "warn_of_gaps", "warn_of_s
 
 
 class MultiStart:
-    """The one loop over problems and starts: jobs, progress, reports, and the best of each.
+    """Loop over problems and starts: jobs, progress, reports, and the best start of each problem.
 
     Parameters
     ----------
@@ -26,8 +26,8 @@ class MultiStart:
     max_iter : int or None
         Maximum number of steps of a run, for progress bars; None when unknown.
     tie : float, default=1e-9
-        Relative difference up to which two objectives are the same minimum; the first start that
-        reached it is then kept, so that rounding does not choose.
+        Relative difference up to which two objectives count as the same minimum. The first start
+        that reached it is kept, so that rounding does not decide.
     """
 
     def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
@@ -39,7 +39,7 @@ class MultiStart:
         self.tie = tie
 
     def n_workers(self, n_runs: int) -> int:
-        """Number of runs that go on at the same time."""
+        """Number of simultaneous runs."""
         return max(1, min(n_runs, effective_n_jobs(self.n_jobs)))
 
     def best(
@@ -99,7 +99,7 @@ class MultiStart:
 
 
 class _Part:
-    """One run as the user sees it: lines of ``verbose`` and a part of the callbacks' task."""
+    """One run as seen by the user: lines of ``verbose`` and a part of the callbacks' task."""
 
     def __init__(
         self,
@@ -150,15 +150,15 @@ def values_of(results: Sequence[Any], name: str) -> Any:
 def relative_gap(result: Any) -> float:
     """Duality gap as a share of the objective, or of ``objective_scale`` where that is larger.
 
-    An objective may be zero to rounding; what is lost there is measured against the size of the
-    terms that were summed.
+    An objective may be zero up to rounding; the gap is then compared with the size of the terms
+    that were summed.
     """
     scale = max(abs(result.objective), getattr(result, "objective_scale", 0.0), 1e-300)
     return float(result.dual_gap / scale)
 
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
-    """Warn where a run ended before convergence, with the reason why it did."""
+    """Warn where a run ended before convergence, with the reason."""
     stopped = [result.stopped for result in results if not result.converged]
     where = f"in {{}} of {len(results)} problem(s)"
     limited = stopped.count("max_iter")

@@ -14,21 +14,21 @@ from .. import _compat
 
 __all__ = ["fit_context"]
 
-# Up to so many instances the products of a fit take less time than waking further threads, which
-# wait for each other actively and take the processor from whoever else is at work.
+# Up to this number of instances the products of a fit take less time than waking further threads,
+# which wait for each other actively and take the processor from other processes.
 _FEW_INSTANCES = 3_000
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Of the libraries that are loaded at the first fit; to look for them takes milliseconds."""
+    """Controller of the libraries loaded at the first fit: the search takes milliseconds."""
     return ThreadpoolController()
 
 
 class _OneThread:
     """BLAS with one thread from the first fit that enters to the last that leaves.
 
-    Fits in threads leave in any order: each putting back what it found would end with one thread.
+    Fits in threads end in any order: if each restored what it found, one thread would remain.
     """
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
 
 
 def _n_instances(X: Any) -> float:
-    """Number of instances of what may be bags, at least; infinite where nothing tells."""
+    """Number of instances of what may be bags, at least; infinite if unknown."""
     if hasattr(X, "n_instances"):
         return float(X.n_instances)
     shape = getattr(X, "shape", None)
     if shape is not None:
-        # Of three dimensions the last is that of the features, and the rows of a matrix are bags.
+        # The last of three dimensions is that of the features, and the rows of a matrix are bags.
         return math.prod(shape[: max(1, len(shape) - 1)])
     if isinstance(X, (list, tuple)):
         return sum(_n_rows(each) for each in X)
@@ -86,5 +86,5 @@ def _n_rows(bag: Any) -> int:
     shape = getattr(bag, "shape", None)
     if shape:
         return int(shape[0])
-    # A sparse matrix has a length that it refuses to tell.
+    # A sparse matrix has a length but refuses to return it.
     return len(bag) if shape is None and hasattr(bag, "__len__") else 0

@@ -17,7 +17,7 @@ __all__ = ["TrainingLabels"]
 class TrainingLabels:
     """Validated labels and weights of the bags that take part in a fit.
 
-    A bag of weight zero takes no part at all, as if it had been left out.
+    Bags of weight zero are left out.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class TrainingLabels:
         Raises
         ------
         ValueError
-            For labels and weights that are none, for fewer than two classes, and for a
+            For invalid labels and weights, for fewer than two classes, and for a
             ``class_weight`` that leaves a class without weight.
         """
         labels = validate_labels(estimator, y, bags)

@@ -101,7 +101,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
         The input.
     dtype : type or tuple of types, default=(float64, float32)
-        Types of instances that are kept; the first stands in for any other.
+        Types of instances that are kept; any other is converted to the first.
 
     Returns
     -------
@@ -179,7 +179,7 @@ def validate_bags(
     ensure_all_finite: bool | str = True,
     min_bags: int = 1,
 ) -> Bags:
-    """The one way in: bags or a matrix, checked, as :class:`~milearn.Bags`.
+    """Validated input, bags or a matrix, as :class:`~milearn.Bags`.
 
     Sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator`` with ``reset=True``, else
     checks against them. A matrix goes through scikit-learn's ``validate_data`` and each of its

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 __all__ = ["warn_of_limit", "warn_user"]
 
-# Between the user's line and the warning stand frames of these packages only: decorators of
+# Only frames of these packages are between the user's line and the warning: decorators of
 # scikit-learn, meta-estimators and pipelines, joblib's loops.
 _INSIDE = tuple(
     f"{Path(path).parent}{sep}"

@@ -1,4 +1,4 @@
-"""Checks that every estimator of bags must pass, beside scikit-learn's own.
+"""Checks that every estimator of bags must pass, in addition to scikit-learn's own.
 
 scikit-learn's checks only ever feed matrices, which are bags of one instance; these feed bags.
 Every check fails with an ``AssertionError`` and is run for each kind of input and each task that
@@ -55,7 +55,7 @@ class _Check:
 
 
 def applies(check: str, estimator: Any, problem: Problem) -> bool:
-    """Whether a check says anything about an estimator on a problem.
+    """Whether a check applies to an estimator on a problem.
 
     The tags, methods and parameters of the estimator decide; it need not be fitted.
 

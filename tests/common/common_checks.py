@@ -129,7 +129,7 @@ def _depends_on_settings(estimator, check):
         return False
     if check.problem.kind not in kinds:
         return False
-    # A classifier of two classes has no other task that could stand for its last one.
+    # A classifier of two classes has no other task to replace its last one.
     single = not getattr(get_tags(estimator).classifier_tags, "multi_class", False)
     return check.problem.task in tasks or single
 

@@ -21,7 +21,7 @@ from tests.oracles import blocks_of, maximum_loss
 
 __all__ = ["stated_objective"]
 
-# Scores are sums of products: what their rounding may change of a loss, beside the terms' size.
+# Scores are sums of products: the change of a loss by their rounding, relative to the terms.
 _ROUNDING = 1e-11
 
 

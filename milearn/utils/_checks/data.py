@@ -68,7 +68,7 @@ def _graphs(task: str) -> tuple[Bags, np.ndarray]:
 
 
 def _noisy(task: str) -> tuple[Bags, np.ndarray]:
-    """Bags whose classes overlap, with a fifth of the labels drawn anew: no fit separates them."""
+    """Bags whose classes overlap, with a fifth of the labels redrawn: no fit separates them."""
     if task == "unsupervised":
         return _dense(task)  # clusters of noise are many local minima
     # Seeds for which ties, weights and the order of sums once decided about a fit.

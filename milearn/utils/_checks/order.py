@@ -1,4 +1,4 @@
-"""Checks of order: of instances inside bags, of bags, and of the bags beside a bag."""
+"""Checks of order: of instances inside bags, of bags, and of the other bags."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def check_order_of_bags(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", applies=predicts)
 def check_subset_of_bags(estimator: Any, problem: Problem) -> None:
-    """The output for a bag without links does not depend on the bags beside it."""
+    """The output for a bag without links does not depend on the other bags."""
     X = problem.X
     fitted, whole = reference(estimator, problem)
     for part in (np.arange(3), np.array([len(X) - 1])):

@@ -63,7 +63,7 @@ def bag_check(
 
 
 def predicts(estimator: Any, problem: Problem) -> bool:
-    """Whether the estimator has a method that says something about bags or instances."""
+    """Whether the estimator has a method that predicts for bags or instances."""
     return any(hasattr(estimator, method) for method in BAG_METHODS + INSTANCE_METHODS)
 
 

@@ -183,7 +183,7 @@ def check_callbacks(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=both(has("set_callbacks"), takes("max_iter")))
 def check_callback_stop(estimator: Any, problem: Problem) -> None:
-    """A fit that a callback stops says so, and gives no advice about ``max_iter``."""
+    """A fit stopped by a callback warns of that, and gives no advice about ``max_iter``."""
     whole, _ = reference(estimator, problem)
     stopper = _Stopper()
     stopped = fresh(estimator).set_callbacks(stopper)
