@@ -37,7 +37,6 @@ from .._solvers.common.passes import (
     highest,
     instance_scores,
 )
-from .._solvers.common.qp import check_qp_solver
 from ..base import BagClusterer
 
 __all__ = ["M3IC"]
@@ -106,13 +105,8 @@ class M3IC(CallbackSupport, BagClusterer):
         problem, which may leave clusters empty.
     tol : float, default=0.01
         Relative decrease of the objective at which to stop.
-    cutting_plane_tol : float, default=0.01
-        Precision of the mean slack in a convex step; the slack of a bag is in units of the margin,
-        which is 1.
     max_iter : int, default=100
         Maximum number of convex steps per start.
-    qp_solver : str, default=None
-        Backend of qpsolvers for the dual problems, "piqp" when None.
     random_state : int, RandomState instance or None, default=None
         Draws the starts.
     n_jobs : int, default=None
@@ -148,8 +142,8 @@ class M3IC(CallbackSupport, BagClusterer):
     Raises
     ------
     ValueError
-        For more clusters than bags, or fewer bags than clusters of ``min_cluster_size`` need, for
-        ``init`` of the wrong shape, and for a ``qp_solver`` that is not installed.
+        For more clusters than bags, or fewer bags than clusters of ``min_cluster_size`` need, and
+        for ``init`` of the wrong shape.
     milearn.exceptions.SolverError
         When a quadratic program is not solved.
 
@@ -206,9 +200,7 @@ class M3IC(CallbackSupport, BagClusterer):
         "init": [StrOptions({"k-means", "random"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="left")],
-        "cutting_plane_tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "qp_solver": [str, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -228,9 +220,7 @@ class M3IC(CallbackSupport, BagClusterer):
         margin: str = "mean",
         min_cluster_size: int | None = None,
         tol: float = 0.01,
-        cutting_plane_tol: float = 0.01,
         max_iter: int = 100,
-        qp_solver: str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
@@ -243,9 +233,7 @@ class M3IC(CallbackSupport, BagClusterer):
         self.margin = margin
         self.min_cluster_size = min_cluster_size
         self.tol = tol
-        self.cutting_plane_tol = cutting_plane_tol
         self.max_iter = max_iter
-        self.qp_solver = qp_solver
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -267,7 +255,6 @@ class M3IC(CallbackSupport, BagClusterer):
         self
             The fitted estimator.
         """
-        check_qp_solver(self.qp_solver)
         bags, noted = self._validate_clusters(X)
         smallest = self.min_cluster_size or 0
         if smallest * self.n_clusters > len(bags):
@@ -283,8 +270,7 @@ class M3IC(CallbackSupport, BagClusterer):
         problem = ClusterProblem.of(
             _source(bags, n_threads), self.C, self.balance, margin=self.margin, smallest=smallest
         )
-        options = SolverOptions(self.tol, self.max_iter, self.qp_solver)
-        solve = partial(_solve, problem, options, self.cutting_plane_tol)
+        solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)
         self._replace_fitted(
             {
@@ -329,8 +315,7 @@ class M3IC(CallbackSupport, BagClusterer):
         if not best.steps_converged:
             warn_user(
                 f"A convex step of M3IC was solved to a duality gap of {best.dual_gap:.1e} only "
-                f"(objective {best.objective:.3g}): scale the features, lower C, or raise "
-                "cutting_plane_tol.",
+                f"(objective {best.objective:.3g}): scale the features or lower C.",
                 ConvergenceWarning,
             )
 
@@ -421,9 +406,7 @@ def _source(bags: Bags, n_jobs: int = 1) -> PassSource:
 def _solve(
     problem: ClusterProblem,
     options: SolverOptions,
-    cutting_plane_tol: float,
     start: np.ndarray,
     on_iteration: Callable[..., bool],
 ) -> ClusterSolution:
-    watched = options.watched_by(on_iteration)
-    return max_margin_clusters(problem, start, watched, cutting_plane_tol)
+    return max_margin_clusters(problem, start, options.watched_by(on_iteration))

@@ -25,9 +25,6 @@ __all__ = [
     "scores_of",
 ]
 
-# A block of witnesses that has to be converted to float64, or scored for all clusters.
-_BLOCK_BYTES = 2**21
-
 
 def margin_weights(weights: np.ndarray) -> np.ndarray:
     """Weights whose scores are the margins over the mean.
@@ -134,6 +131,8 @@ class LinearisedRisk:
     margin : {"mean", "runner-up"}, default="mean"
     balance : Balance, default=None
         The constraint on the weights.
+    block_bytes : int, default=2**21
+        Size of a block of witnesses that is converted to float64, or scored for all clusters.
     """
 
     def __init__(
@@ -143,6 +142,7 @@ class LinearisedRisk:
         *,
         margin: str = "mean",
         balance: Balance | None = None,
+        block_bytes: int = 2**21,
     ) -> None:
         self.witnesses = witnesses
         self.balance = Balance() if balance is None else balance
@@ -159,13 +159,12 @@ class LinearisedRisk:
             whole = whole or witnesses.dtype == np.float64
         else:
             width, whole = max(width, self.n_clusters), False
-        self.limit = self.n_bags if whole else max(1, _BLOCK_BYTES // (8 * max(1, width)))
+        self.limit = self.n_bags if whole else max(1, block_bytes // (8 * max(1, width)))
 
-    def __call__(self, w: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         sums = self._over_mean if self.margin == "mean" else self._over_runner_up
         value, slope = sums(self.balance.join(w, self.n_clusters))
-        slope = self.balance.split(slope / -self.n_bags)
-        return np.array([value / self.n_bags]), slope.reshape(1, -1), np.zeros((1, 0))
+        return value / self.n_bags, self.balance.split(slope / -self.n_bags)
 
     def _block(self, first: int, last: int) -> Matrix:
         block = self.witnesses[first:last]

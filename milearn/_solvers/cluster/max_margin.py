@@ -24,17 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..common.cccp import CCCPSolution, cccp
-from ..common.cutting_plane import CuttingPlaneOptions, RiskProblem, cutting_plane
 from ..common.options import SolverOptions
 from ..common.passes import PassSource, gather, highest, sum_of_means
 from .assignment import assign
 from .balance import Balance
+from .cutting_plane import cutting_plane
 from .margins import LinearisedRisk, best_of_bags, scores_of
 
 __all__ = ["ClusterProblem", "ClusterSolution", "max_margin_clusters"]
-
-# Maximum number of cutting planes in one convex step.
-_MAX_CUTS = 1000
 
 
 @dataclass(frozen=True)
@@ -134,7 +131,7 @@ def max_margin_clusters(
     problem: ClusterProblem,
     start: np.ndarray,
     options: SolverOptions,
-    cutting_plane_tol: float,
+    slack_tol: float = 0.01,
 ) -> ClusterSolution:
     """One run of the concave-convex procedure.
 
@@ -144,8 +141,8 @@ def max_margin_clusters(
     start : ndarray of shape (n_clusters, n_features)
         Weights that choose the first witnesses and clusters; their length does not matter.
     options : SolverOptions
-    cutting_plane_tol : float
-        Precision of the mean slack of a convex step.
+    slack_tol : float, default=0.01
+        Precision of the mean slack of a convex step; the slack of a bag is in units of the margin.
 
     Raises
     ------
@@ -162,16 +159,9 @@ def max_margin_clusters(
         order = np.argsort(clusters, kind="stable")
         counts = np.bincount(clusters, minlength=k)
         witnesses = gather(source, rows[order])
-        solved = cutting_plane(
-            RiskProblem(
-                oracle=LinearisedRisk(witnesses, counts, margin=problem.margin, balance=balance),
-                dim=balance.dim(k, d),
-                costs=np.array([C]),
-                held=balance.held,
-            ),
-            CuttingPlaneOptions(tols=tol, max_iter=_MAX_CUTS, qp_solver=options.qp_solver),
-            start=None if before is None else (balance.split(before.weights), np.zeros(0)),
-        )
+        risk = LinearisedRisk(witnesses, counts, margin=problem.margin, balance=balance)
+        first = np.zeros(balance.dim(k, d)) if before is None else balance.split(before.weights)
+        solved = cutting_plane(risk, first, C, tol, held=balance.held)
         n_cuts += solved.n_iter
         steps_converged &= solved.converged
         weights = balance.join(solved.w, k)
@@ -179,8 +169,8 @@ def max_margin_clusters(
         objective = 0.5 * float(np.sum(weights * weights)) + C * float(hinges.mean())
         return _ClusterPoint(objective, solved.gap, np.stack([rows, clusters]), weights)
 
-    first = np.stack(problem.choose_first(start))
-    run = cccp(step, first, options, inner_tol=cutting_plane_tol)
+    chosen = np.stack(problem.choose_first(start))
+    run = cccp(step, chosen, options, inner_tol=slack_tol)
     best = run.point
     return ClusterSolution(
         weights=best.weights,

@@ -1,0 +1,268 @@
+"""Cutting planes for one convex, piecewise linear risk and a squared norm.
+
+    min 1/2 |w|^2 + C R(w)   subject to   the last entries of w lie in a convex set
+
+The risk R >= 0 is replaced by the largest of its cuts, the tangent planes R(v) + g'(w - v) found so
+far. The dual of that is a quadratic program with one variable per cut: a few dozen, whatever the
+number of bags and features. The most violated cut is added while its violation exceeds the
+precision, and the program is solved again (Joachims, Finley & Yu, Machine Learning 77, 2009: the
+1-slack formulation). The dual value is a lower bound at every step, the best point an upper one.
+
+The convex set never enters the quadratic program as constraints, whose multipliers need not be
+bounded. For given multipliers of the cuts, the minimiser over the last entries is a projection onto
+the set. The dual is then concave and, for a polyhedral set, piecewise quadratic, and Newton's
+method with an exact line search takes it to its maximum by a program over the cuts for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from ..common.qp import ActiveSet, QPProblem, solve_qp
+
+__all__ = ["ConvexSet", "CuttingPlaneResult", "Oracle", "cutting_plane"]
+
+# w -> (R(w), a subgradient of R).
+Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+# A violation that rounding alone explains, as a share of the risk.
+_ROUNDING = 1e-13
+_QP_TOL = 1e-9
+# Newton steps of one dual program with a convex set, and halvings of a line search.
+_MAX_NEWTON_STEPS = 50
+_MAX_HALVINGS = 60
+# Slope along a step at which its line search ends, as a share of that at its beginning.
+_LINE_SEARCH = 0.01
+# Newton's method ends only where no more than this part of the objective can be gained.
+_KINK = 1e-4
+# This share of what the last cut was missing need not be gained by Newton's method.
+_ENOUGH = 1e-2
+
+
+class ConvexSet(Protocol):
+    """A closed polyhedron that holds the last entries of w."""
+
+    @property
+    def size(self) -> int:
+        """Number of the entries."""
+        ...
+
+    def project(self, z: np.ndarray) -> np.ndarray:
+        """The nearest point of the set."""
+        ...
+
+    def derivative(self, z: np.ndarray) -> np.ndarray:
+        """A generalised derivative of the projection, a symmetric matrix."""
+        ...
+
+
+@dataclass
+class CuttingPlaneResult:
+    """The best point of a run, its risk, and what certifies it."""
+
+    w: np.ndarray
+    objective: float
+    value: float
+    lower_bound: float = 0.0
+    # By how much the risk exceeds the cuts at the last minimiser of the model.
+    violation: float = np.inf
+    # Calls of the oracle, and cuts kept at the end.
+    n_iter: int = 0
+    n_cuts: int = 0
+    converged: bool = False
+    # Best objective after each call of the oracle.
+    history: list[float] = field(default_factory=list)
+
+    @property
+    def gap(self) -> float:
+        """Distance of the upper from the lower bound."""
+        return max(0.0, self.objective - self.lower_bound)
+
+
+def cutting_plane(
+    oracle: Oracle,
+    start: np.ndarray,
+    cost: float,
+    tol: float,
+    *,
+    held: ConvexSet | None = None,
+    max_iter: int = 1000,
+    drop_after: int = 20,
+) -> CuttingPlaneResult:
+    """Minimise half the squared norm and a risk by cutting planes.
+
+    Parameters
+    ----------
+    oracle : callable
+        Value and a subgradient of the risk.
+    start : ndarray of shape (dim,)
+        First w, in the set. The result is never worse.
+    cost : float
+        C above.
+    tol : float
+        The run ends when the risk exceeds its largest cut by no more.
+    held : ConvexSet, default=None
+        The set of the last entries of w.
+    max_iter : int, default=1000
+        Maximum number of calls of the oracle.
+    drop_after : int, default=20
+        A cut is dropped when its multiplier was zero for so many steps.
+
+    Raises
+    ------
+    SolverError
+        When a quadratic program is not solved.
+    """
+    model = _CutModel(len(start), cost, held, drop_after)
+    w, best, lower, history = start, None, 0.0, list[float]()
+    for n_iter in range(1, max_iter + 1):
+        value, slope = oracle(w)
+        objective = 0.5 * float(w @ w) + cost * value
+        violation = value - model.height(w)
+        if best is None or objective < best.objective:
+            best = CuttingPlaneResult(w, objective, value, history=history)
+        history.append(best.objective)
+        best.lower_bound, best.violation = lower, violation
+        best.n_iter, best.n_cuts = n_iter, model.size
+        missing = violation > max(tol, _ROUNDING * value)
+        # A start without any risk is above no cut, but it does not minimise the model.
+        if not missing and (n_iter > 1 or not w.any()):
+            best.converged = True
+            break
+        if n_iter == max_iter:
+            break
+        if missing:
+            model.add(value, slope, w)
+        w, bound = model.minimise(best.objective, _ENOUGH * cost * min(violation, tol))
+        lower = max(lower, bound)
+    assert best is not None, f"max_iter={max_iter}"
+    return best
+
+
+class _CutModel:
+    """The cuts so far, their Gram matrix, and the dual program over them."""
+
+    def __init__(self, dim: int, cost: float, held: ConvexSet | None, drop_after: int) -> None:
+        self.cost, self.held, self.drop_after = cost, held, drop_after
+        # Entries of w that no set holds.
+        self.n_loose = dim - (0 if held is None else held.size)
+        self.slopes, self.gram = np.zeros((0, dim)), np.zeros((0, 0))
+        self.offsets = np.zeros(0)
+        # Shares of the cost, and for how many steps they were zero.
+        self.shares, self.idle = np.zeros(0), np.zeros(0, dtype=np.intp)
+
+    @property
+    def size(self) -> int:
+        """Number of cuts."""
+        return len(self.offsets)
+
+    def height(self, w: np.ndarray) -> float:
+        """The largest cut at a point, or zero."""
+        return float((self.offsets + self.slopes @ w).max(initial=0.0))
+
+    def add(self, value: float, slope: np.ndarray, w: np.ndarray) -> None:
+        """Add the tangent plane at w."""
+        self.slopes = np.concatenate([self.slopes, slope[None]])
+        products = self.slopes[:, : self.n_loose] @ slope[: self.n_loose]
+        self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
+        self.offsets = np.append(self.offsets, value - slope @ w)
+        self.shares, self.idle = np.append(self.shares, 0.0), np.append(self.idle, 0)
+
+    def minimise(self, objective: float, enough: float) -> tuple[np.ndarray, float]:
+        """Minimiser of the model and its dual value; ``enough`` is what may be left to gain."""
+        if not self.size:  # the norm alone
+            return np.zeros(self.slopes.shape[1]), 0.0
+        # In shares of the cost and units of the objective: a precision then means the same for
+        # every C.
+        scale = objective if objective > 0 else 1.0
+        if self.held is None:
+            shares = self._solved(self.gram, self.offsets, scale)
+        else:
+            shares = self._by_newton(self.held, scale, enough)
+        weights = shares * self.cost
+        w = -(weights @ self.slopes)
+        value = float(weights @ self.offsets)
+        if self.held is not None:
+            slope = -w[self.n_loose :]
+            w[self.n_loose :] = self.held.project(-slope)
+            value += float((slope + w[self.n_loose :]) @ w[self.n_loose :])
+        value -= 0.5 * float(w @ w)
+        self._keep(shares)
+        return w, value
+
+    def _keep(self, shares: np.ndarray) -> None:
+        """Note which cuts were used, and drop those that were not for long."""
+        idle = np.where(shares > 0, 0, self.idle + 1)
+        kept = np.flatnonzero(idle <= self.drop_after)
+        self.shares, self.idle, self.offsets = shares[kept], idle[kept], self.offsets[kept]
+        if len(kept) < len(idle):
+            self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
+
+    def _solved(self, gram: np.ndarray, offsets: np.ndarray, scale: float) -> np.ndarray:
+        """Shares of the cost that maximise a quadratic, at most 1 together."""
+        n = self.size
+        problem = QPProblem(
+            gram * (self.cost**2 / scale),
+            offsets * (-self.cost / scale),
+            G=np.ones((1, n)),
+            h=np.ones(1),
+            lb=np.zeros(n),
+        )
+        idle = (self.shares <= 0) & (np.arange(n) < n - 1)
+        full = np.array([self.shares.sum() > 1 - 1e-9])
+        start = ActiveSet(lower=idle, upper=np.zeros(n, dtype=bool), tight=full)
+        shares: np.ndarray = np.maximum(solve_qp(problem, tol=_QP_TOL, start=start).x, 0.0)
+        return shares
+
+    def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:
+        """Shares that maximise the dual where a set holds the last entries of w."""
+        ends, x = self.slopes[:, self.n_loose :], self.shares
+
+        def gradient(shares: np.ndarray) -> np.ndarray:
+            weights = shares * self.cost
+            nearest = held.project(-(weights @ ends))
+            return np.asarray(self.offsets - self.gram @ weights + ends @ nearest) * self.cost
+
+        def ascent(slope: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, float]:
+            derivative = held.derivative(-self.cost * (at @ ends))
+            gram = self.gram + ends @ derivative @ ends.T
+            found = self._solved(gram, slope / self.cost + gram @ (x * self.cost), scale)
+            return found, float(slope @ (found - x))
+
+        for _ in range(_MAX_NEWTON_STEPS):
+            slope = gradient(x)
+            # No shares gain more than the best corner of them: the steepest cut alone, or none.
+            steepest = int(slope.argmax())
+            corner = np.zeros(self.size)
+            corner[steepest] = slope[steepest] > 0
+            most = float(slope @ (corner - x))
+            if most <= enough:
+                break
+            found, rise = ascent(slope, x)
+            if rise <= _QP_TOL * scale:
+                # Next to a kink a quadratic may promise nothing where much can be gained.
+                if most <= _KINK * scale:
+                    break
+                found, rise = ascent(slope, corner)
+                if rise <= _QP_TOL * scale:
+                    break
+            x = x + _step_length(gradient, x, found - x, rise) * (found - x)
+        return x
+
+
+def _step_length(
+    gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: np.ndarray, rise: float
+) -> float:
+    """Where a concave function is highest along a step, at most 1; ``rise`` is its first slope."""
+    low, high, t = 0.0, 1.0, 1.0
+    for _ in range(_MAX_HALVINGS):
+        left = float(gradient(x + t * step) @ step)
+        if abs(left) <= _LINE_SEARCH * rise or (t == 1.0 and left > 0):
+            break
+        low, high = (t, high) if left > 0 else (low, t)
+        t = 0.5 * (low + high)
+    return t
