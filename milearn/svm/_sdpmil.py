@@ -64,48 +64,38 @@ class SDPMIL(BaseMISVC):
     C : float, default=10.0
         Cost of a slack against the norm of w. Must be positive.
     slack_bound : float, default=2.0
-        The bound s on the slacks of instances of positive bags in the relaxation. It asks that
-        all of them score at least 1 - s, and a slack above s/2 costs even what is not selected:
-        the larger, the weaker the relaxation and the less it minds instances that are not
-        selected. Must be positive.
+        The bound s on the slacks of instances of positive bags in the relaxation. All of them
+        have to score at least 1 - s, and a slack above s/2 has a cost for instances that are not
+        selected, too. A larger bound makes the relaxation weaker and less sensitive to these
+        instances. Must be positive.
     selection : {"one", "at_least_one"}, default="one"
         Whether the relaxed :math:`\eta` of a bag sum to one, as in the experiments of [1]_, or to
         at least one. In the first problem a second selected instance only adds to the cost, so that
-        one is selected in either case.
+        one is selected in both cases.
     relaxation : {"guo", "tight"}, default="guo"
         "tight" adds a mixture of selections (label generation, [2]_): a lower bound of the first
-        problem that always holds, and the best of the selections that were mixed instead of the
-        one that was rounded. It costs some tens of support vector machines.
+        problem that always holds, and the best of the mixed selections instead of the rounded
+        one. It costs some tens of support vector machines and a matrix between all instances.
     polish : bool, default=False
-        Whether to go on from the selection by the concave-convex procedure, which can only lower
-        the objective: the result is then a local minimum of MI-SVM with one slack per instance.
-    kernel : str or callable, default="rbf"
-        Kernel between instances, as for :class:`MISVC`.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+        Whether to continue from the selection by the concave-convex procedure, which can only
+        lower the objective. The result is a local minimum of MI-SVM with one slack per instance.
+    {kernel}
+    {gamma}
     n_components : int, default=None
-        Maximum number of columns of a factor of the kernel matrix that the relaxation works on,
-        at a cost of their number squared times the instances; None works on the kernel matrix
-        itself.
-        The SVM on the selected instances always uses the exact kernel. A linear kernel with
-        fewer features than instances needs no factor. With ``relaxation="tight"`` it is not used,
-        for a bound of an approximated problem would bound nothing.
+        Maximum number of columns of a factor of the kernel matrix for the relaxation of [1]_. The
+        cost grows with the square of their number times the number of instances. None uses the
+        kernel matrix itself. The SVM on the selected instances and the mixture of
+        ``relaxation="tight"`` always have the exact kernel. A linear kernel with fewer features
+        than instances needs no factor.
     tol : float, default=1e-6
-        Relative duality gap of the SVM; the relaxation is solved to 1e-4 times that.
+        Relative duality gap of the SVM. The relaxation is solved to 1e-4 times that.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure, the first of which is the SVM on
         the selection.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
-    n_jobs : int, default=None
-        Number of jobs to run in parallel over classes. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
-    verbose : bool or int, default=False
-        Whether to print the objective after rounding and after each step.
+    {class_weight: C}
+    {pos_label}
+    {n_jobs: classes}
+    {verbose: the objective after rounding and after each step}
 
     Attributes
     ----------
@@ -122,13 +112,12 @@ class SDPMIL(BaseMISVC):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     eta_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
         The relaxed selection of each instance of a positive bag, in the mixture with
         ``relaxation="tight"``; 1 for those of negative bags.
     selected_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Row of the instance that stands for each positive bag in the objective; -1 for negative
-        bags.
+        Row of the selected instance of each positive bag; -1 for negative bags.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag. With ``polish=True`` that of a positive
         bag is the selected one.
@@ -137,14 +126,14 @@ class SDPMIL(BaseMISVC):
     objective_history_ : ndarray, or list of ndarray
         The value after rounding and after each step of ``polish``; it never rises.
     relaxation_value_ : float or ndarray of shape (n_classes,)
-        Value of the relaxation. It bounds the first problem from below over the solutions whose
-        slacks in positive bags stay within ``slack_bound``, and only over those. It may be
+        Value of the relaxation. It is a lower bound of the first problem over the solutions whose
+        slacks in positive bags are at most ``slack_bound``, and only over those. It may be
         negative. With ``relaxation="tight"`` it is ``lower_bound_``.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        A lower bound of the first problem over all selections and all w and b. 0, which is trivial,
-        unless ``relaxation="tight"``, and then above 0.
+        A lower bound of the first problem over all selections and all w and b. It is above 0 with
+        ``relaxation="tight"``, and 0, which is trivial, otherwise.
     optimality_gap_ : float or ndarray of shape (n_classes,)
-        ``objective_ - lower_bound_``: the solution is no further than this from the optimum.
+        ``objective_ - lower_bound_``, a bound on the distance of the solution from the optimum.
     dual_gap_ : float or ndarray of shape (n_classes,)
         Duality gap of the last SVM, in units of the objective.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -154,18 +143,16 @@ class SDPMIL(BaseMISVC):
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances for the SVM and ``polish``, where these are solved by
         rows; ``dual_coef_``, ``support_`` and ``support_vectors_`` are not set then.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------
     milearn.exceptions.SolverError
         When the relaxation or a dual problem is not solved.
     MemoryError
-        Where the kernel matrix, or with more sparse features than instances the matrix of those
-        instances that decide, exceeds scikit-learn's ``working_memory``, see
+        When the kernel matrix, or with more sparse features than instances the matrix between
+        the active instances, exceeds scikit-learn's ``working_memory``, see
         :func:`sklearn.set_config`.
 
     Warns
@@ -259,7 +246,7 @@ class SDPMIL(BaseMISVC):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C by bag. A weight of two is equal to a repetition of the bag.
 
         Returns
         -------

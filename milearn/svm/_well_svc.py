@@ -36,17 +36,17 @@ __all__ = ["WellSVC"]
 class WellSVC(BagClassifier):
     r"""Support vector classification over a mixture of selections (WellSVM for key instances).
 
-    One instance of each positive bag is selected, and all instances of negative bags are used: the
-    first problem of :class:`SDPMIL`,
+    One instance of each positive bag is selected, and all instances of negative bags are used, as
+    in the first problem of :class:`SDPMIL`,
 
     .. math::
 
         \min_{h, w, b} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i [1 - f(x_{i h(i)})]_+
         + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ .
 
-    Its minimum over selections h and the maximum of its dual over multipliers are exchanged, which
-    relaxes it to a support vector machine with a convex combination of the kernels of all
-    selections,
+    The minimum over selections h and the maximum of the dual over multipliers are exchanged. The
+    problem is thereby relaxed to a support vector machine with a convex combination of the kernels
+    of all selections,
 
     .. math::
 
@@ -55,7 +55,7 @@ class WellSVC(BagClassifier):
         W_h = \sum_{y_i = 1} g_i \phi(x_{i h(i)}) - \sum_{y_i = -1} \sum_j a_{ij} \phi(x_{ij}) ,
 
     over :math:`0 \le g_i \le C c_i`, :math:`0 \le a_{ij} \le C c_i` and equal sums of both.
-    Selections are generated one by one, the most violated of a cutting plane method, and
+    Selections are generated one by one by a cutting plane method, and
     :math:`f(x) = s \langle \sum_h \mu_h W_h, \phi(x) \rangle + b` with the factor s and the
     constant b that are best for the first problem, which is convex in both; f is constant where the
     mixture vanishes up to rounding. A bag scores as its highest instance does.
@@ -64,21 +64,15 @@ class WellSVC(BagClassifier):
     ----------
     C : float, default=10.0
         Cost of a slack against the norm of w. Must be positive.
-    kernel : str or callable, default="rbf"
-        Kernel between instances, as for :class:`MISVC`.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    {kernel}
+    {gamma}
     tol : float, default=1e-3
         Share of the value of the relaxation up to which the gap of the mixture, and the gain of
         another selection, are ignored.
     max_iter : int, default=50
         Maximum number of selections.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {class_weight: C}
+    {pos_label}
 
     Attributes
     ----------
@@ -113,15 +107,13 @@ class WellSVC(BagClassifier):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the search found no further selection that lowers the value, and the mixture was
         found to ``tol``.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Where the kernel matrix of the training instances does not fit into the available memory.
+        When the kernel matrix of the training instances does not fit into the available memory.
 
     Warns
     -----
@@ -137,11 +129,11 @@ class WellSVC(BagClassifier):
 
     Notes
     -----
-    [1]_ and [2]_ have a version with a slack for each bag as well, and take s = 1 and the constant
-    of the relaxation. There a bag is scored by another instance in each part of the mixture, and
-    its scores are too low for one instance in all: with standardised instances and C = 10 the
-    accuracy was 70 % on Musk1 and 50 % on Elephant (10 and 4 folds), and 82 and 79 % with s and b.
-    The order of the bags is the same.
+    [1]_ and [2]_ also have a version with one slack per bag, and use s = 1 and the constant of the
+    relaxation. A bag is then scored by another instance in each part of the mixture, and its scores
+    are too low for a single instance. With standardised instances and C = 10 the accuracy was 70 %
+    on Musk1 and 50 % on Elephant (10 and 4 folds), and 82 and 79 % with the best s and b. The order
+    of the bags is the same.
 
     The most violated selection is found by a local search that changes one bag at a time, and by
     enumeration where there are at most 20,000 selections.
@@ -207,7 +199,7 @@ class WellSVC(BagClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C by bag. A weight of two is equal to a repetition of the bag.
 
         Returns
         -------

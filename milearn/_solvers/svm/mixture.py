@@ -174,7 +174,7 @@ class MergedSelection:
         place = {row: number for number, row in enumerate(self._sorted.tolist())}
         inside = np.array([place[row] for row in selection.tolist()]) - self._starts
         found = np.empty(len(self.problem.bag_costs), dtype=np.intp)
-        # Of equal bags the first counts.
+        # Equal bags may have different selections: that of the first is taken.
         found[self.bags[::-1]] = (self.problem.offsets[self.bags] + inside)[::-1]
         return found
 
@@ -345,8 +345,8 @@ def _svm_of(problem: MixtureProblem, pool: np.ndarray, mixture: np.ndarray, tol:
     total = min(g.sum(), a.sum())
     g, a = g * (total / g.sum()), a * (total / a.sum())
     norms = _norms(problem, pool, g, a)
-    # Of the function of these multipliers, with the intercept that is best for it: libsvm's is
-    # not where all multipliers are at their bounds.
+    # The value of the function of these multipliers, with the best intercept for it. That of
+    # libsvm is not the best where all multipliers are at their bounds.
     beta = np.concatenate([g, -a])
     used = np.flatnonzero(beta)
     scores = beta[used] @ kernel[used]
@@ -386,7 +386,7 @@ def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarr
         of_others = problem.gram[np.ix_(others, h)] @ at.g
         images[:, k] = np.concatenate([of_bags, of_others])
         images[:, k] -= of_negatives[np.concatenate([h[bags], others])]
-    # What all selections have in common moves nothing between them.
+    # The part that all selections have in common has no effect on the mixture.
     both = np.column_stack([images - (images @ at.mixture)[:, None], np.ones(len(at.free))])
     ridge = _RIDGE * max(float(np.trace(at.free_kernel)) / len(at.free), 1e-300)
     try:
@@ -536,9 +536,9 @@ def largest_norm(problem: MixtureProblem, g: np.ndarray, a: np.ndarray, eta: np.
     """An upper bound of |W(h)|^2 over all selections.
 
     Rows s = g_i z are counted from a centre of their bag, s = m + d. The square is then |M|^2
-    + sum_i (2 M.d_i + |d_i|^2 + sum_{k != i} d_i.d_k) with M = sum_i m_i less the negative part,
-    and each bag may take the best row on the assumption that every other bag meets it as well as it
-    can. Of two centres, the mean and that of ``eta``, the better one counts.
+    + sum_i (2 M.d_i + |d_i|^2 + sum_{k != i} d_i.d_k) with M = sum_i m_i less the negative part. It
+    is bounded bag by bag: by its best row, with the largest d_i.d_k that each other bag allows. Of
+    two centres, the mean and that of ``eta``, the better one is taken.
     """
     p, offsets = problem.n_positive, problem.offsets
     bag = segment_index(offsets)

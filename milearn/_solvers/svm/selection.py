@@ -105,7 +105,7 @@ class SelectionResult(CCCPSolution):
         return cls(**run, svm=svm, selected=selected, **relaxed)
 
     def __getattr__(self, name: str) -> Any:
-        # The function is that of the SVM. Copies look for special names before there is one.
+        # The function is that of the SVM. Copies ask for special names before it is set.
         if name == "svm" or name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.svm, name)
@@ -312,7 +312,7 @@ def _polished(
 
 def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
     def report(iteration: int, objective: float) -> bool:
-        # The first step solves the SVM of the selection once more, which was reported.
+        # The first step solves the SVM of the selection again, which was reported already.
         if iteration == 1 or options.on_iteration is None:
             return False
         return options.on_iteration(iteration, objective)

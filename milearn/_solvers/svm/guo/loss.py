@@ -5,10 +5,10 @@ best l_i at given h_i and e_i is max(h_i, s/2 - e_i), at a cost of
 
     c_i ( 1/2 [h_i + e_i - s/2]_+^2 + (s-1)/2 e_i ) + constant,    h_i <= s.
 
-What is left to minimise over is e, whose entries are filled up to one level v of the bag: e_i =
-[v + s/2 - h_i]_+, with v >= 0 such that they sum to one (with "at least one", v >= (1-s)/2). Below
-the level an instance costs 1/2 v^2, above it 1/2 (h_i - s/2)^2; a bag with enough room below level
-zero costs nothing.
+The minimum over e fills the entries of a bag up to one level v: e_i = [v + s/2 - h_i]_+, with
+v >= 0 such that they sum to one (with "at least one", v >= (1-s)/2). The cost of an instance is
+1/2 v^2 below the level, and 1/2 (h_i - s/2)^2 above it. It is zero for a bag with enough room below
+level zero.
 
 :class:`RelaxationLoss` has the Moreau envelope of this loss and of the hinge: with multipliers a_i
 c_i from before and a stiffness t, it minimises over margins z
@@ -20,7 +20,7 @@ bags
 
     h_i(v) = clip(x_i - v/t, 0, s)   gives   e_i(v) = [v + s/2 - h_i(v)]_+,  sum of e_i(v) = 1,
 
-which is one increasing, piecewise linear equation a bag.
+which is one increasing, piecewise linear equation per bag.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class RelaxationLoss:
     def levels(self, x: np.ndarray, stiffness: float) -> tuple[np.ndarray, np.ndarray]:
         """Level of each bag, and whether it is the least: Newton's method, held in an interval.
 
-        At the upper end, 1 + s/2, one instance alone takes more than there is to take.
+        At the upper end, 1 + s/2, the e_i of a single instance is above one.
         """
         low = np.full(len(self.bags) - 1, self.lowest)
         high = np.full_like(low, self.lowest + 1.0 + 0.5 * self.s)
@@ -180,7 +180,7 @@ class RelaxationLoss:
     def slacks(self, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The best l (up to s in positive bags) and e at given margins.
 
-        Where a bag has room to spare e is in proportion to the room, s/2 - h_i.
+        In a bag with more room than it needs, e is proportional to the room, s/2 - h_i.
         """
         p, s = self.p, self.s
         slacks = np.maximum(0.0, 1.0 - margins)

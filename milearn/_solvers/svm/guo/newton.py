@@ -2,15 +2,19 @@
 
 The relaxation is min 1/2 |w|^2 + loss(Z (w, b)) with the loss of :mod:`.loss` and the signed
 rows Z of the instances. The method of multipliers (Rockafellar 1976) replaces the loss by its
-envelope around the last multipliers, and then takes the multipliers of the solution: with a
-stiffness t that grows it converges faster than any geometric sequence. The envelope is piecewise
-quadratic and has a derivative, so that each of these problems ends after a few Newton steps with an
-exact line search (Li, Sun & Toh 2018 for the lasso). A Newton system has one row for each instance
-that is on the margin or above the level of its bag, and one for each bag: only those multipliers
-change with the margins.
+envelope around the last multipliers, and then takes the multipliers of the solution. With a
+stiffness t that grows it converges superlinearly. The envelope is piecewise quadratic and
+differentiable, so that each of these problems takes a few Newton steps with an exact line search
+(Li, Sun & Toh 2018 for the lasso). A Newton system has one row for each instance that is on the
+margin or above the level of its bag, and one for each bag, because only those multipliers change
+with the margins.
 
-A growing stiffness throws many instances off their piece at once, although they return to it. So
-the first step for a new one is taken on the pieces of the last, wherever it leads.
+A larger stiffness moves many instances off their piece at once, although they return to it. The
+first step after a change of stiffness is therefore taken on the last pieces, without a line search.
+
+The engine of :mod:`milearn._solvers.common.newton` follows the same scheme, but needs explicit rows
+of features. For 1,375 instances with a kernel it would have a dense factor of 1,375 columns in each
+product, where the systems here have the kernel values of the active rows.
 """
 
 from __future__ import annotations
@@ -34,15 +38,15 @@ _MAX_PHASES = 20
 _MAX_STEPS = 60
 # Up to this stiffness the systems are solved to this part of their right-hand side.
 _SOFT, _SYSTEM_TOL = 300.0, 1e-3
-# A subproblem is solved to this part of what its multipliers changed by, and to this at least.
+# A subproblem is solved to this part of the change of its multipliers, and to this at least.
 _PART, _LOOSE = 0.1, 0.1
-# The line search ends where the slope is this part of what it was.
+# The line search ends where the slope is this part of the first one.
 _FLAT = 0.3
 _MAX_TRIALS = 30
-# From this change of the margins on, the solution is measured.
+# The solution is measured once the change of the margins is this small.
 _MEASURED = 1e-5
 _PATIENCE = 3
-# A change of the margins by no more than this is no change.
+# A change of the margins by no more than this is rounding.
 _ROUNDING = 1e-12
 
 
@@ -62,21 +66,14 @@ class Found:
 
 @dataclass
 class _Point:
-    """w, b, the margins, and the part of them that is due to w."""
+    """w and b, and the margins."""
 
     v: np.ndarray
     margins: np.ndarray
 
 
 class MultiplierMethod:
-    """Multipliers, and Newton's method for w and b at given ones.
-
-    Parameters
-    ----------
-    problem : RelaxationProblem
-    unit : float
-        What costs are counted in, the largest.
-    """
+    """Multipliers, and Newton's method for w and b at given ones, in units of the largest cost."""
 
     def __init__(self, problem: RelaxationProblem, unit: float) -> None:
         self.problem = problem
@@ -87,7 +84,7 @@ class MultiplierMethod:
         self._system: tuple[float, Pieces, NewtonSystem] | None = None
 
     def run(self, tol: float) -> Found | None:
-        """The best point until its error is below ``tol``; None where there is none."""
+        """The first point with an error below ``tol``, else the best one; None without any."""
         n = len(self.problem.signs)
         scaled, stiffness = np.zeros(n), _STIFFNESS / self._size
         point = _Point(np.zeros(self.geometry.width + 1), np.zeros(n))
@@ -111,7 +108,7 @@ class MultiplierMethod:
                 best = found if best is None or found.error < best.error else best
                 if best.error <= tol or waited >= _PATIENCE or change <= _ROUNDING:
                     return best
-            # Where nothing was left to do, faster.
+            # Faster where the last subproblem took one step at most.
             stiffness = min(
                 stiffness * _GROWTH ** (1 + (n_steps <= 1)), _MAX_STIFFNESS / self._size
             )
@@ -181,7 +178,7 @@ class MultiplierMethod:
         return _Point(point.v + length * by.v, point.margins + length * by.margins)
 
     def _length(self, point: _Point, by: _Point, scaled: np.ndarray, stiffness: float) -> float:
-        """Where the slope along a direction is next to nothing; zero where nothing descends."""
+        """The step at which the slope along a direction nearly vanishes; zero without descent."""
         signs, w, dw = self.problem.signs, point.v[:-1], by.v[:-1]
         image = by.margins - by.v[-1] * signs
         start = self.geometry.inner(w, dw, image)
@@ -213,9 +210,9 @@ class MultiplierMethod:
         return length
 
     def _measured(self, alpha: np.ndarray, b: float) -> Found:
-        """The point of these multipliers, with what its optimality conditions leave.
+        """The point of these multipliers of the margins, and its residuals.
 
-        w and the multipliers of all other constraints follow from those of the margins.
+        They determine w and the multipliers of all other constraints.
         """
         loss, geometry, problem = self.loss, self.geometry, self.problem
         p, s, c = loss.p, loss.s, loss.costs
@@ -244,7 +241,7 @@ class MultiplierMethod:
         )
         short = sums if not loss.exactly_one else -np.abs(sums)
         primal = float(max(0.0, -surplus.min(), -short.min()))
-        # The multipliers of slacks of negative instances have no other side.
+        # The slacks of negative instances have no upper limit, whose multiplier would be negative.
         beyond = -float(gradient[p:].min()) if len(c) > p else 0.0
         residual = np.zeros(len(v))
         residual[-1] = balance

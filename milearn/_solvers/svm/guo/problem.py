@@ -27,10 +27,10 @@ class RelaxationProblem:
     exactly_one : bool
         Whether the e_i of a bag sum to one, or to one at least.
     is_kernel : bool, default=False
-        Whether ``features`` is a kernel matrix, shape (n_instances, n_instances): what has w in
-        it is then in terms of coefficients of the instances, in the order of the relaxation.
+        Whether ``features`` is a kernel matrix, shape (n_instances, n_instances). Coefficients of
+        the instances, in the order of the relaxation, then represent w.
     max_bytes : float
-        Maximum size of a matrix between instances, where ``features`` are sparse.
+        Maximum size of a matrix between instances, for sparse ``features``.
     """
 
     def __init__(
@@ -60,14 +60,14 @@ class RelaxationProblem:
         self.exactly_one = exactly_one
 
     def geometry(self, unit: float) -> Geometry:
-        """Products with the signed instances, inner products times ``unit``."""
+        """Products with the signed instances, with a factor ``unit`` on inner products."""
         if self.is_sparse:
             return SparseGeometry(self.features, self.signs, unit, self.max_bytes)
         build = KernelGeometry if self.is_kernel else FeatureGeometry
         return build(self.features, self.signs, unit)
 
     def intercept(self, w: np.ndarray, b: float) -> float:
-        """The intercept of scores of the features as they are, which are sparse not centred."""
+        """The intercept for the features as given; sparse ones are not centred."""
         if not self.is_sparse:
             return b
         return b - float(np.asarray(self.features.mean(axis=0)).ravel() @ w)

@@ -10,11 +10,11 @@ slacks of the first and f(x) = w.z + b:
 The upper limit 1 of e needs no constraint: where a sum is 1 it is implied, and where a sum is
 above 1 its multiplier is zero and every e_i of the bag at most 1/2.
 
-With few features it is solved by the interior point method of :mod:`.interior_point`. With a
-kernel, and with more sparse features than instances, the systems of that method are as large as the
-number of instances, and the method of multipliers of :mod:`.newton` takes its place, whose
-systems have a row for each multiplier that changes; where rounding keeps it from the precision, the
-interior point method is tried too.
+With few features the interior point method of :mod:`.interior_point` solves it. With a kernel, and
+with more sparse features than instances, the systems of that method would be as large as the number
+of instances. The method of multipliers of :mod:`.newton` is used instead, whose systems have a row
+for each multiplier that changes. Where rounding limits its precision, the interior point method is
+used too, and the solution with the smaller error is kept.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from .problem import RelaxationProblem
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
 
-# Up to the first of these errors a solution of Newton's method is kept, although more was asked
-# for; up to the second it is, where the interior point method does not come closer.
+# A solution of Newton's method is final up to the first of these errors. Up to the second it is
+# kept unless the interior point method is more precise.
 _GOOD_TOL = 1e-8
 _STAGNATION_TOL = 1e-4
 
@@ -40,40 +40,20 @@ _STAGNATION_TOL = 1e-4
 class RelaxationResult:
     """A solution of the relaxation with the residuals of its optimality conditions.
 
-    Attributes
-    ----------
-    w, intercept : ndarray of shape (r,) and float
-        With a kernel matrix w has the coefficients of the instances, positive bags first.
-    scores : ndarray of shape (n_instances,)
-        Scores in the order of the instances as they were given, with the intercept.
-    rows : ndarray of int
-        The instances of positive bags, in the order of ``eta`` and first in ``slacks``.
-    slacks : ndarray of shape (n_instances,), instances of positive bags first
-    eta : ndarray of shape (n_positive_instances,)
-    value : float
-        The objective.
-    gap : float
-        Its distance from the value of the dual.
-    primal_residual, dual_residual : float
-        Largest violation of a constraint, and largest entry of the gradient of the Lagrangian
-        as a share of the largest cost.
-    unit : float
-        The largest cost.
-    n_iter : int
-    solver : str
+    Instances of positive bags come first, but in ``scores``.
     """
 
-    w: np.ndarray
+    w: np.ndarray  # with a kernel matrix the coefficients of the instances
     intercept: float
-    scores: np.ndarray
-    rows: np.ndarray
+    scores: np.ndarray  # with the intercept, in the order in which the instances were given
+    rows: np.ndarray  # the instances of positive bags
     slacks: np.ndarray
-    eta: np.ndarray
+    eta: np.ndarray  # of the instances of positive bags
     value: float
     gap: float
-    primal_residual: float
-    dual_residual: float
-    unit: float
+    primal_residual: float  # largest violation of a constraint
+    dual_residual: float  # largest entry of the gradient of the Lagrangian, in units of the costs
+    unit: float  # the largest cost
     n_iter: int
     solver: str
 
@@ -122,7 +102,7 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
 def _in_units(
     problem: RelaxationProblem, unit: float, found: Found, n_iter: int, solver: str
 ) -> RelaxationResult:
-    # In units of the cost, w is that much shorter; coefficients of instances are in them outright.
+    # In units of the largest cost w is shorter, and coefficients of instances are multiples of it.
     w = found.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
     intercept = problem.intercept(w, found.b)
     return RelaxationResult(
