@@ -350,7 +350,7 @@ def test_feature_union_of_one_row_per_bag(bags, y):
 
 def test_feature_union_refuses_a_mixture(bags):
     union = FeatureUnion([("bags", FunctionTransformer()), ("rows", BagStatistics())])
-    with pytest.raises(TypeError, match=r"^Bags cannot stand beside .*: let every transformer"):
+    with pytest.raises(TypeError, match=r"^Bags cannot be joined with .*: let every transformer"):
         union.fit_transform(bags)
 
 

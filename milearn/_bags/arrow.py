@@ -74,7 +74,7 @@ def _array_or_table(pa: Any, data: Any) -> Any:
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data) if hasattr(data, "columns") else pa.chunked_array(data)
     raise TypeError(
-        f"{type(data).__name__} is not an Arrow table or array: pass what pyarrow makes of it, or "
+        f"{type(data).__name__} is not an Arrow table or array: convert it with pyarrow, or "
         "use Bags.from_list."
     )
 

@@ -128,7 +128,7 @@ class PassSource(Protocol):
 
 
 class ArraySource:
-    """Blocks of an array, a memory map or a CSR matrix; only what is looked at is copied.
+    """Blocks of an array, a memory map or a CSR matrix, copied only when they are used.
 
     Parameters
     ----------

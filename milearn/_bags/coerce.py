@@ -57,7 +57,7 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{what} holds a value that is no number ({error}): encode it first."
+            f"{what} holds a value that is not a number ({error}): encode it first."
         ) from error
 
 
@@ -130,7 +130,7 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
         return None
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError("feature_names must be a sequence of strings.")
-    # Plain strings: joblib.hash tells them from NumPy's.
+    # Plain strings: joblib.hash of NumPy's strings differs.
     array = np.array([str(name) for name in names], dtype=object)
     if len(array) != n_features:
         raise ValueError(
@@ -209,7 +209,7 @@ def same_label(left: Any, right: Any) -> bool:
 
 
 def id_array(ids: list[Hashable]) -> np.ndarray:
-    """Identifiers as an array of their own type where that keeps each of them whole."""
+    """Identifiers as an array of their own type if that does not change any of them."""
     if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
         return np.array(ids)
     if ids and all(isinstance(key, str) for key in ids):

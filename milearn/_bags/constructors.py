@@ -115,7 +115,7 @@ class BagConstructors:
         ------
         ValueError
             For a missing identifier, a number of identifiers that is not that of the instances,
-            or instances that are no 2-D matrix of real numbers.
+            or instances that are not a 2-D matrix of real numbers.
         """
         if feature_names is None:
             feature_names = frame_names(instances)
@@ -145,7 +145,7 @@ class BagConstructors:
     ) -> Any:
         """Bags from a data frame (pandas or polars), one row per instance, or per bag of lists.
 
-        In a long frame each row is an instance and the column ``bag`` tells its bag. Where the
+        In a long frame each row is an instance and the column ``bag`` names its bag. Where the
         features are columns of lists each row is a bag: a column holds the values of one feature,
         or whole instances as lists of lists or 2-D arrays (see :meth:`from_arrow`).
 
@@ -249,8 +249,8 @@ class BagConstructors:
         data : pyarrow array or table, polars or pandas frame or series, or awkward array
             An array of lists holds the instances of each bag: as lists of fixed size, as structs
             with one field per feature, as lists of equal length, or, for one feature, as numbers.
-            Of a table each row is a bag, and its columns are such arrays, whose features stand
-            side by side. A table without lists is long: each row is an instance, and ``bag`` is
+            Of a table each row is a bag, and its columns are such arrays, whose features are
+            joined. A table without lists is long: each row is an instance, and ``bag`` is
             needed. A nested Parquet file is read by :func:`pyarrow.parquet.read_table` first.
         bag : column name, default=None
             The column of the identifiers of the bags.
@@ -351,7 +351,7 @@ class BagConstructors:
         Raises
         ------
         ValueError
-            For an ``X`` that is no 2-D matrix of real numbers.
+            For an ``X`` that is not a 2-D matrix of real numbers.
         """
         if feature_names is None:
             feature_names = frame_names(X)
@@ -387,10 +387,10 @@ class BagConstructors:
         Raises
         ------
         ValueError
-            For a series that is no 2-D array of numbers, has fewer than ``length`` points or other
-            channels than the first.
+            For a series that is not a 2-D array of numbers, has fewer than ``length`` points, or
+            other channels than the first.
         TypeError
-            For a ``length`` or ``step`` that is no whole number.
+            For a ``length`` or ``step`` that is not an integer.
 
         Examples
         --------
@@ -439,6 +439,6 @@ class BagConstructors:
 
 
 def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
-    """The bags alone, or a tuple with what was asked for."""
+    """The bags alone, or a tuple with labels and identifiers as requested."""
     out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
     return bags if len(out) == 1 else out

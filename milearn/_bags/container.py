@@ -42,13 +42,13 @@ class Bags(BagConstructors, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
-    like a matrix with one row per bag, so that splitters, pipelines and searches index it as it
-    is.
+    like a matrix with one row per bag, so that splitters, pipelines and searches can index it
+    directly.
 
-    Bags are immutable: every array that a container shows is read-only, and what an indexing
-    operation returns may share memory with its source. The container also shares the memory of
+    Bags are immutable: every array of a container is read-only, and the result of indexing
+    may share memory with its source. The container also shares the memory of
     the instances and graphs that it is made of, where their type and layout fit. Those arrays of
-    the caller stay writable, and what is written into them later changes the bags; pass a copy
+    the caller stay writable, and if you write into them later, the bags change; pass a copy
     where that matters.
 
     Parameters
@@ -68,7 +68,7 @@ class Bags(BagConstructors, BagExports):
         Names of the features, kept through selection of columns.
     instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
         Further arrays with one entry per instance, such as its name, coordinates or label. They
-        hold numbers or strings, are no features, and stay with the instances when bags are
+        hold numbers or strings, are not features, and stay with the instances when bags are
         selected, joined, transformed or saved.
 
     Attributes
@@ -77,7 +77,7 @@ class Bags(BagConstructors, BagExports):
     offsets : ndarray of shape (n_bags + 1,), dtype intp, read-only
     bag_graph, instance_graph : csr_array or None, read-only
     feature_names : ndarray of str or None, read-only
-    instance_data : mapping of str to ndarray, both read-only; empty when there is none
+    instance_data : mapping of str to ndarray, both read-only; empty by default
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -86,10 +86,11 @@ class Bags(BagConstructors, BagExports):
     ------
     ValueError
         For an empty bag, offsets that do not fit the instances, a graph or an array of
-        ``instance_data`` of the wrong shape, or instances that are no 2-D matrix of real numbers.
+        ``instance_data`` of the wrong shape, or instances that are not a 2-D matrix of real
+        numbers.
     TypeError
-        For a string in place of instances, feature names that are no strings, or
-        ``instance_data`` that are no dense arrays of numbers or strings.
+        For a string as instances, feature names that are not strings, or ``instance_data`` that
+        are not dense arrays of numbers or strings.
 
     See Also
     --------
@@ -100,8 +101,8 @@ class Bags(BagConstructors, BagExports):
     -----
     Instances may lie in a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
     :func:`milearn.datasets.load_bags` with ``mmap=True``). Selected bags are then read from the
-    file when they are used, and a pickle holds the path of the file in place of the instances,
-    so that worker processes map it too and do not get a copy.
+    file when they are used, and a pickle holds the path of the file instead of the instances, so
+    that worker processes map it too and do not get a copy.
 
     float16 is a type for storage, in which nothing is computed. The passes that read in blocks
     (:class:`~milearn.preprocessing.BagStatistics`,
@@ -160,8 +161,8 @@ class Bags(BagConstructors, BagExports):
         feature_names: np.ndarray | None,
         instance_data: Mapping[str, np.ndarray],
     ) -> None:
-        # Of a mapped matrix the rows are read on demand; what was selected in no single range is
-        # gathered when ``instances`` is asked for.
+        # The rows of a mapped matrix are read on demand; a selection that is not one range is
+        # gathered when ``instances`` is used.
         self._rows: MappedRows | None = None
         self._instances: Any = None
         if isinstance(instances, MappedRows):
@@ -252,7 +253,7 @@ class Bags(BagConstructors, BagExports):
         )
         return made
 
-    # -- what it holds --------------------------------------------------------------------
+    # -- content --------------------------------------------------------------------------
 
     @property
     def instances(self) -> Any:
@@ -486,8 +487,8 @@ class Bags(BagConstructors, BagExports):
     def __getstate__(self) -> dict[str, Any]:
         if self._origin is None:
             return self._own_state()
-        # Bags that were selected from a mapped container: that one and the selection, unless
-        # the whole of what it holds in memory is more.
+        # Bags that were selected from a mapped container are stored as that container and the
+        # selection, unless its arrays in memory are larger.
         root, chosen = self._origin
         whole = root._own_state()
         if refers_to_file(whole["instances"]):
@@ -532,11 +533,11 @@ def _hstack(parts: list[Any]) -> Bags:
     for part in parts:
         if not isinstance(part, Bags):
             raise TypeError(
-                f"Bags cannot stand beside {type(part).__name__}: let every transformer return "
+                f"Bags cannot be joined with {type(part).__name__}: let every transformer return "
                 "Bags, or every one a row per bag (milearn.preprocessing.BagStatistics)."
             )
         if not np.array_equal(part.offsets, parts[0].offsets):
-            raise ValueError("Bags of different sizes cannot stand side by side.")
+            raise ValueError("Bags of different sizes cannot be joined feature by feature.")
     names = [part.feature_names for part in parts]
     joined = None if any(name is None for name in names) else np.concatenate(names)
     stacked = stack_features([part.instances for part in parts])

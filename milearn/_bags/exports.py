@@ -104,7 +104,7 @@ class BagExports:
         pyarrow.Table
             The column ``instances`` holds lists of lists of fixed size and shares the memory of
             the bags; each array of ``instance_data`` is a column of its name. The names of the
-            features stand in the metadata of the schema, which Parquet keeps.
+            features are in the metadata of the schema, which Parquet keeps.
 
         Raises
         ------

@@ -15,7 +15,7 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def bags_html(bags: Any) -> str:
-    """A small table: counts, sizes of the bags, type, memory, and what the bags carry."""
+    """A small table: counts, sizes of the bags, type, memory, graphs, data and names."""
     n_bags, n_features = bags.shape
     rows = [
         ("bags", f"{n_bags:,}"),

@@ -49,9 +49,9 @@ def column_key(columns: Any, names: np.ndarray | None) -> Any:
 
 
 def composed(first: Any, second: Any) -> Any:
-    """Positions of what ``second`` selects from what ``first`` does, slices with step 1 or arrays.
+    """Positions that ``second`` selects from the selection ``first``, slices with step 1 or arrays.
 
-    The bounds of the slices are those of what they select from.
+    The bounds of the slices are within their source.
     """
     if not isinstance(first, slice):
         return first[second]

@@ -1,4 +1,4 @@
-"""Arrays beside the instances of a container: names, coordinates, labels."""
+"""Further arrays of the instances of a container: names, coordinates, labels."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def canonical_array(name: str, values: Any) -> np.ndarray:
             raise TypeError(
                 f"instance_data[{name!r}] holds Python objects: pass numbers or strings."
             )
-        # Plain strings: joblib.hash tells arrays of objects apart by more than their values.
+        # Plain strings: joblib.hash of arrays of objects depends on more than their values.
         array = np.array(entries, dtype=str).reshape(array.shape)
     # Not ascontiguousarray, which makes one dimension of none.
     return np.asarray(array, order="C")
@@ -93,7 +93,9 @@ def frame_data(df: Any, columns: Mapping[str, Any] | None) -> dict[str, np.ndarr
 
 def frame_array(df: Any, name: str, column: Any) -> np.ndarray:
     if column not in list(df.columns):
-        raise ValueError(f"instance_data[{name!r}] names the column {column!r}: there is none.")
+        raise ValueError(
+            f"instance_data[{name!r}] names the column {column!r}, which does not exist."
+        )
     return canonical_array(name, df[column].to_numpy())
 
 

@@ -28,15 +28,13 @@ __all__ = [
     "unpack",
 ]
 
-# The first byte of a pickle; joblib maps arrays inside of its own.
+# The first byte of a pickle; joblib maps arrays inside its own pickles.
 _PICKLE = b"\x80"
-# Read from a map at a time, before its pages are given back.
-_PIECE_BYTES = 2**24
 
 
 @dataclass(frozen=True)
 class MapReference:
-    """Where an array lies in a file; what a pickle holds of a memory-mapped array."""
+    """The place of an array in a file, which a pickle holds instead of a memory-mapped array."""
 
     path: str
     dtype: np.dtype
@@ -117,7 +115,7 @@ def reference_to(array: np.ndarray) -> MapReference | None:
 
 
 def _same_file(root: np.memmap, state: os.stat_result) -> bool:
-    """Whether a path still leads to the file that was mapped, where the system tells."""
+    """Whether a path still leads to the mapped file, as far as the system knows."""
     opened = getattr(root, "_milearn_inode", None)
     return opened is None or opened == (state.st_dev, state.st_ino)
 
@@ -132,7 +130,7 @@ def note_file(array: np.ndarray) -> None:
 
 
 def pack(matrix: Any) -> Any:
-    """What a pickle holds of an array or CSR matrix: references to what is mapped."""
+    """The content of a pickle for an array or CSR matrix: references to mapped arrays."""
     if matrix is None:
         return None
     if not sparse.issparse(matrix):
@@ -207,14 +205,18 @@ class MappedRows:
         runs = np.searchsorted(self._run_offsets, rows, side="right") - 1
         return self.matrix[self._run_firsts[runs] + rows - self._run_offsets[runs]]
 
-    def read(self, start: int, stop: int, dtype: Any) -> np.ndarray:
-        """Rows ``start`` to ``stop`` as a new array of the given type."""
+    def read(self, start: int, stop: int, dtype: Any, *, piece_bytes: int = 2**24) -> np.ndarray:
+        """Rows ``start`` to ``stop`` as a new array of the given type.
+
+        They are read in pieces, whose pages are given back, so that no more than one of them is in
+        memory twice.
+        """
+        piece = max(1, piece_bytes // max(1, self.shape[1] * self.dtype.itemsize))
         out = np.empty((max(0, stop - start), self.shape[1]), dtype=dtype)
         run = int(np.searchsorted(self._run_offsets, start, side="right")) - 1
         row = start
         while row < stop:
-            # In pieces, so that no more than one of them is in memory twice.
-            end = min(stop, int(self._run_offsets[run + 1]), row + self._piece)
+            end = min(stop, int(self._run_offsets[run + 1]), row + piece)
             first = int(self._run_firsts[run] + row - self._run_offsets[run])
             part = self.matrix[first : first + end - row]
             out[row - start : end - start] = part
@@ -222,10 +224,6 @@ class MappedRows:
             row = end
             run += int(row == self._run_offsets[run + 1])
         return out
-
-    @property
-    def _piece(self) -> int:
-        return max(1, _PIECE_BYTES // max(1, self.shape[1] * self.dtype.itemsize))
 
 
 def release(array: np.ndarray) -> None:

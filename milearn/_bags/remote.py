@@ -1,4 +1,4 @@
-"""Bags whose instances lie elsewhere: what is known of them here, and how methods reach them."""
+"""Bags whose instances are elsewhere: their sizes, and how methods reach the instances."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RemoteBags:
         raise NotImplementedError
 
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> Any:
-        """Remote bags of what ``function(bags, *arguments)`` makes of each part of these."""
+        """Remote bags made by ``function(bags, *arguments)`` from each part of these."""
         raise NotImplementedError
 
     def compute(self) -> Bags:

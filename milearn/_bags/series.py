@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .coerce import as_floats
+from .segments import offsets_of
 
 __all__ = ["series_advice", "windows_of_series"]
 
@@ -40,7 +41,7 @@ def windows_of_series(
                 "choose shorter windows, or leave the series out."
             )
     starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
-    offsets = np.cumsum([0] + [len(first) for first in starts])
+    offsets = offsets_of([len(first) for first in starts])
     windows = np.empty(
         (int(offsets[-1]), channels * length), np.result_type(*{v.dtype for v in series})
     )
@@ -52,15 +53,11 @@ def windows_of_series(
 
 
 def _count(name: str, value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} is no whole number.")
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name}={value!r} is no whole number.") from None
-    if count < 1:
-        raise ValueError(f"{name}={count} must be at least 1.")
-    return count
+    if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}={value!r} is not an integer.")
+    if operator.index(value) < 1:
+        raise ValueError(f"{name}={value} must be at least 1.")
+    return operator.index(value)
 
 
 def _one(values: Any, position: int) -> np.ndarray:

@@ -111,7 +111,7 @@ def stack_features(matrices: Sequence[Any]) -> Any:
 def rows_by_bag(
     bag_ids: Iterable[Hashable], n_rows: int
 ) -> tuple[np.ndarray | None, np.ndarray, list[Any]]:
-    """The rows bag by bag (None where they stand so), the offsets, and the identifiers."""
+    """The rows bag by bag (None if they are in this order), the offsets, and the identifiers."""
     names, codes, order, offsets = group_by_id(bag_ids)
     for position, key in enumerate(names):
         if is_missing(key):

@@ -45,7 +45,7 @@ def converted(bags: Any, dtype: Any) -> Any:
 
 
 def in_memory(bags: Bags) -> Bags:
-    """The bags without reference to a file, for what outlives it."""
+    """The bags in memory, without reference to a file."""
     if not isinstance(bags.instance_rows, MappedRows):
         return bags
     return converted(bags, bags.dtype)

@@ -14,7 +14,7 @@ __all__ = ["writing"]
 
 @contextlib.contextmanager
 def writing(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Open one temporary file beside each path, and rename all of them at the end.
+    """Open one temporary file in the folder of each path, and rename all of them at the end.
 
     When the block raises, no path has changed and the temporary files are gone. Readers see the
     old file or the whole new one, and two writers do not disturb each other.

@@ -1,4 +1,4 @@
-"""Pictures of what a model learnt; they need matplotlib (``pip install "milearn[plot]"``)."""
+"""Plots of fitted models; they need matplotlib (``pip install "milearn[plot]"``)."""
 
 from ._bag_scores import BagScoresDisplay
 from ._instance_scores import InstanceScoresDisplay

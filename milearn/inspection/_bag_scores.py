@@ -17,8 +17,8 @@ __all__ = ["BagScoresDisplay"]
 class BagScoresDisplay(Display):
     """Distribution of the scores of bags, class by class, and the threshold between them.
 
-    A threshold far from where the distributions cross explains a high AUC beside a poor accuracy;
-    distributions that lie on top of each other explain a poor AUC. Draw bags that the model has not
+    A threshold far from the crossing of the distributions explains a high AUC with a poor accuracy;
+    distributions that overlap explain a poor AUC. Draw bags that the model has not
     seen. It is recommended to use :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
@@ -93,10 +93,10 @@ class BagScoresDisplay(Display):
             :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it takes the scores that
             the threshold was tuned on.
         class_label : label, default=None
-            Class that the scores speak for; needed for three or more. ``classes_[1]`` when None.
+            Class of the scores; needed for three or more. ``classes_[1]`` when None.
         threshold : float, default=None
-            Where the line is. None means what the classifier uses: ``best_threshold_`` where a
-            threshold was tuned, zero for decision functions, one half for probabilities.
+            Position of the line. None means the threshold of the classifier: ``best_threshold_`` if
+            one was tuned, else zero for decision functions and one half for probabilities.
         bins : int or array-like, default=20
             Number of bins, or their edges.
         density : bool, default=False
@@ -230,7 +230,7 @@ class BagScoresDisplay(Display):
                 color=color,
                 edgecolor=color,
                 alpha=0.55,
-                # Hatches tell the classes apart where colours do not.
+                # Hatches distinguish the classes for readers without colours.
                 hatch=("", "///", "...", "xxx")[code % 4],
                 label=f"class {label} ({len(mine):,} bags)",
             )

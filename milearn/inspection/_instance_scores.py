@@ -44,7 +44,7 @@ class InstanceScoresDisplay(Display):
 (n_instances, height, width, channels), default=None
         Thumbnails of the instances, drawn under the bars.
     threshold : float, default=0.0
-        Score above which an instance speaks for the class; None for values of a regression.
+        Score above which an instance indicates the class; None for values of a regression.
     score_name : str, default="score"
         Label of the scores.
 
@@ -116,13 +116,13 @@ class InstanceScoresDisplay(Display):
         Parameters
         ----------
         estimator : fitted estimator
-            Scores instances; may stand at the end of a pipeline or inside a search.
+            Scores instances; may be the last step of a pipeline or inside a search.
         X : bags, see :class:`milearn.Bags`
             Bags of which one is drawn.
         bag : int, default=0
             Position of the bag in ``X``.
         class_label : label, default=None
-            Class that the scores speak for. None means ``classes_[1]`` of two classes, and the
+            Class of the scores. None means ``classes_[1]`` of two classes, and the
             predicted one of more.
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
             Column and row of each instance, or the name of an entry of ``X.instance_data`` that
@@ -154,7 +154,7 @@ class InstanceScoresDisplay(Display):
         if isinstance(coordinates, str):
             if coordinates not in one.instance_data:
                 raise ValueError(
-                    f"coordinates={coordinates!r} is no entry of X.instance_data, which has "
+                    f"coordinates={coordinates!r} is not an entry of X.instance_data, which has "
                     f"{sorted(one.instance_data) or 'none'}."
                 )
             coordinates = one.instance_data[coordinates]
@@ -276,7 +276,7 @@ class InstanceScoresDisplay(Display):
         limit : float, default=None
             Distance from the threshold, in both directions, at which the colours of a map end:
             scores beyond it look alike. Maps with one limit can be compared, and a few instances
-            a little above the threshold are seen beside many far below it. None takes in all
+            a little above the threshold are visible among many far below it. None includes all
             scores.
 
         Returns
@@ -291,8 +291,8 @@ class InstanceScoresDisplay(Display):
             raise ValueError("A map needs coordinates: pass coordinates=, or use kind='bars'.")
         if limit is not None and not (limit > 0 and self.threshold is not None):
             raise ValueError(
-                f"limit={limit!r} must be above zero, and there has to be a threshold, which "
-                "regressions have not."
+                f"limit={limit!r} must be above zero, and there must be a threshold, which "
+                "regressions do not have."
             )
         self.bars_ = self.image_ = self.points_ = self.line_ = self.colorbar_ = None
         self.thumbnails_: list[Any] = []

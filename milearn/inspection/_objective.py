@@ -20,8 +20,8 @@ _ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
 class ObjectiveDisplay(Display):
     """Objective of a fit after each step, with the lower bound of the minimum where it is known.
 
-    The objective of a :term:`CCCP` falls to a local minimum, and how far that is from the best
-    value of all the history cannot tell. A lower bound can: the shaded band between both is the
+    The objective of a :term:`CCCP` falls to a local minimum, and the history does not show how
+    far that is from the global minimum. A lower bound does: the shaded band between both is the
     :term:`optimality gap`, and the minimum lies in it. It is recommended to use
     :meth:`from_estimator` or :meth:`from_history`.
 
@@ -77,12 +77,12 @@ class ObjectiveDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, class_label: Any = None, ax: Any = None
     ) -> ObjectiveDisplay:
-        """Draw what a fitted model knows of its objective.
+        """Draw the history and the bounds of the objective of a fitted model.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Has ``objective_history_``; may stand at the end of a pipeline or inside a search.
+            Has ``objective_history_``; may be the last step of a pipeline or inside a search.
         class_label : label, default=None
             Class whose binary problem to draw; needed for three or more classes.
         ax : matplotlib Axes, default=None

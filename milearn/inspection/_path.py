@@ -51,7 +51,7 @@ class RegularizationPathDisplay(Display):
         The features drawn: all, or of more than 200 those with the largest coefficients anywhere
         on the path.
     band_ : matplotlib PolyCollection or None
-        One standard deviation of the scores over the splits, to both sides of the mean.
+        One standard deviation of the scores over the splits, on both sides of the mean.
     best_line_ : matplotlib Line2D or None
         The value that was chosen.
 
@@ -95,8 +95,8 @@ class RegularizationPathDisplay(Display):
         Parameters
         ----------
         estimator : estimator
-            Has ``coef_`` once it is fitted, such as ``MISVC(kernel="linear")``; may stand at the
-            end of a pipeline. It is cloned.
+            Has ``coef_`` once it is fitted, such as ``MISVC(kernel="linear")``; may be the
+            last step of a pipeline. It is cloned.
         X : bags, see :class:`milearn.Bags`
             Bags to fit on.
         y : array-like of shape (n_bags,)

@@ -26,7 +26,7 @@ class InstanceScores(NamedTuple):
 
 
 def local_bags(X: Any) -> Bags:
-    """Bags of whatever was passed, in this process."""
+    """Bags of any input, in this process."""
     bags = _bags(X)
     if bags.is_remote:
         raise TypeError(
@@ -46,8 +46,8 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
     bags : Bags
         Bags to score.
     class_label : label, default=None
-        Class that the scores speak for. None means ``classes_[1]`` of two classes, and of more
-        the one that is predicted, bag by bag.
+        Class of the scores. None means ``classes_[1]`` of two classes, and the
+        predicted class of each bag for more.
     """
     model, inner = _last_step(estimator, bags)
     regression = is_regressor(model)
@@ -90,7 +90,9 @@ def class_column(model: Any, class_label: Any) -> int:
     found = np.flatnonzero(np.asarray(classes) == class_label)
     if len(found) == 0:
         known = ", ".join(map(str, classes))
-        raise ValueError(f"class_label={class_label!r} is no class of the model: it has {known}.")
+        raise ValueError(
+            f"class_label={class_label!r} is not a class of the model, which has {known}."
+        )
     return int(found[0])
 
 

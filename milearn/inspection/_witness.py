@@ -25,8 +25,9 @@ class WitnessDisplay(Display):
 
     Instances that are pictures are drawn as thumbnails, each with the score of its bag's
     :term:`witness`. Others are lines over their features, in standard deviations from the mean of
-    all instances of ``X``: where the lines of a class leave the grey band together is what the
-    model looks for. It is recommended to use :meth:`from_estimator` or :meth:`from_instances`.
+    all instances of ``X``: the model looks for the features in which the lines of a class leave
+    the grey band together. It is recommended to use :meth:`from_estimator` or
+    :meth:`from_instances`.
 
     Parameters
     ----------
@@ -111,7 +112,7 @@ class WitnessDisplay(Display):
         Parameters
         ----------
         estimator : fitted estimator
-            Scores instances; may stand at the end of a pipeline or inside a search.
+            Scores instances; may be the last step of a pipeline or inside a search.
         X : bags, see :class:`milearn.Bags`
             Bags to look into. All instances count for the mean and deviation of the features.
         y : array-like of shape (n_bags,), default=None
@@ -122,7 +123,7 @@ class WitnessDisplay(Display):
         max_bags : int, default=24
             Maximum number of bags that are drawn when ``bags`` is None.
         class_label : label, default=None
-            Class that the scores speak for. None means ``classes_[1]`` of two classes, and the
+            Class of the scores. None means ``classes_[1]`` of two classes, and the
             predicted one of more.
         instance_shape : tuple of int, default=None
             Shape of an instance as a picture; None means lines over the features.

@@ -275,8 +275,7 @@ def test_what_is_refused(make, sentence):
 def test_what_is_no_arrow():
     refuses(
         lambda: Bags.from_arrow([[1.0]]),
-        "list is not an Arrow table or array: pass what pyarrow makes of it, or use "
-        "Bags.from_list.",
+        "list is not an Arrow table or array: convert it with pyarrow, or use Bags.from_list.",
         TypeError,
     )
 

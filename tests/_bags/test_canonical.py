@@ -378,8 +378,8 @@ def test_graph_of_wrong_shape(kind):
         (
             np.array([["a", 1]], dtype=object),
             ValueError,
-            "instances holds a value that is no number (could not convert string to float: 'a'): "
-            "encode it first.",
+            "instances holds a value that is not a number (could not convert string to float: "
+            "'a'): encode it first.",
         ),
         (
             np.array([["2020-01-01"]], dtype="datetime64[D]"),

@@ -135,9 +135,9 @@ def test_names_are_lost_beside_nameless_bags():
 
 def test_wrong_neighbours():
     bags = KINDS["dense"]()
-    with pytest.raises(TypeError, match=r"^Bags cannot stand beside ndarray: let every"):
+    with pytest.raises(TypeError, match=r"^Bags cannot be joined with ndarray: let every"):
         np.hstack([bags, np.ones((4, 1))])
-    with pytest.raises(ValueError, match=r"^Bags of different sizes cannot stand side by side\.$"):
+    with pytest.raises(ValueError, match=r"^Bags of different sizes cannot be joined feature"):
         np.hstack([bags, bags[[1, 0, 2, 3]]])
 
 

@@ -179,7 +179,7 @@ def test_frames_give_columns_to_it():
         assert bags.instance_data["name"].tolist() == ["p1", "p3", "p2"]
     refuses(
         lambda: Bags.from_frame(pd.DataFrame(rows), "slide", instance_data={"coords": ["z"]}),
-        "instance_data['coords'] names the column 'z': there is none.",
+        "instance_data['coords'] names the column 'z', which does not exist.",
     )
 
 

@@ -47,7 +47,7 @@ def pair(request, tmp_path):
 def small_blocks(monkeypatch):
     """Blocks and pieces of a few rows, so that small bags are cut as large ones are."""
     monkeypatch.setitem(Bags.source.__kwdefaults__, "block_bytes", 96)
-    monkeypatch.setattr(mapped, "_PIECE_BYTES", 32)
+    monkeypatch.setitem(mapped.MappedRows.read.__kwdefaults__, "piece_bytes", 32)
 
 
 # -- selection ---------------------------------------------------------------------------------

@@ -55,9 +55,9 @@ def test_a_3d_array_as_aeon_and_sktime_hold_it():
         ([[[1, 2], [1]]], (1,), ValueError, "Series 0 has channels of different lengths"),
         ([[["a", "b"]]], (1,), ValueError, "Series 0 holds"),
         (np.ones((2, 1, 5)), (0,), ValueError, "length=0 must be at least 1"),
-        (np.ones((2, 1, 5)), (2.5,), TypeError, r"length=2\.5 is no whole number"),
+        (np.ones((2, 1, 5)), (2.5,), TypeError, r"length=2\.5 is not an integer"),
         (np.ones((2, 1, 5)), (2, 0), ValueError, "step=0 must be at least 1"),
-        (np.ones((2, 1, 5)), (2, True), TypeError, "step=True is no whole number"),
+        (np.ones((2, 1, 5)), (2, True), TypeError, "step=True is not an integer"),
     ],
 )
 def test_refuses(X, arguments, error, match):

@@ -62,7 +62,7 @@ def test_scores_of_the_negative_class_are_turned(data, model):
     other = InstanceScoresDisplay.from_estimator(model, X)
     np.testing.assert_allclose(ours.scores, -other.scores)
     assert ours.witness == other.witness
-    with pytest.raises(ValueError, match="is no class of the model"):
+    with pytest.raises(ValueError, match="is not a class of the model"):
         InstanceScoresDisplay.from_estimator(model, X, class_label="a stranger")
 
 
@@ -175,7 +175,7 @@ def test_it_draws_in_the_axes_that_are_given(data, model):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"coordinates": "coords"}, "is no entry of X.instance_data"),
+        ({"coordinates": "coords"}, "is not an entry of X.instance_data"),
         ({"coordinates": [[0, 0]]}, r"coordinates must have shape \(4, 2\)"),
         ({"kind": "map"}, "A map needs coordinates"),
         ({"kind": "pie"}, "kind='pie' is unknown"),

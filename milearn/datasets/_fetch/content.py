@@ -17,7 +17,7 @@ def content_sha256(bags: Bags, y: Any) -> str:
     """SHA-256 of the values and of the sign of the labels, in hexadecimal.
 
     The order of the bags and that of the instances in a bag do not enter, nor do names, the file
-    format, sparsity or float32 against float64. It tells whether two files hold the same data.
+    format, sparsity or float32 against float64. It shows whether two files hold the same data.
     """
     matrix = sparse.csr_array(bags.instances).astype(np.float64)
     matrix.eliminate_zeros()

@@ -23,7 +23,7 @@ from .._errors import DownloadError
 
 __all__ = ["Request", "download", "sha256_of"]
 
-# The server or the way to it is at fault, not the request: worth another attempt.
+# The server or the connection is at fault, not the request: worth another attempt.
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
@@ -117,11 +117,11 @@ def _once(url: str, path: Path, request: Request, trusted: bool) -> None:
 
 
 def _reason(error: requests.RequestException, timeout: float) -> str:
-    """What happened, by the first telling exception of those that requests has wrapped."""
+    """The cause, taken from the exceptions that requests has wrapped."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, http.client.IncompleteRead):
-            # urllib3 counts the bytes where the standard library keeps them.
+            # urllib3 holds the number of bytes where the standard library holds the bytes.
             got, left = cause.partial, cause.expected
             if isinstance(got, int) and left is not None:
                 return f"the download broke off after {got} of {got + left} bytes"

@@ -28,9 +28,9 @@ _ANDREWS_URL = (
 
 
 class _Published(NamedTuple):
-    """A published set: its file in an archive, and what is known of it."""
+    """A published set: its file in an archive, and the checksums."""
 
-    local: str  # the file in the data home that is taken in place of a download
+    local: str  # the file in the data home that is used instead of a download
     url: str
     member: str
     content: str  # content checksum
@@ -132,8 +132,8 @@ def fetch_bags(
         or ``.Z`` file of one.
     sha256 : str, default=None
         Hexadecimal SHA-256 checksum of the file at ``url``, compared before anything reads the
-        file. Give it whenever it is known: without it the file must come by https and is taken as
-        it comes. A kept file with another checksum is fetched again.
+        file. Give it whenever it is known: without it the file must come by https and is not
+        verified. A kept file with another checksum is fetched again.
     member : str, default=None
         The file in an archive, when the archive holds several.
     filename : str, default=None
@@ -141,11 +141,11 @@ def fetch_bags(
     data_home : path-like, default=None
         As for :func:`get_data_home`.
     download_if_missing : bool, default=True
-        Whether to download at all when the file is not there.
+        Whether to download a file that is missing.
     timeout : float, default=30.0
-        Seconds to wait for a sign of life from the server.
+        Seconds to wait for an answer of the server.
     n_retries : int, default=3
-        Further attempts after a failure that may pass: no connection, a broken body, an overloaded
+        Further attempts after a temporary failure: no connection, a broken body, an overloaded
         server.
     delay : float, default=1.0
         Seconds before the first further attempt, doubled for each next one.
@@ -165,14 +165,14 @@ def fetch_bags(
         An OSError: no connection, an HTTP error, a broken body, a wrong checksum, plain http
         without a checksum. No file is left.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is not there.
+        With ``download_if_missing=False``, when the file is missing.
     BagFileError
         A ValueError: when an archive is damaged or the file cannot be read.
 
     See Also
     --------
-    load_bags : What may follow as ``load_options``.
-    clear_data_home : Remove all that was fetched.
+    load_bags : The options that you can pass as ``load_options``.
+    clear_data_home : Remove all fetched files.
 
     Examples
     --------
@@ -207,11 +207,11 @@ def _fetched(
     if not kept:
         if not download_if_missing:
             raise FileNotFoundError(
-                f"{path}: the file is not there and download_if_missing=False; allow the download, "
+                f"{path}: the file is missing and download_if_missing=False; allow the download, "
                 f"or fetch {url} by hand."
             )
-        # What was unpacked from an older version must not outlive it; without one, files here
-        # belong to a call that runs at the same time.
+        # Files unpacked from an older version are removed with it; without an older version, files
+        # here belong to a call that runs at the same time.
         for stale in path.parent.iterdir() if path.is_file() else ():
             if stale != path and stale.suffix != ".part":
                 stale.unlink(missing_ok=True)
@@ -296,13 +296,13 @@ def fetch_musk(
         Which of the two sets.
     data_home : path-like, default=None
         As for :func:`get_data_home`. A file ``musk1.npz`` or ``musk2.npz`` in it, as written by
-        :func:`save_bags`, is taken in place of a download.
+        :func:`save_bags`, is used instead of a download.
     download_if_missing : bool, default=True
         Whether to download at all.
     return_X_y : bool, default=False
         Return ``(data, target)``.
     verify_content : bool, default=True
-        Compare the values, whatever file they come from, with a checksum of the published ones.
+        Compare the values, from any file, with a checksum of the published ones.
     url : str, default=None
         A mirror of the archive; the UCI repository when None.
     sha256 : str, default=None
@@ -323,7 +323,7 @@ def fetch_musk(
     DownloadError
         An OSError: as for :func:`fetch_bags`.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is not there.
+        With ``download_if_missing=False``, when the file is missing.
     BagFileError
         A ValueError: when the archive is damaged, or its values differ from the published ones.
 
@@ -378,7 +378,7 @@ def fetch_andrews(
     """Fetch one of the benchmark sets of Andrews, Tsochantaridis & Hofmann (2003).
 
     ====================================== ====  ==============  ========  =================
-    name                                   bags  instances       features  what a bag is
+    name                                   bags  instances       features  a bag is
     ====================================== ====  ==============  ========  =================
     elephant, fox, tiger                   200   1391,1320,1220  230       image, of segments
     musk1norm                              92    476             166       Musk1, scaled
@@ -391,12 +391,12 @@ def fetch_andrews(
         One of the names above. The text sets come as CSR.
     data_home : path-like, default=None
         As for :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it,
-        as written by :func:`save_bags`, is taken in place of a download.
+        as written by :func:`save_bags`, is used instead of a download.
     download_if_missing, return_X_y : bool
         As for :func:`fetch_musk`.
     verify_content : bool, default=True
-        Compare the file in the archive, where its checksum is known, and the values, whatever file
-        they come from, with what was published.
+        Compare the file in the archive, where its checksum is known, and the values, from any file,
+        with the published ones.
     url : str, default=None
         A mirror of the authors' archive of MATLAB files, all sets in one.
     sha256 : str, default=None
@@ -416,7 +416,7 @@ def fetch_andrews(
     DownloadError
         An OSError: as for :func:`fetch_bags`.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is not there.
+        With ``download_if_missing=False``, when the file is missing.
     BagFileError
         A ValueError: when the archive is damaged, or its values differ from the published ones.
 

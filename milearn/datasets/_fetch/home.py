@@ -12,12 +12,12 @@ FETCHED = "fetched"
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """The folder of the data sets, created when it is not there.
+    """The folder of the data sets, created if it does not exist.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        The folder; when None, what the environment variable ``MILEARN_DATA`` says, else
+        The folder. None means the environment variable ``MILEARN_DATA``, else
         ``~/milearn_data``. A leading ``~`` is the home folder.
 
     Returns
@@ -41,9 +41,9 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 
 def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
-    """Remove all that the fetchers have downloaded.
+    """Remove all files that the fetchers have downloaded.
 
-    Only the subfolder ``fetched`` goes: what else lies in the folder may be the user's own.
+    Only the subfolder ``fetched`` is removed: other files in the folder may be your own.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ def unlzw(packed: bytes, *, limit: int | None = None) -> bytes:
     Raises
     ------
     ValueError
-        When it is no such file, is damaged, or unpacks to more than ``limit`` bytes.
+        When it is not such a file, is damaged, or unpacks to more than ``limit`` bytes.
 
     References
     ----------

@@ -34,7 +34,7 @@ _ARCHIVE_ERRORS = (
 def unpack(
     archive: Path, member: str | None, suffixes: tuple[str, ...], *, limit: int = 1 << 32
 ) -> Path:
-    """Extract a data file beside its archive and return where it is.
+    """Extract a data file into the folder of its archive and return its path.
 
     Parameters
     ----------

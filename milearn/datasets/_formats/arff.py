@@ -1,4 +1,4 @@
-"""WEKA's relational ARFF: a row is a bag, its instances stand quoted in one cell.
+"""WEKA's relational ARFF: a row is a bag, with its instances quoted in one cell.
 
 The layout is an identifier of the bag, one relational attribute and the class::
 
@@ -28,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags import Bags
+from ..._bags.segments import offsets_of
 from ..._bags.stack import stack_matrices
 from .._errors import ContentError
 from .record import BagRecord, encode_labels, make_bags_of
@@ -122,7 +123,7 @@ def _header(lines: Iterator[tuple[int, str]]) -> list[_Attribute]:
                 relation = attribute
         elif not keyword.startswith("%") and keyword != "@relation":
             raise ContentError(
-                f"line {number} ({stripped[:30]!r}) is no declaration of an ARFF header; check "
+                f"line {number} ({stripped[:30]!r}) is not a declaration of an ARFF header; check "
                 "that the file is ARFF, or pass format=."
             )
     raise ContentError("the file ends before @data; it is truncated, fetch it again.")
@@ -235,7 +236,7 @@ class _Encoder:
             if attribute.kind in ("string", "date"):
                 raise ContentError(
                     f"the attribute {attribute.name!r} of an instance is a {attribute.kind}, which "
-                    "is no feature; convert or remove it."
+                    "is not a feature; convert or remove it."
                 )
             if attribute.values:
                 self.defaults[at] = attribute.values[0]
@@ -261,7 +262,7 @@ class _Encoder:
         self.blocks.append(encode(rows, number, where))
 
     def bags(self) -> Bags:
-        offsets = np.cumsum([0] + [block.shape[0] for block in self.blocks])
+        offsets = offsets_of([block.shape[0] for block in self.blocks])
         instances = stack_matrices(self.blocks)
         return make_bags_of(instances, offsets, feature_names=self.feature_names)
 
@@ -283,8 +284,8 @@ class _Encoder:
         codes = self.one_hot[at]
         if cell != "?" and cell not in codes:
             raise ContentError(
-                f"{place}: {cell!r} is no declared value of {self.attributes[at].name!r}; correct "
-                "the header or the line."
+                f"{place}: {cell!r} is not a declared value of {self.attributes[at].name!r}; "
+                "correct the header or the line."
             )
         chosen = codes.get(cell)
         return ["?" if cell == "?" else str(int(code == chosen)) for code in range(len(codes))]
@@ -295,8 +296,8 @@ class _Encoder:
         for row, text in enumerate(rows):
             if not (text.startswith("{") and text.endswith("}")):
                 raise ContentError(
-                    f"{where(row)} does not stand in braces as the instance before it does; the "
-                    "line is damaged or the file truncated."
+                    f"{where(row)} is not in braces as the instance before it is; the line is "
+                    "damaged or the file truncated."
                 )
             given = self.defaults | self._pairs(text[1:-1], number, where(row))
             for at, cell in sorted(given.items()):

@@ -118,7 +118,7 @@ def _open_hdf5(path: Path) -> Iterator[OpenFile]:
 @contextlib.contextmanager
 def _open_npy(path: Path) -> Iterator[OpenFile]:
     # As a memory map: the header is checked against the length of the file, and a file in
-    # Fortran's order needs no copy of its own.
+    # Fortran's order needs no extra copy.
     yield _Unnamed(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -154,7 +154,7 @@ def _open_torch(path: Path) -> Iterator[OpenFile]:
         elif isinstance(tensor, np.ndarray):
             arrays[str(name)] = tensor
     if not isinstance(found, dict) and not arrays:
-        raise ContentError(f"it holds {type(found).__name__}, no tensor")
+        raise ContentError(f"it holds {type(found).__name__}, not a tensor")
     yield OpenFile(arrays) if isinstance(found, dict) else _Unnamed(arrays[""])
 
 
@@ -169,14 +169,14 @@ SUFFIXES = {
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[OpenFile]:
-    """The arrays of a file; a ContentError repeats what the library says of a damaged one."""
+    """The arrays of a file; the message of the library becomes a ContentError."""
     try:
         with SUFFIXES[path.suffix.lower()](path) as file:
             yield file
     except (ContentError, ImportError, MemoryError):
         raise
     except Exception as error:
-        # The libraries report damage by whatever their parsers stumble over: OSError, KeyError,
+        # The libraries raise exceptions of any kind for damaged files: OSError, KeyError,
         # UnpicklingError, zlib.error, EOFError.
         text = str(error).strip().splitlines()
         said = text[0] if text else type(error).__name__

@@ -22,7 +22,7 @@ _REMEDY = "; correct the file, or move it away to read the data without it."
 
 @dataclass
 class _Names:
-    """What a ``.names`` file declares, or what is assumed without one."""
+    """The declarations of a ``.names`` file, or the default without one."""
 
     source: str
     classes: list[str] | None = None
@@ -39,7 +39,7 @@ def read_c45(
     instance: str | None = None,
     missing: str = "error",
 ) -> BagRecord:
-    """Read ``path`` with the ``.names`` file beside it, or the one that ``names`` says, or none."""
+    """Read ``path`` with its ``.names`` file, with the file ``names``, or without one."""
     rows = {line: _cells(text) for line, text in numbered_lines(path, "|")}
     if not rows:
         raise ContentError(NOTHING)
@@ -54,7 +54,7 @@ def read_c45(
     for column in declared.discrete:
         if column not in taken:
             raise BagFileError(
-                f"{names_path}: the discrete column {declared.columns[column]!r} is no feature, "
+                f"{names_path}: the discrete column {declared.columns[column]!r} is not a feature, "
                 "and bag and instance are named already; encode it as numbers or declare it "
                 "'ignore'."
             )

@@ -19,6 +19,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.mapped import release
+from ..._bags.segments import offsets_of
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import ArrayHeader, OpenFile, opened
 from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
@@ -63,8 +64,8 @@ def load_bag_folder(
     ``*.pt``                        a tensor (n, d) or a dict of tensors (needs torch)
     ``h5_files/``, ``pt_files/``    CLAM: features in either folder, coordinates in the first
     ``features/``, ``labels/``,     torchmil: files of the same names in each folder, of which only
-    ``inst_labels/``, ``coords/``   the first has to be there; ``splits.csv`` beside them is the
-                                    table when no other one is given
+    ``inst_labels/``, ``coords/``   the first is required; ``splits.csv`` next to them is the
+                                    table by default
     ==============================  ==============================================================
 
     The headers of all files are read first. Then one array is made and filled in place, so that
@@ -100,7 +101,7 @@ def load_bag_folder(
         ``mmap=True``. False reads into memory.
     n_jobs : int, default=None
         Threads that read files. None means 1 unless in a :func:`joblib.parallel_config` context,
-        -1 means one per processor. The HDF5 library reads one file at a time whatever their number.
+        -1 means one per processor. The HDF5 library always reads one file at a time.
     verbose : bool, default=False
         Whether to show a progress bar on stderr, for which tqdm has to be installed.
 
@@ -110,7 +111,7 @@ def load_bag_folder(
         As :func:`load_bags` returns it: ``data`` (:class:`~milearn.Bags`), ``target`` (None
         without labels) and ``bag_names``; ``target_names`` for labels that are texts, ``groups``
         and ``group_names``, ``split`` (0 = training, 1 = test, 2 = validation where the table
-        says so in words, else what it holds) and ``instance_labels`` where they are known; and
+        says so in words, else its values) and ``instance_labels`` where they are known; and
         ``dropped``, the names of the bags that were left out.
 
     Raises
@@ -154,7 +155,8 @@ def load_bag_folder(
     )
     with _scratch_file(mapped) as scratch:
         record = _filled(path, found.bags, _room(found.bags, found.dtype, scratch), *progress)
-        record.target = _add_labels(record.fields, found)
+        record.fields |= labels_of(found)
+        record.target = record.fields.pop("target")
         if len(found.dropped):
             names = ", ".join(found.dropped)
             record.descr = f"{record.describe(path)} Left out because they are empty: {names}."
@@ -184,11 +186,10 @@ def survey(
     The parameters are those of :func:`load_bag_folder`, ``progress`` being its ``n_jobs`` and
     ``verbose``.
     """
+    if path.is_file():
+        raise FileNotFoundError(f"{path}: this is a file; read it by load_bags.")
     if not path.is_dir():
-        what = (
-            "this is a file; read it by load_bags" if path.is_file() else "there is no such folder"
-        )
-        raise FileNotFoundError(f"{path}: {what}.")
+        raise FileNotFoundError(f"{path}: there is no such folder.")
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown; choose 'raise' or 'drop'.")
     wanted = None if dtype is None else np.dtype(dtype)
@@ -213,13 +214,6 @@ def survey(
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
     """Some of the bags that :func:`survey` found, in memory."""
     return _filled(path, bags, _room(bags, dtype, None), 1, False).bags
-
-
-def labels_of(found: FoundBags) -> dict[str, Any]:
-    """Labels, names, groups and splits of what :func:`survey` found, as a Bunch shows them."""
-    fields: dict[str, Any] = {}
-    target = _add_labels(fields, found)
-    return {"target": target, **fields}
 
 
 def _place_of_map(mmap: Any) -> Path | None:
@@ -329,7 +323,7 @@ def _check_shapes(bag: FoundBag) -> None:
     features = bag.parts["features"].header
     shape = _without_first(features.shape)
     if features.dtype.kind not in "biuf":
-        raise ContentError(f"it holds {features.dtype} values, no numbers")
+        raise ContentError(f"it holds {features.dtype} values, which are not numbers")
     if shape == (0,):
         bag.size = 0
         return
@@ -371,7 +365,7 @@ def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
     full = [bag for bag in bags if bag.problem is None and bag.size]
     if empty == "raise":
         found += [
-            (bag.name, "it has no instance (empty='drop' leaves such files out)")
+            (bag.name, "it has no instances (empty='drop' leaves such files out)")
             for bag in bags
             if bag.size == 0 and bag.problem is None
         ]
@@ -420,7 +414,7 @@ def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Itera
 
 @contextlib.contextmanager
 def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
-    """A file beside the folder of the map, which is gone at the end unless it was moved."""
+    """A file next to the folder of the map, removed at the end unless it was moved."""
     if mapped is None:
         yield None
         return
@@ -442,7 +436,7 @@ def _room(bags: Sequence[FoundBag], dtype: np.dtype, file: Path | None) -> np.nd
 def _filled(
     path: Path, bags: Sequence[FoundBag], features: np.ndarray, n_jobs: int | None, verbose: bool
 ) -> BagRecord:
-    offsets = np.cumsum([0] + [bag.size for bag in bags])
+    offsets = offsets_of([bag.size for bag in bags])
     arrays = {"features": features}
     for part in ("coords", "instance_labels"):
         if part in bags[0].parts:
@@ -482,32 +476,33 @@ def _kept(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
-def _add_labels(fields: dict[str, Any], found: FoundBags) -> np.ndarray | None:
-    """Put names, groups and splits into ``fields``; the labels."""
+def labels_of(found: FoundBags) -> dict[str, Any]:
+    """Labels, names, groups and splits of what :func:`survey` found, as a Bunch shows them."""
     rows, bags = found.rows, found.bags
     label, group, split = (
         None if column is None else [column[at] for at in found.keep]
         for column in (rows.label, rows.group, rows.split)
     )
-    fields["bag_names"] = np.array([bag.name for bag in bags], dtype=str)
     if label is None and all(bag.label is not None for bag in bags):
         label = [bag.label.item() for bag in bags if bag.label is not None]
-    target = None
+    names = np.array([bag.name for bag in bags], dtype=str)
+    fields: dict[str, Any] = {"target": None, "bag_names": names}
     if label is not None:
-        target, names = encode_labels(label)
-        if names is not None:
-            fields["target_names"] = names
+        fields["target"], classes = encode_labels(label)
+        if classes is not None:
+            fields["target_names"] = classes
     if group is not None:
-        texts = [str(value) for value in group]
-        fields["group_names"], fields["groups"] = np.unique(texts, return_inverse=True)
+        named = np.unique([str(value) for value in group], return_inverse=True)
+        fields["group_names"], fields["groups"] = named
     if split is not None:
         words = [str(value).strip().lower() for value in split]
         if all(word in _SPLITS for word in words):
             fields["split"] = np.array([_SPLITS[word] for word in words])
         else:
-            codes, names = encode_labels(split)
-            fields["split"] = codes if names is None else np.array([str(value) for value in split])
-    return target
+            codes, classes = encode_labels(split)
+            texts = np.array([str(value) for value in split])
+            fields["split"] = codes if classes is None else texts
+    return fields
 
 
 def _in_threads(

@@ -1,4 +1,4 @@
-"""The table of the file formats: suffixes, reader, writer, options, and what a format can hold."""
+"""The table of the file formats: suffixes, reader, writer, options and limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "format_of"]
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is read and written, and what it can hold."""
+    """How a format is read and written, and its limits."""
 
     read: Callable[..., BagRecord]
     # Takes the path, the record, an open file for the path, and one for each of ``beside``.
@@ -39,7 +39,7 @@ class Format:
     needs_names: bool = False  # which tell the bags apart
 
     def check(self, name: str, record: BagRecord) -> None:
-        """A writer drops nothing silently: what its format cannot hold is an error."""
+        """Refuse a record that the format cannot hold: a writer drops nothing silently."""
         if self.holds is None:
             return
         bags, target = record.bags, record.target

@@ -65,7 +65,7 @@ def load_bags(
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     dtype : {float64, float32, float16}, default=None
-        Type of the instances, float16 for dense ones only; what the file holds when None (float64
+        Type of the instances, float16 for dense ones only; the type in the file when None (float64
         for text).
     as_sparse : bool, default=None
         CSR instances (True), dense ones (False), or as the file stores them (None).
@@ -80,18 +80,18 @@ def load_bags(
     delimiter : str, default=","
         For csv.
     names : path-like or False, default=None
-        For c45: the ``.names`` file; the one beside ``path`` when None. With False, or if there is
-        none, the columns are taken to be bag, instance, features, class.
+        For c45: the ``.names`` file; when None, the one with the name of ``path``. With False, or
+        if the file does not exist, the columns are bag, instance, features, class.
     n_features : int, default=None
         For svmlight: number of columns, when the file does not say and its last ones are unused.
     zero_based : bool or "auto", default="auto"
         For svmlight: whether columns count from 0; "auto" says so when a 0 occurs.
     mmap : bool, default=False
-        For npy-folder: map the files into memory in place of loading them. Nothing is read before
+        For npy-folder: map the files into memory instead of loading them. Nothing is read before
         it is used, worker processes share the files, and pickles of the bags refer to them by
         their path. The files must stay as long as the bags, or their pickles, are used.
     verify : bool, default=False
-        For npy-folder: compare the checksums of all files as well, which reads the whole of them.
+        For npy-folder: compare the checksums of all files as well, which reads them completely.
         Sizes and types are always checked.
 
     Returns
@@ -218,16 +218,16 @@ def save_bags(
     Parameters
     ----------
     path : path-like
-        The file; for c45 the ``.data`` file, beside which a ``.names`` file is written; for
-        npy-folder a folder that is not there, is empty or holds bags of this format.
+        The file; for c45 the ``.data`` file, next to which a ``.names`` file is written; for
+        npy-folder a folder that does not exist, is empty or holds bags of this format.
     X : Bags, Bunch, or sequence of 2-D arrays
-        The bags. A Bunch, as :func:`load_bags` returns it, brings its labels and all else along.
+        The bags. A Bunch, as :func:`load_bags` returns it, also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
         Labels. Strings become codes into ``target_names``, which are the sorted strings when
         not given.
     format : str, default=None
-        One of the formats of :func:`load_bags`; determined by the suffix when None, which no
-        folder is.
+        One of the formats of :func:`load_bags`; determined by the suffix when None. A folder
+        needs ``format="npy-folder"``.
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None
@@ -237,7 +237,7 @@ def save_bags(
     instance_labels : array-like of shape (n_instances,), default=None
         True labels of the instances, where they are known.
     instance_position : array-like of shape (n_instances,), default=None
-        Where in its bag an instance stands.
+        Position of each instance in its bag.
     split, groups : array-like of shape (n_bags,), default=None
         Published part (0 = training, 1 = test), and codes into ``group_names``.
     group_names : array-like of str, default=None
@@ -247,7 +247,7 @@ def save_bags(
     bag_links : array-like of shape (2, n_links), default=None
         Source and target bag of each directed link.
     bag_links_instance : array-like of shape (n_links,), default=None
-        Row of the instance in which the link stands.
+        Row of the instance that holds the link.
     descr : str, default=""
         Free text, npz and npy-folder only.
 

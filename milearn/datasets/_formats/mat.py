@@ -69,7 +69,7 @@ def _loaded(path: Path) -> tuple[dict[str, Any], Any]:
             "this is a MATLAB 7.3 (HDF5) file, which is not read; save it in MATLAB with "
             "save(..., '-v7')."
         ) from error
-    except Exception as error:  # the parser of SciPy reports damage by whatever it stumbles over
+    except Exception as error:  # SciPy's parser raises exceptions of any kind for damaged files
         raise ContentError(
             "the MATLAB file cannot be read; it is truncated or not a .mat file, fetch or save it "
             "again."

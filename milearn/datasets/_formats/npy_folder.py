@@ -32,7 +32,7 @@ _FORMAT = "milearn bags"
 _VERSION = 1
 _KINDS = "biufUSMm"
 _COUNTS = ("n_bags", "n_instances", "n_features")
-# What the head holds in place of an array.
+# Arrays of text that the head holds itself.
 _TEXTS = ("feature_names", "instance_data", "DESCR")
 # Arrays with entries per instance or link; those with entries per bag are always loaded.
 _MAPPED = ("instances", "data", "indices", "indptr", "bag_offsets", "bag_graph_", "instance_")
@@ -54,7 +54,7 @@ def read_npy_folder(path: Path, *, mmap: bool = False, verify: bool = False) -> 
     path : Path
         The folder.
     mmap : bool, default=False
-        Whether to map the large arrays read-only in place of loading them.
+        Whether to map the large arrays read-only instead of loading them.
     verify : bool, default=False
         Whether to compare checksums too, which reads every file.
     """
@@ -136,7 +136,7 @@ def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool, verify: bo
     size = file.stat().st_size
     if size != entry["bytes"]:
         raise ContentError(
-            f"{name} has {size} bytes in place of {entry['bytes']}; it is truncated or belongs to "
+            f"{name} has {size} bytes instead of {entry['bytes']}; it is truncated or belongs to "
             f"another folder, {_AGAIN}"
         )
     if verify and _sha256(file) != entry["sha256"]:
@@ -145,7 +145,7 @@ def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool, verify: bo
         )
     try:
         return _values(file, size, entry, mapped)
-    except Exception as error:  # NumPy reports a damaged header by whatever its parser stumbles on
+    except Exception as error:  # NumPy raises exceptions of any kind for a damaged header
         raise ContentError(
             f"{name} is not the array that {HEAD} describes ({error}); {_AGAIN}"
         ) from error
@@ -183,8 +183,8 @@ def write_npy_folder(
 ) -> None:
     """Write a folder that has either its old content or the whole of the new one.
 
-    The files are written into a temporary folder beside it, and flushed to the disk. A new folder
-    appears by one renaming. Into a folder of bags the files are moved beside the old ones; then the
+    The files are written into a temporary folder in the same place, and flushed to the disk. A new
+    folder appears by one renaming. In a folder of bags the new files join the old ones; then the
     head is replaced, and the old files are removed.
 
     Parameters
@@ -199,8 +199,7 @@ def write_npy_folder(
     """
     if path.exists() and not (path.is_dir() and (is_npy_folder(path) or not any(path.iterdir()))):
         raise ContentError(
-            "there is something else in this place than a folder of bags; choose another name, or "
-            "remove it first."
+            "this exists and is not a folder of bags; choose another name, or remove it first."
         )
     token = secrets.token_hex(8)
     temporary = path.with_name(f".{path.name}.{token}.part")
@@ -285,7 +284,7 @@ def _take_array(file: Path, written: Path) -> str:
 
 
 def _replace(path: Path, temporary: Path) -> None:
-    """Put the new files beside the old ones, the new head in the place of the old, and clear up."""
+    """Add the new files to the old ones, replace the head, and remove the old files."""
     old = _files_of(path)
     moved = []
     try:

@@ -26,9 +26,8 @@ def read_npz(path: Path) -> BagRecord:
             raise ContentError(f"this is a single array (.npy), not an .npz archive; {_REMEDY}")
         file.seek(0)
         try:
-            # zipfile and NumPy report damage by whatever their parsers stumble over (an unknown
-            # compression, a header that is no Python literal, a missing password), hence the broad
-            # except.
+            # zipfile and NumPy raise exceptions of any kind for damaged files (an unknown
+            # compression, a header that is not a Python literal, a missing password).
             if start[:2] != b"PK":
                 raise ValueError("no zip archive")
             with np.load(file, allow_pickle=False) as archive:
@@ -50,7 +49,7 @@ def _array(archive: Any, key: str) -> np.ndarray:
         if "allow_pickle" not in str(error):
             raise
         raise pickled(f"the array {key!r} holds") from None
-    # NumPy hands over a member that is no array as bytes.
+    # NumPy returns a member that is not an array as bytes.
     if not isinstance(values, np.ndarray):
         raise ContentError(f"the member {key!r} is not an array; {_REMEDY}")
     check_unicode(values)

@@ -43,7 +43,7 @@ class BagRecord:
         return bunch
 
     def describe(self, path: Path) -> str:
-        """One sentence on what the data set holds."""
+        """One sentence on the content of the data set."""
         n_bags, n_features = self.bags.shape
         n_instances = self.bags.n_instances
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"
@@ -88,7 +88,7 @@ class BagRecord:
 
 
 def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
-    """The container; what it refuses is wrong with the file."""
+    """The container; if it refuses the parts, the file is at fault."""
     try:
         return Bags(instances, offsets, **options)
     except (TypeError, ValueError) as error:
@@ -180,7 +180,7 @@ def _two_labels(name: str, *rows: tuple[Any, int, Sequence[int] | None]) -> Cont
 def encode_labels(
     labels: Sequence[Any], declared: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Labels as numbers, and the names that the numbers stand for.
+    """Labels as numbers, and the names of the numbers.
 
     Whole numbers become int64 and other numbers float64, both without names. Anything else is a
     class name: the codes 0, 1, ... follow ``declared``, else the sorted names. A missing label

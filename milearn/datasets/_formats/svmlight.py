@@ -17,7 +17,7 @@ from .._errors import ContentError
 from .record import BagRecord, group_rows
 from .text import NOTHING, number_text, read_text
 
-# Without it the last columns of a set would vanish where no instance of the file uses them.
+# Without it the last columns would vanish from a file in which no instance uses them.
 _WIDTH = re.compile(r"#\s*n_features\s*[:=]\s*(\d+)")
 _MAX_COLUMN = np.iinfo(np.int64).max
 

@@ -52,14 +52,14 @@ class _Columns:
         self.names = [header[column] for column in self.features]
         if not self.features:
             raise ContentError(
-                f"there is no feature column beside {listed(header)}; check the delimiter "
+                f"there is no feature column apart from {listed(header)}; check the delimiter "
                 "(delimiter=) and the columns."
             )
 
     def record(
         self, values: np.ndarray, kept: dict[str, list[Any]], lines: list[int] | None = None
     ) -> BagRecord:
-        """The bags of the columns, of which ``kept`` are those that are no features."""
+        """The bags of the columns; ``kept`` are the columns that are not features."""
         for row, name in enumerate(kept["bag"]):
             if name in ("", None):
                 place = f"line {lines[row]}" if lines else f"row {row + 1}"
@@ -136,7 +136,7 @@ def write_csv(path: Path, record: BagRecord, file: BinaryIO, *, delimiter: str =
 
 
 def _columns_of(record: BagRecord, *, as_texts: bool) -> dict[str, Any]:
-    """The columns that are no features, by name; labels that are no names as texts or numbers."""
+    """The columns that are not features, by name; labels as texts, names or numbers."""
     of_row = record.bags.bag_index
     columns: dict[str, Any] = {"bag": np.array(record.bag_names(), dtype=object)[of_row]}
     if record.target is not None:

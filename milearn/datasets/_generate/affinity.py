@@ -113,7 +113,7 @@ def make_affinity(
     bounds = size_range(bag_size)
     rng = check_random_state(random_state)
     offsets = offsets_of(drawn_sizes(n_bags, bounds, rng))
-    # A shape that is far off is off in most directions: one fraction of the way scales them all.
+    # A shape that fits badly does so in most directions: one factor scales them all.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
     sigma = rng.uniform(5.0, 9.0, size=n_features)
@@ -122,7 +122,7 @@ def make_affinity(
     energies = 4.0 * (relative[:, :n_relevant] ** -6 - relative[:, :n_relevant] ** -12)
     values = energies @ factors / factors.sum()
     distances = sigma * relative
-    # What does not matter does not tell how well the rest fits either.
+    # The irrelevant distances are independent of how well the others fit.
     distances[:, n_relevant:] = sigma[n_relevant:] * (
         _BEST + rng.uniform(0.0, 1.2, size=(offsets[-1], n_features - n_relevant))
     )
@@ -131,10 +131,10 @@ def make_affinity(
 
 
 def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None) -> Bags:
-    """Bags with further features that tell nothing.
+    """Bags with further features that carry no information.
 
-    Each new column holds values of one column that is there, drawn at random with replacement:
-    it looks like a feature of these data and has nothing to do with bags or labels.
+    Each new column holds values of an existing column, drawn at random with replacement: it looks
+    like a feature of these data but is independent of bags and labels.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Data that tell whether a model keeps to the multiple-instance assumption.
+"""Data sets that test whether a model keeps the multiple-instance assumption.
 
 Each generator returns training and test bags whose labels obey the same rule, together with a
 cue that goes along with the labels in training and against them at test. A model that asks for
@@ -191,12 +191,12 @@ def make_false_frequency(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, in bags whose background tells the label by its amount in training only.
+    """One concept, in bags whose background reveals the label by its size, in training only.
 
     A bag is positive when it holds an instance of the concept. In training positive bags hold
     three of them, and twice the background of negative bags; at test they hold one, and half the
-    background of negative bags, which is ``dilution`` times as large. A model that goes by how
-    many instances there are, or by the share of the concept in a bag, fails at test.
+    background of negative bags, which is ``dilution`` times as large. A model that uses the
+    number of instances, or the share of the concept in a bag, fails at test.
 
     Parameters
     ----------

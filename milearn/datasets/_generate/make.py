@@ -38,10 +38,10 @@ def make_bags(
 ) -> Any:
     """Random bags for classification, with known witnesses.
 
-    Background instances are standard normal. Clusters stand ``concept_distance`` away from the
-    origin in directions of their own: concepts, whose instances (the witnesses) make a bag
+    Background instances are standard normal. Clusters are ``concept_distance`` away from the
+    origin, each in its own direction: concepts, whose instances (the witnesses) make a bag
     positive; distractors, which occur in bags of both classes; and poison, which occurs in
-    negative bags only and tempts a model to take its absence for a reason.
+    negative bags only, so that a model may learn its absence instead of the concept.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def make_bags(
         Whether a positive bag has witnesses of some concept, or of every one. With "all", negative
         bags hold as many instances of concepts as positive ones but lack at least one concept.
     concept_centers : array-like of shape (n_concepts, n_features), default=None
-        Where the concepts stand; random directions when None.
+        Centres of the concepts; random directions when None.
     concept_distance : float, default=5.0
         Distance of all drawn clusters from the origin, in standard deviations of the background.
     concept_scale : float, default=1.0
@@ -70,7 +70,7 @@ def make_bags(
     n_distractors : int, default=0
         Number of distracting clusters.
     distractor_rate : float, default=0.2
-        Probability that an instance that is no witness comes from a distractor.
+        Probability that an instance that is not a witness comes from a distractor.
     poison_rate : float, default=0.0
         Probability that a negative bag holds an instance of the poison cluster.
     positive_fraction : float, default=0.5

@@ -135,8 +135,8 @@ CASES = {
                   "delimiter (delimiter=)."),
     "nobag.csv": (b"f,g\n1,2\n", "there is no column 'bag' for bag= among 'f', 'g'; name the "
                   "column that holds it with bag=."),
-    "onlybag.csv": (b"bag,label\na,1\n", "there is no feature column beside 'bag', 'label'; check "
-                    "the delimiter (delimiter=) and the columns."),
+    "onlybag.csv": (b"bag,label\na,1\n", "there is no feature column apart from 'bag', 'label'; "
+                    "check the delimiter (delimiter=) and the columns."),
     "twice.csv": (b"bag,f,f\na,1,2\n", "two columns have the name 'f'; give the columns distinct "
                   "names."),
     "header.csv": (b"bag,f\n", "there is a header but not a single row; if a download was "
@@ -166,7 +166,7 @@ CASES = {
     # -- ARFF
     "head.arff": (b"@relation x\n@attribute b {p}\n", "the file ends before @data; it is "
                   "truncated, fetch it again."),
-    "prose.arff": (b"Dear reader,\n", "line 1 ('Dear reader,') is no declaration of an ARFF "
+    "prose.arff": (b"Dear reader,\n", "line 1 ('Dear reader,') is not a declaration of an ARFF "
                    "header; check that the file is ARFF, or pass format=."),
     "flat.arff": (b"@relation x\n@attribute f numeric\n@attribute c {0,1}\n@data\n1,0\n", "the "
                   "header declares 0 relational attributes but bags need exactly one; for one row "
@@ -191,8 +191,8 @@ CASES = {
     "pairs.arff": ((ARFF + "p,'{0 1,5 2}',0\n").encode(), "line 9, bag 'p', instance 1: '5 2' is "
                    "not an attribute number below 2 and a value; the line is damaged."),
     "string.arff": (b"@relation x\n@attribute r relational\n@attribute f string\n@end r\n@data\n",
-                    "the attribute 'f' of an instance is a string, which is no feature; convert or "
-                    "remove it."),
+                    "the attribute 'f' of an instance is a string, which is not a feature; convert "
+                    "or remove it."),
     "nested.arff": (b"@relation x\n@attribute r relational\n@attribute f relational\n", "line 3 "
                     "declares a relation inside a relation, but a bag holds plain instances; "
                     "flatten the file first."),
@@ -206,11 +206,11 @@ CASES = {
     "noname.arff": (b"@relation x\n@attribute f\n", "line 2 is not of the form '@attribute name "
                     "type'; correct it."),
     "value.arff": ((ARFF.replace("g numeric", "g {u,v}") + "p,'1,w',0\n").encode(), "line 9, bag "
-                   "'p', instance 1: 'w' is no declared value of 'g'; correct the header or the "
+                   "'p', instance 1: 'w' is not a declared value of 'g'; correct the header or the "
                    "line."),
-    "mixed.arff": ((ARFF + "p,'{0 1}\\n1,2',0\n").encode(), "line 9, bag 'p', instance 2 does not "
-                   "stand in braces as the instance before it does; the line is damaged or the "
-                   "file truncated."),
+    "mixed.arff": ((ARFF + "p,'{0 1}\\n1,2',0\n").encode(), "line 9, bag 'p', instance 2 is not in "
+                   "braces as the instance before it is; the line is damaged or the file "
+                   "truncated."),
     "nan.arff": ((ARFF + "p,'{0 ?}',0\n").encode(), "line 9, bag 'p', instance 1, column 'f': "
                  "the value is missing ('?'); fill it in, or pass missing='nan' and impute before "
                  "fitting."),
@@ -355,8 +355,8 @@ def test_a_class_that_the_names_file_does_not_know(tmp_path):
          "file, or move it away to read the data without it."),
         ("0,1.\nmol: continuous.\nf: continuous.\n", "x.data: no discrete column names the bag in "
          "x.names; name the column with bag=."),
-        ("0,1.\na: p.\nb: q.\nc: r.\n", "x.names: the discrete column 'c' is no feature, and bag "
-         "and instance are named already; encode it as numbers or declare it 'ignore'."),
+        ("0,1.\na: p.\nb: q.\nc: r.\n", "x.names: the discrete column 'c' is not a feature, and "
+         "bag and instance are named already; encode it as numbers or declare it 'ignore'."),
     ],
 )  # fmt: skip
 def test_a_damaged_names_file(tmp_path, names, sentence):

@@ -365,7 +365,7 @@ def test_all_that_is_wrong_with_a_folder_stands_in_one_error(tmp_path):
         "lost": "no coords but",
         "off": "coords have the shape (3, 2) for 2 instances",
         "cube": "3 coords but",
-        "text": "no numbers",
+        "text": "which are not numbers",
         "broken": "cannot be read",
         "cut": "cannot be read",
         "pickle": "cannot be read",

@@ -129,7 +129,7 @@ def test_an_empty_folder_gives_way_and_other_things_do_not(tmp_path):
     (tmp_path / "other" / "thesis.tex").write_text("precious")
     (tmp_path / "file").write_text("precious")
     for name in ("other", "file"):
-        with pytest.raises(BagFileError, match="there is something else in this place"):
+        with pytest.raises(BagFileError, match="this exists and is not a folder of bags"):
             save_bags(tmp_path / name, bags, y, format="npy-folder")
     assert (tmp_path / "other" / "thesis.tex").read_text() == "precious"
     assert (tmp_path / "file").read_text() == "precious"
@@ -262,7 +262,7 @@ def folder(tmp_path):
 def test_sizes_are_always_checked(folder):
     file = file_of(folder, "instances")
     file.write_bytes(file.read_bytes()[:-2])
-    with pytest.raises(BagFileError, match=r"instances-\w+\.npy has \d+ bytes in place of \d+"):
+    with pytest.raises(BagFileError, match=r"instances-\w+\.npy has \d+ bytes instead of \d+"):
         load_bags(folder)
 
 
