@@ -26,7 +26,7 @@ from milearn.baselines import SparseMISVC
 from milearn.datasets import make_affinity, make_bags
 from milearn.ensemble import DPBoost
 from milearn.structured import MILSD, LinkContentMF
-from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
+from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, InstanceMISVC
 
 from ..common.output import RESULTS
 from ..common.page import say, show
@@ -171,12 +171,30 @@ def choices() -> list[Choice]:
             ),
         ),
         Choice(
-            "Guo's relaxation: systems solved outright or by conjugate gradients",
-            f"{SOLVERS}.svm.guo.systems:_FEW_ROWS",
+            "Guo's relaxation of texts: systems solved outright or by conjugate gradients",
+            f"{SOLVERS}.svm.guo.systems:SparseGeometry(few_rows)",
             {"outright": never, "conjugate gradients": always},
             (
-                Case("150 bags", SDPMIL(C=1.0), partial(overlapping, 150), fast=True),
-                Case("300 bags", SDPMIL(C=1.0), partial(overlapping, 300)),
+                Case("60 bags", SDPMIL(**linear), partial(texts, 60, 1000), fast=True),
+                Case("300 bags", SDPMIL(**linear), partial(texts, 300, 3000)),
+            ),
+        ),
+        Choice(
+            "linear problems: dual or passes over rows",
+            "milearn.svm._passes:by_passes",
+            {"dual": lambda *given: False, "rows": lambda *given: True},
+            (
+                Case("MISVC, 100 bags", MISVC(**linear), partial(overlapping, 100), fast=True),
+                Case("MISVC, 60 texts", MISVC(**linear), partial(texts, 60, 1000), fast=True),
+                Case("MISVC, 600 bags", MISVC(**linear), partial(overlapping, 600)),
+                Case(
+                    "InstanceMISVC, 100 bags",
+                    InstanceMISVC(**linear),
+                    partial(overlapping, 100),
+                    fast=True,
+                ),
+                Case("MISVR, 100 bags", MISVR(kernel="linear"), partial(targets, 100), fast=True),
+                Case("l1, 100 bags", CoupledMISVC(**linear), partial(overlapping, 100)),
             ),
         ),
         Choice(
