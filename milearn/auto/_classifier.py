@@ -55,14 +55,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
     pos_label : label, default=None
         The class of which one instance makes a bag, for the way "instance" and ``witness``;
         ``classes_[1]`` when None. With three or more classes each is positive in turn.
-    random_state : int, RandomState instance or None, default=None
-        Draws the inner folds, and the landmarks where bags are many. Pass an int for reproducible
-        results.
-    n_jobs : int, default=None
-        Number of jobs over scalings and inner folds. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
-    verbose : bool or int, default=False
-        Whether to print a line after each step.
+    {random_state: the inner folds, and the landmarks where bags are many}
+    {n_jobs: scalings and inner folds}
+    {verbose: a line after each step}
 
     Attributes
     ----------
@@ -77,10 +72,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
         What was left out because of the size of the data, of ``time_limit`` or of a callback.
     n_bags_ : int
         Number of bags that were learnt from; equal bags with equal labels count once.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -41,14 +41,9 @@ class MIRegressor(CallbackSupport, BagRegressor):
     ----------
     time_limit : float, default=None
         Seconds of wall time that the fit should take, see :class:`MIClassifier`.
-    random_state : int, RandomState instance or None, default=None
-        Draws the inner folds, and the landmarks where bags are many. Pass an int for reproducible
-        results.
-    n_jobs : int, default=None
-        Number of jobs over scalings and inner folds. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
-    verbose : bool or int, default=False
-        Whether to print a line after each step.
+    {random_state: the inner folds, and the landmarks where bags are many}
+    {n_jobs: scalings and inner folds}
+    {verbose: a line after each step}
 
     Attributes
     ----------
@@ -60,10 +55,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
         What was left out because of the size of the data, of ``time_limit`` or of a callback.
     n_bags_ : int
         Number of bags that were learnt from; equal bags with equal values count once.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

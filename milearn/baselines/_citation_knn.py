@@ -55,10 +55,8 @@ class CitationKNN(BaselineClassifier):
     radius_ : ndarray of shape (n_bags,)
         Distance up to which a training bag cites: that to its ``n_citers``-th nearest other
         training bag.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

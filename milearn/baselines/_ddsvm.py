@@ -51,8 +51,7 @@ class DDSVM(BaselineClassifier):
         Relative decrease of the objective at which a descent ends.
     max_iter : int, default=500
         Maximum number of iterations of a descent.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of the bags by class.
+    {class_weight: the weights of the bags}
     pos_label : label, default=None
         The positive class, ``classes_[1]`` when None. Concepts are sought for every class, so that
         it decides on no more than the sign. With three or more classes there is one support
@@ -74,10 +73,8 @@ class DDSVM(BaselineClassifier):
         The number behind ``gamma``.
     n_iter_ : int
         Number of iterations of the longest descent that is kept.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

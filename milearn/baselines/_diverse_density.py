@@ -167,11 +167,8 @@ class DiverseDensity(_ConceptClassifier):
         Relative decrease of the objective at which a start ends.
     max_iter : int, default=500
         Maximum number of iterations of a start.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of the bags by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {class_weight: the weights of the bags}
+    {pos_label}
 
     Attributes
     ----------
@@ -192,10 +189,8 @@ class DiverseDensity(_ConceptClassifier):
         Number of iterations of the start that was kept.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------
@@ -265,11 +260,8 @@ class EMDD(_ConceptClassifier):
         Relative decrease of the objective at which a start ends.
     max_iter : int, default=500
         Maximum number of iterations of a start, over all choices of instances.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of the bags by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {class_weight: the weights of the bags}
+    {pos_label}
 
     Attributes
     ----------
@@ -290,10 +282,8 @@ class EMDD(_ConceptClassifier):
         Number of iterations of the start that was kept.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -59,13 +59,9 @@ class MIForest(BaselineClassifier):
         Minimum number of instances in a leaf.
     min_weight_fraction_leaf : float, default=0.0
         Minimum share of the weights of all instances in a leaf.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of the bags by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
-    random_state : int, RandomState instance or None, default=None
-        Draws bags, labels and features of each tree. Pass an int for reproducible results.
+    {class_weight: the weights of the bags}
+    {pos_label}
+    {random_state: bags, labels and features of each tree}
     n_jobs : int, default=None
         Number of threads over the trees. None means 1 unless in a
         :obj:`joblib.parallel_config` context; -1 means using all processors.
@@ -80,10 +76,8 @@ class MIForest(BaselineClassifier):
         The temperatures.
     feature_importances_ : ndarray of shape (n_features,)
         Mean of those of the trees.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -60,11 +60,8 @@ class MILBoost(BaselineClassifier):
     n_prototypes : int, default=1000
         Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
         fixed pseudo-random choice is taken.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on the weights of the bags by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {class_weight: the weights of the bags}
+    {pos_label}
 
     Attributes
     ----------
@@ -86,10 +83,8 @@ class MILBoost(BaselineClassifier):
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the objective is next to zero, or no learner was found that lowers it.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -44,13 +44,11 @@ class MILES(BaselineClassifier):
     n_prototypes : int, default=None
         Number of instances to select from, drawn from the distinct training instances; all of
         them when None.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class of the bag.
+    {class_weight: C}
     pos_label : label, default=None
         The positive class, ``classes_[1]`` when None. With three or more classes each is positive
         in turn (one-vs-rest).
-    random_state : int, RandomState instance or None, default=None
-        Determines which instances are drawn. Pass an int for reproducible results.
+    {random_state: which instances are drawn}
 
     Attributes
     ----------
@@ -72,10 +70,8 @@ class MILES(BaselineClassifier):
         Value of its dual.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of linear programs that were solved.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

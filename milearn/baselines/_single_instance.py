@@ -74,9 +74,8 @@ class SingleInstance(BagEstimator):
         The proportion; only with ``threshold``.
     classes_ : ndarray of shape (n_classes,)
         Classifiers only.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only when the bags have feature names that are all strings.
+    {n_features_in_}
+    {feature_names_in_}
 
     Notes
     -----

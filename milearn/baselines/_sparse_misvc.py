@@ -72,14 +72,10 @@ class SparseMISVC(BaselineClassifier):
     kernel : str, default="rbf"
         Kernel between instances, by scikit-learn's name. "poly" has the degree 3, and "poly" and
         "sigmoid" have the constant 0.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    {gamma}
     max_iter : int, default=50
         With "stmil": maximum number of quadratic programs.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {pos_label}
 
     Attributes
     ----------
@@ -105,10 +101,8 @@ class SparseMISVC(BaselineClassifier):
         Distance of ``objective_`` from its lower bound.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of quadratic programs; those of the second SVM of "sbmil" are not counted.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -48,8 +48,7 @@ class BAMIC(BagClusterer):
         the first start, the others are random.
     max_iter : int, default=300
         Maximum number of assignments per start.
-    random_state : int, RandomState instance or None, default=None
-        Draws the starts.
+    {random_state: the starts}
     n_jobs : int, default=None
         Number of parallel jobs for the distances. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means all processors.
@@ -69,8 +68,8 @@ class BAMIC(BagClusterer):
     n_iter_ : int
         Assignments of the best start.
     converged_ : bool
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

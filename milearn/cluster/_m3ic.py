@@ -107,14 +107,12 @@ class M3IC(CallbackSupport, BagClusterer):
         Relative decrease of the objective at which to stop.
     max_iter : int, default=100
         Maximum number of convex steps per start.
-    random_state : int, RandomState instance or None, default=None
-        Draws the starts.
+    {random_state: the starts}
     n_jobs : int, default=None
         Number of starts that run in parallel; jobs that are left share a start's passes over the
         instances by threads. None means 1 unless in a :func:`joblib.parallel_config` context, -1
         means all processors.
-    verbose : bool or int, default=False
-        Whether to print the objective after each step.
+    {verbose: the objective after each step}
 
     Attributes
     ----------
@@ -136,8 +134,8 @@ class M3IC(CallbackSupport, BagClusterer):
     n_cuts_ : int
         Cutting planes made in these steps.
     converged_ : bool
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

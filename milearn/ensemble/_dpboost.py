@@ -59,14 +59,11 @@ class DPBoost(BoostedBags):
         than tol. With ``branch=True`` the bounds meet up to ``2 * tol``, relatively.
     time_limit : float, default=None
         Seconds per class, after which the best found is returned, with its gap.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {pos_label}
     n_jobs : int, default=None
         Number of jobs that run in parallel, one per class. None means 1 unless in a
         :class:`joblib.parallel_config` context; -1 means all processors.
-    verbose : bool or int, default=False
-        Whether to print the bounds after each round.
+    {verbose: the bounds after each round}
 
     Attributes
     ----------
@@ -105,8 +102,8 @@ class DPBoost(BoostedBags):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether no learner and no reduction was left to add (with ``branch=True``: whether the
         bounds met); the gap may still be open.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -53,14 +53,11 @@ class LPBoost(BoostedBags):
         ``objective_`` than by this share of it.
     time_limit : float, default=None
         Seconds per class, after which the best found is returned.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {pos_label}
     n_jobs : int, default=None
         Number of jobs that run in parallel, one per class. None means 1 unless in a
         :class:`joblib.parallel_config` context; -1 means all processors.
-    verbose : bool or int, default=False
-        Whether to print the bounds after each round.
+    {verbose: the bounds after each round}
 
     Attributes
     ----------
@@ -88,8 +85,8 @@ class LPBoost(BoostedBags):
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether no learner was left to add.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

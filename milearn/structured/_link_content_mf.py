@@ -54,8 +54,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         zero.
     max_iter : int, default=500
         Maximum number of steps of L-BFGS.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
+    {class_weight: C}
     unlabeled : label, default=None
         A value of ``y`` that marks bags without a label, besides NaN and None.
 
@@ -80,8 +79,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     n_iter_ : int
         Steps of L-BFGS, and the evaluation of the start.
     converged_ : bool
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

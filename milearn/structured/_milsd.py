@@ -86,20 +86,15 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         and with more than two million numbers in the instances, the gap is at most 5e-4.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
+    {class_weight: C}
+    {pos_label}
     unlabeled : label, default=None
         A value of ``y`` that marks bags without a label, in addition to NaN and None.
-    random_state : int, RandomState instance or None, default=None
-        Draws the random starts.
+    {random_state: the random starts}
     n_jobs : int, default=None
         Number of classes and starts that run in parallel. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means all processors.
-    verbose : bool or int, default=False
-        Whether to print the objective after each step.
+    {verbose: the objective after each step}
 
     Attributes
     ----------
@@ -123,8 +118,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Steps of the concave-convex procedure.
     converged_ : bool or ndarray of shape (n_classes,)
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------
