@@ -25,6 +25,27 @@ _UCI = "https://archive.ics.uci.edu/static/public"
 _ANDREWS_URL = (
     "https://www.cs.columbia.edu/~andrews/mil/data/MIL-Data-2002-Musk-Corel-Trec9-MATLAB.tgz"
 )
+# Content checksums of the sets.
+_MUSK = {
+    1: "5db615bc151a89117affd2df817c6beb1634dfa914798a45a31cabf1b82a79fb",
+    2: "21367fead31310bdf006fe72e5b66f3a09ecbb116f6d5c1d3eb2be69997e8129",
+}
+_ANDREWS = {
+    "elephant": "3913de75a411798db06cf1002e43a88140033e2a7bd5fe32fd9bc0c8284da597",
+    "fox": "12d8b6855de2f38c5f41088c40af49e0897f4b3073825f28daae0a76fc959224",
+    "tiger": "2d3657b088d2cebd0b13253832f0885e65d3dcf2e805779a87494979516c5b6a",
+    "musk1norm": "9892bf94622a5cf39722f6bcdce052705e0467875ac2390e1ad8d61b0070f7f5",
+    "trec1": "25a9eeb06c8f396e903672b5ac1901f01e9d35b1da108412a3ff4768f6c55d9a",
+    "trec2": "26e28df1e04ccf96929db6aa339dcdcde459f76d4e98fd2a63c13985a02ec1da",
+    "trec3": "ae38ea5a2ae5ab28c1d7202a6f379131507b1f866e9ea7dcaaeccd21ae12c19f",
+    "trec7": "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
+    "trec10": "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
+}
+# SHA-256 checksums of those of Andrews' files of which a copy could be had.
+_FILES = {
+    "musk1norm": "18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
+    "trec1": "af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
+}
 
 
 class _Published(NamedTuple):
@@ -33,76 +54,24 @@ class _Published(NamedTuple):
     local: str  # the file in the data home that is used instead of a download
     url: str
     member: str
-    content: str  # content checksum
-    sha256: str | None = None  # of the file; None where no copy of the file could be had
+    content: str
+    sha256: str | None = None
 
 
-def _andrews(file: str, content: str, sha256: str | None = None, local: str = "") -> _Published:
-    return _Published(local or f"{file}.npz", _ANDREWS_URL, f"{file}_matlab.mat", content, sha256)
+def _published_musk(version: int) -> _Published:
+    url = f"{_UCI}/{73 + version}/musk+version+{version}.zip"
+    return _Published(f"musk{version}.npz", url, f"clean{version}.data", _MUSK[version])
 
 
-_MUSK = {
-    1: _Published(
-        "musk1.npz",
-        f"{_UCI}/74/musk+version+1.zip",
-        "clean1.data",
-        "5db615bc151a89117affd2df817c6beb1634dfa914798a45a31cabf1b82a79fb",
-    ),
-    2: _Published(
-        "musk2.npz",
-        f"{_UCI}/75/musk+version+2.zip",
-        "clean2.data",
-        "21367fead31310bdf006fe72e5b66f3a09ecbb116f6d5c1d3eb2be69997e8129",
-    ),
-}
-_ANDREWS = {
-    "elephant": _andrews(
-        "elephant_100x100",
-        "3913de75a411798db06cf1002e43a88140033e2a7bd5fe32fd9bc0c8284da597",
-        local="elephant.npz",
-    ),
-    "fox": _andrews(
-        "fox_100x100",
-        "12d8b6855de2f38c5f41088c40af49e0897f4b3073825f28daae0a76fc959224",
-        local="fox.npz",
-    ),
-    "tiger": _andrews(
-        "tiger_100x100",
-        "2d3657b088d2cebd0b13253832f0885e65d3dcf2e805779a87494979516c5b6a",
-        local="tiger.npz",
-    ),
-    "musk1norm": _andrews(
-        "musk1norm",
-        "9892bf94622a5cf39722f6bcdce052705e0467875ac2390e1ad8d61b0070f7f5",
-        sha256="18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
-    ),
-    "trec1": _andrews(
-        "trec_1_200x200",
-        "25a9eeb06c8f396e903672b5ac1901f01e9d35b1da108412a3ff4768f6c55d9a",
-        sha256="af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
-        local="trec9/tst1.npz",
-    ),
-    "trec2": _andrews(
-        "trec_2_200x200",
-        "26e28df1e04ccf96929db6aa339dcdcde459f76d4e98fd2a63c13985a02ec1da",
-        local="trec9/tst2.npz",
-    ),
-    "trec3": _andrews(
-        "trec_3_200x200",
-        "ae38ea5a2ae5ab28c1d7202a6f379131507b1f866e9ea7dcaaeccd21ae12c19f",
-        local="trec9/tst3.npz",
-    ),
-    "trec7": _andrews(
-        "trec_7_200x200",
-        "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
-        local="trec9/tst7.npz",
-    ),
-    "trec10": _andrews(
-        "trec_10_200x200",
-        "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
-        local="trec9/tst10.npz",
-    ),
-}
+def _published_andrews(name: str) -> _Published:
+    local, file = f"{name}.npz", f"{name}_100x100"
+    if name.startswith("trec"):
+        number = name.removeprefix("trec")
+        local, file = f"trec9/tst{number}.npz", f"trec_{number}_200x200"
+    elif name == "musk1norm":
+        file = name
+    member = f"{file}_matlab.mat"
+    return _Published(local, _ANDREWS_URL, member, _ANDREWS[name], _FILES.get(name))
 
 
 def fetch_bags(
@@ -343,7 +312,7 @@ def fetch_musk(
     if version not in _MUSK:
         raise ValueError(f"version={version!r} is unknown; choose 1 or 2.")
     data = _fetch_published(
-        _MUSK[version],
+        _published_musk(version),
         Request(sha256, timeout, n_retries, delay, allow_unverified),
         data_home=data_home,
         download_if_missing=download_if_missing,
@@ -442,7 +411,7 @@ def fetch_andrews(
     if name not in _ANDREWS:
         raise ValueError(f"name={name!r} is unknown; choose one of {', '.join(_ANDREWS)}.")
     data = _fetch_published(
-        _ANDREWS[name],
+        _published_andrews(name),
         Request(sha256, timeout, n_retries, delay, allow_unverified),
         data_home=data_home,
         download_if_missing=download_if_missing,

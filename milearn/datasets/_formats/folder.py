@@ -513,33 +513,25 @@ def _in_threads(
     verbose: bool,
 ) -> list[_Result]:
     """``function(item)`` for every item, with a progress bar."""
-    with _progress(len(items), label, verbose) as advance:
+    lock = threading.Lock()
+    with _progress_bar(len(items), label, verbose) as bar:
 
         def one(item: _Item) -> _Result:
             result = function(item)
-            advance()
+            if bar is not None:
+                with lock:
+                    bar.update()
             return result
 
         return Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(one)(item) for item in items)
 
 
-@contextlib.contextmanager
-def _progress(total: int, label: str, verbose: bool) -> Iterator[Callable[[], None]]:
-    """A function to be called, from any thread, when a file is done."""
-    if not verbose:
-        yield lambda: None
-        return
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        print(f"load_bag_folder: {label} of {total} files", file=sys.stderr)
-        yield lambda: None
-        return
-    lock = threading.Lock()
-    with tqdm(total=total, desc=label, file=sys.stderr) as bar:
-
-        def advance() -> None:
-            with lock:
-                bar.update()
-
-        yield advance
+def _progress_bar(total: int, label: str, verbose: bool) -> Any:
+    if verbose:
+        try:
+            from tqdm import tqdm
+        except ImportError:
+            print(f"load_bag_folder: {label} of {total} files", file=sys.stderr)
+        else:
+            return tqdm(total=total, desc=label, file=sys.stderr)
+    return contextlib.nullcontext()

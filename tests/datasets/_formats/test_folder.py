@@ -664,3 +664,10 @@ def test_bags_keep_what_the_folder_holds_when_they_are_indexed(tmp_path):
     names = [sorted(SIZES)[at] for at in (2, 0)]
     expected = np.concatenate([made[name][1] for name in names])
     np.testing.assert_array_equal(picked.instance_data["coords"], expected)
+
+
+def test_a_table_of_empty_cells_is_refused(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones((2, 2)))
+    (tmp_path / "labels.csv").write_text(" , \n")
+    with pytest.raises(BagFileError, match=r"labels\.csv: there is not a single name of a column"):
+        load_bag_folder(tmp_path, tmp_path / "labels.csv")

@@ -444,3 +444,22 @@ def test_svmlight_files_are_those_of_scikit_learn(tmp_path, dense, sparse):
         # scikit-learn writes 16 digits, of which a double may need 17.
         assert_allclose(again.data.instances.toarray(), expected, rtol=1e-15)
         assert_array_equal(again.target, y)
+
+
+@pytest.mark.parametrize(("suffix", "empty"), [("csv", ",,\n"), ("tsv", "\t \t\n"), ("csv", "\n")])
+def test_rows_without_any_value_are_skipped(tmp_path, suffix, empty):
+    path = tmp_path / f"x.{suffix}"
+    text = "bag,label,f\na,1,2\na,1,3\nb,0,4\n"
+    separator = "\t" if suffix == "tsv" else ","
+    lines = text.replace(",", separator).splitlines(keepends=True)
+    path.write_text(lines[0] + empty + "".join(lines[1:]) + empty)
+    data = load_bags(path)
+    assert data.data.instances.tolist() == [[2.0], [3.0], [4.0]]
+    assert (data.bag_names.tolist(), data.target.tolist()) == (["a", "b"], [1, 0])
+
+
+def test_a_damaged_line_after_an_empty_row_has_its_own_number(tmp_path):
+    path = tmp_path / "x.csv"
+    path.write_text("bag,f\n,\na,1\n\na,red\n")
+    with pytest.raises(BagFileError, match=r"x\.csv: line 5, column 'f': 'red' is not a number"):
+        load_bags(path)
