@@ -37,8 +37,7 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
-from .._solvers.svm.maximum.rows import solve_mi_svm_primal
-from .._solvers.svm.maximum.view import precision
+from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ._functions import (
@@ -351,7 +350,7 @@ class HardMaximumPrimal:
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         source = primal_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
-        return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
+        return solve_mi_svm_rows(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return primal_function(self.training, self.features, results, sign)

@@ -22,7 +22,7 @@ from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled_passes import solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
-from .._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
+from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
 from .._solvers.svm.sizes import by_passes
 from ._base import solver_options
 from ._coupled import CoupledSettings
@@ -165,7 +165,7 @@ class InstanceLabelsPrimal(_Passes):
         """A local minimum of the problem with this loss, from this start."""
         options = self.options.watched_by(on_iteration)
         source = primal_source(self.training, self.features, self.n_jobs)
-        return solve_instance_labels_primal(source, loss, start, options, self.gap_tol)
+        return solve_instance_labels_rows(source, loss, start, options, self.gap_tol)
 
 
 @dataclass(frozen=True)
