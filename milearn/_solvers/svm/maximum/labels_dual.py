@@ -72,7 +72,7 @@ def solve_instance_labels(
             problem.gram, means, tol=0.1 * options.tol, qp_solver=options.qp_solver
         )
         first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.of(svm.scores))
-    run = cccp(step, first, options, 0.1 * options.tol)
+    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
     return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
 
 
