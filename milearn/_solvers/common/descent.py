@@ -23,7 +23,7 @@ from ..._bags.segments import segment_argmax
 from .newton import GroupProblem, solve_groups
 from .options import SolverOptions
 
-__all__ = ["Descent", "Duals", "PassModel", "View", "descend"]
+__all__ = ["Descent", "Duals", "PassLimits", "PassModel", "View", "descend"]
 
 
 class View(Protocol):
@@ -116,6 +116,29 @@ class Duals:
         return found
 
 
+@dataclass(frozen=True)
+class PassLimits:
+    """When a descent by passes is rough, and when it gives up.
+
+    Attributes
+    ----------
+    max_passes : int
+        Maximum number of passes. The pass after those of the start is always made.
+    rough_tol : float
+        Gap of a rough step, over the working set.
+    inner_share : float
+        Gap of a step over its working set, as a share of that of the step.
+    max_missed : int
+        Number of rounds in a row that miss their precision over the working set, after which a step
+        ends: double precision allows no more.
+    """
+
+    max_passes: int = 500
+    rough_tol: float = 2.5e-3
+    inner_share: float = 0.3
+    max_missed: int = 3
+
+
 @dataclass
 class Descent:
     """The best point (w, v) of a run; the other fields are those of :class:`.cccp.CCCPSolution`."""
@@ -161,11 +184,8 @@ def descend(
     gap_tol: float,
     *,
     rough: bool = False,
-    max_passes: int = 500,
     objective_scale: float = 0.0,
-    rough_tol: float = 2.5e-3,
-    inner_share: float = 0.3,
-    max_missed: int = 3,
+    limits: PassLimits | None = None,
 ) -> Descent:
     """A local minimum of the model.
 
@@ -182,27 +202,20 @@ def descend(
         Gap of a convex step, as a share of the objective, at which the step and the run end.
     rough : bool
         Whether to solve the first steps roughly, until the objective falls slowly.
-    max_passes : int
-        Maximum number of passes. The pass after those of the start is always made.
     objective_scale : float
         What a gap is measured against where the objective is smaller.
-    rough_tol : float
-        Gap of a rough step, over the working set.
-    inner_share : float
-        Gap of a step over its working set, as a share of ``gap_tol``.
-    max_missed : int
-        Number of rounds in a row that miss their precision over the working set, after which a step
-        ends: double precision allows no more.
+    limits : PassLimits, default=None
     """
-    (w, v), duals = point, Duals()
+    limits = PassLimits() if limits is None else limits
+    rough_tol, (w, v), duals = max(limits.rough_tol, gap_tol), point, Duals()
     best, bound, n_missed = Descent(w, v), -np.inf, 0
     view = model.view(w, v, held, None)
     if held is None:
         held, view = model.advanced(None, None, view, duals)
-    max_passes = max(max_passes, model.n_passes + 1)
+    max_passes = max(limits.max_passes, model.n_passes + 1)
     while model.n_passes < max_passes and best.n_iter < options.max_iter:
         problem, keys = model.problem(held, view)
-        aim = max(rough_tol, gap_tol) if rough else inner_share * gap_tol
+        aim = rough_tol if rough else limits.inner_share * gap_tol
         first = duals.first_of(problem, keys, problem.values(w, v)) if len(duals.keys) else None
         solved = solve_groups(problem, w, v, gap_tol=aim, proportions=first)
         w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
@@ -217,7 +230,7 @@ def descend(
         n_missed = n_missed + 1 if missed and not rough else 0
         before, view = view, model.view(w, v, held, view)
         closed = view.value - bound <= gap_tol * max(view.value, objective_scale)
-        closed |= n_missed >= max_missed
+        closed |= n_missed >= limits.max_missed
         improved = view.objective < best.objective
         if not closed and not (rough and improved):
             # Rows were missing. The objective may happen to be low, but the procedure goes on from
@@ -229,7 +242,7 @@ def descend(
             best.count()
             break
         fall = best.objective - view.objective if best.n_iter else np.inf
-        slow = fall <= 2.0 * max(rough_tol, gap_tol) * view.objective
+        slow = fall <= 2.0 * rough_tol * view.objective
         best.take(w, view, bound)
         best.count()
         settled = model.settled(held, view)

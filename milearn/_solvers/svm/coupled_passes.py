@@ -24,7 +24,7 @@ from ..._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ..common.descent import Duals, descend
+from ..common.descent import Duals, PassLimits, descend
 from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
@@ -162,7 +162,8 @@ def solve_coupled_passes(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
+    limits = PassLimits(max_passes)
+    found = descend(model, (w, v), held, options, gap_tol, rough=rough, limits=limits)
     return CoupledPassesResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -21,13 +19,13 @@ from milearn._solvers.svm.coupled_cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled_passes import solve_coupled_passes
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
-from milearn._solvers.svm.maximum.labels_rows import LABEL_LIMITS, solve_instance_labels_rows
+from milearn._solvers.svm.maximum.labels_rows import LabelLimits, solve_instance_labels_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = replace(LABEL_LIMITS, whole_rows=0)
+NEAR = LabelLimits(whole_rows=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -43,7 +41,7 @@ TIED = [
 def near_rows(request, monkeypatch):
     """Limits of labels: whether few instances are the working set as a whole."""
     if not request.param:
-        return LABEL_LIMITS
+        return LabelLimits()
     monkeypatch.setattr(coupled_passes, "EVERYTHING", 0)
     return NEAR
 
@@ -137,7 +135,7 @@ def test_rows_that_cross_the_margin_join_the_working_set():
         start,
         OPTIONS,
         1e-4,
-        limits=replace(NEAR, band=0.0),
+        limits=LabelLimits(whole_rows=0, band=0.0),
     )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
@@ -250,7 +248,7 @@ def test_constant_targets_have_their_solution_at_zero():
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights, limits=LABEL_LIMITS):
+def solvers(bags, signs, weights, limits=None):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
     return [

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from ...common.descent import Duals, descend
+from ...common.descent import Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
@@ -24,13 +24,21 @@ from .labels_dual import best_labels, widened
 from .rows import RowsSolution, rough_svm, solve_mi_svm_rows, svm_problem
 from .view import Matrix, RowLimits
 
-__all__ = ["LABEL_LIMITS", "solve_instance_labels_rows"]
+__all__ = ["LabelLimits", "solve_instance_labels_rows"]
 
-# All rows up to a million numbers; then those near the margin.
-LABEL_LIMITS = RowLimits(numbers=2**22, whole_rows=2**20, whole_numbers=2**20, narrow=0)
 # Rows outside of the working set are summed up between these margins, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
+
+
+@dataclass(frozen=True)
+class LabelLimits(RowLimits):
+    """All rows up to a million numbers, then those near the margin."""
+
+    numbers: int = 2**22
+    whole_rows: int = 2**20
+    whole_numbers: int = 2**20
+    narrow: int = 0
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,7 @@ def solve_instance_labels_rows(
     gap_tol: float,
     *,
     max_passes: int = 500,
-    limits: RowLimits = LABEL_LIMITS,
+    limits: LabelLimits | None = None,
 ) -> RowsSolution:
     """mi-SVM over rows.
 
@@ -117,9 +125,9 @@ def solve_instance_labels_rows(
         Relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes.
-    limits : RowLimits
+    limits : LabelLimits, default=None
     """
-    model = _Labels(source, loss, limits)
+    model = _Labels(source, loss, LabelLimits() if limits is None else limits)
     if isinstance(start, str):
         few = SolverOptions(options.tol, 2)
         first = solve_mi_svm_rows(source, loss, "instance", start, few, 1e-2)
@@ -135,7 +143,7 @@ def solve_instance_labels_rows(
         options,
         gap_tol,
         rough=isinstance(start, str) and start == "auto",
-        max_passes=max_passes,
+        limits=PassLimits(max_passes),
         objective_scale=rounding_scale(loss.weights),
     )
     return RowsSolution.of(found, loss.weights, model.n_passes)

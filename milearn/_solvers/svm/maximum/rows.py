@@ -15,13 +15,13 @@ from scipy import sparse
 
 from ...._bags.segments import gather_rows, pooling_matrix
 from ...common.cccp import CCCPSolution
-from ...common.descent import Descent, Duals, descend
+from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
-from .sample import SampleLimits, sample_of
+from .sample import sample_of
 from .view import (
     BagCosts,
     Matrix,
@@ -78,7 +78,6 @@ def solve_mi_svm_rows(
     *,
     max_passes: int = 200,
     limits: RowLimits | None = None,
-    sample: SampleLimits | None = None,
 ) -> RowsSolution:
     """MI-SVM over rows.
 
@@ -98,21 +97,20 @@ def solve_mi_svm_rows(
     max_passes : int
         Maximum number of passes.
     limits : RowLimits, default=None
-    sample : SampleLimits, default=None
     """
-    sample = SampleLimits() if sample is None else sample
+    limits = RowLimits() if limits is None else limits
     costs = BagCosts(loss.signs, loss.weights, slack == "instance")
-    model = _Maximum(source, costs, RowLimits() if limits is None else limits, gap_tol)
+    model = _Maximum(source, costs, limits, gap_tol)
     settings: dict[str, Any] = {
-        "max_passes": max_passes,
+        "limits": PassLimits(max_passes),
         "objective_scale": rounding_scale(loss.weights),
     }
     if not isinstance(start, str) or start != "auto":
-        found = descend(model, *model.given(start, sample), options, gap_tol, **settings)
-    elif sample.holds_all(source.n_instances, source.n_features):
-        found = _better(model, options, gap_tol, sample, settings)
+        found = descend(model, *model.given(start), options, gap_tol, **settings)
+    elif limits.sample.holds_all(source.n_instances, source.n_features):
+        found = _better(model, options, gap_tol, settings)
     else:
-        point = _start_on_sample(model, options, sample)
+        point = _start_on_sample(model, options)
         found = descend(model, point, None, options, gap_tol, rough=True, **settings)
     return RowsSolution.of(found, loss.weights, model.n_passes)
 
@@ -127,9 +125,7 @@ class _Maximum:
         self.n_passes, self.band = 0, limits.band
         self.at_zero = costs.at_zero(np.diff(source.offsets))
 
-    def given(
-        self, start: str | np.ndarray, sample: SampleLimits
-    ) -> tuple[tuple[np.ndarray, np.ndarray], WitnessRows]:
+    def given(self, start: str | np.ndarray) -> tuple[tuple[np.ndarray, np.ndarray], WitnessRows]:
         """Given rows or the means as witnesses, and the function between them and negatives."""
         self.n_passes += 1
         source, costs, positive = self.source, self.costs, self.costs.positive
@@ -138,7 +134,9 @@ class _Maximum:
             vectors = stacked(source.map(_means, costs.signs))
         else:
             vectors = stacked(source.map(_rows_as_kept, start))
-        bags, rows, sizes = sample_of(source.offsets, costs.signs, source.n_features, sample)
+        bags, rows, sizes = sample_of(
+            source.offsets, costs.signs, source.n_features, self.limits.sample
+        )
         negative = costs.signs[bags] < 0
         rows = rows[np.repeat(negative, sizes)]
         weights = np.repeat(costs.weights[bags[negative]], sizes[negative])
@@ -273,31 +271,32 @@ def _better(
     model: _Maximum,
     options: SolverOptions,
     gap_tol: float,
-    sample: SampleLimits,
     settings: dict[str, Any],
 ) -> Descent:
     """The better end of two descents: from the means, and from inherited labels."""
-    first = descend(model, *model.given("mean", sample), options, gap_tol, **settings)
+    first = descend(model, *model.given("mean"), options, gap_tol, **settings)
     if first.stopped == "callback":
         return first
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(first.n_iter + n, value))
-    settings = {**settings, "max_passes": model.n_passes + settings["max_passes"]}
+    more = PassLimits(model.n_passes + settings["limits"].max_passes)
+    settings = {**settings, "limits": more}
     second = descend(model, model.inherited(), None, options, gap_tol, **settings)
     return first if first.objective <= second.objective else second
 
 
-def _start_on_sample(
-    model: _Maximum, options: SolverOptions, limits: SampleLimits
-) -> tuple[np.ndarray, np.ndarray]:
+def _start_on_sample(model: _Maximum, options: SolverOptions) -> tuple[np.ndarray, np.ndarray]:
     """The same roughly for a sample of the bags."""
-    source, costs = model.source, model.costs
+    source, costs, limits = model.source, model.costs, model.limits.sample
     bags, rows, sizes = sample_of(source.offsets, costs.signs, source.n_features, limits)
     sample = ArraySource(stacked(source.map(rows_of_block, rows)), np.r_[0, np.cumsum(sizes)])
     part = BagCosts(costs.signs[bags], costs.weights[bags], costs.by_instance)
-    own = _Maximum(sample, part, model.limits, limits.tol)
-    settings = {"max_passes": limits.max_passes, "objective_scale": rounding_scale(part.weights)}
-    quiet = options.watched_by(None)
-    found = _better(own, quiet, limits.tol, replace(limits, instances=len(rows)), settings)
+    settings = {
+        "limits": PassLimits(limits.max_passes),
+        "objective_scale": rounding_scale(part.weights),
+    }
+    everything = replace(model.limits, sample=replace(limits, instances=len(rows)))
+    own = _Maximum(sample, part, everything, limits.tol)
+    found = _better(own, options.watched_by(None), limits.tol, settings)
     return found.w, found.v

@@ -8,7 +8,7 @@ to it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import below_each_other
+from .sample import SampleLimits
 
 __all__ = [
     "BagCosts",
@@ -53,6 +54,8 @@ class RowLimits:
         cost more than a pass, and few rounds find the rows that count.
     kept_numbers : int
         Numbers in rows of earlier passes that stay in it at any size.
+    sample : SampleLimits
+        Of the start.
     """
 
     band: float = 0.3
@@ -63,6 +66,7 @@ class RowLimits:
     narrow: int = 50
     whole_narrow_rows: int = 2_000
     kept_numbers: int = 2**21
+    sample: SampleLimits = field(default_factory=SampleLimits)
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all rows of negative bags belong to the working set."""
