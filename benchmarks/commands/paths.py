@@ -181,7 +181,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "linear problems: dual or passes over rows",
-            "milearn.svm._passes:by_passes",
+            "milearn.svm._fit:by_rows",
             {"dual": lambda *given: False, "rows": lambda *given: True},
             (
                 Case("MISVC, 100 bags", MISVC(**linear), partial(overlapping, 100), fast=True),
@@ -199,7 +199,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "linear MISVC: rows near the margin, or all of them",
-            f"{SOLVERS}.svm.maximum.view:RowLimits(whole_rows)",
+            f"{SOLVERS}.svm.maximum.view:_FEW_ROWS",
             {"all": 20_000, "near": 0},
             (
                 Case("200 bags", MISVC(**linear), partial(overlapping, 200, 60), fast=True),
@@ -208,7 +208,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "linear InstanceMISVC: rows near the margin, or all of them",
-            f"{SOLVERS}.svm.maximum.labels_rows:LabelLimits(whole_rows)",
+            f"{SOLVERS}.svm.maximum.labels_rows:EVERYTHING",
             {"all": never, "near": always},
             (
                 Case("200 bags", InstanceMISVC(**linear), partial(overlapping, 200), fast=True),
@@ -272,7 +272,6 @@ def main(args: argparse.Namespace) -> int:
             if not found.passes:
                 wrong.append(f"{choice.name} ({case.size})")
             rows.append(_row(choice, case, found))
-            print(" | ".join(rows[-1]), flush=True)
     show(
         Table(
             title="CPU seconds of a fit as the package chooses, and with either side forced",

@@ -51,7 +51,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def model(**parameters: Any) -> MISVC:
-    return MISVC(1.0, kernel="linear", solver="primal", random_state=0, **parameters)
+    return MISVC(1.0, kernel="linear", random_state=0, **parameters)
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     instances = np.load(task["path"], mmap_mode="r")
     bags = Bags(instances, bag_offsets(len(instances)))
     _, y = labels_of(len(bags))
-    model = MISVC(task["C"], kernel="linear", slack=task["slack"], solver="primal")
+    model = MISVC(task["C"], kernel="linear", slack=task["slack"])
     # The first fit imports solver libraries: a few bags take that away.
     model.fit(bags[:200], y[:200])
     with PeakMemory(anonymous) as memory:

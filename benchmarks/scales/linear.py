@@ -105,7 +105,7 @@ def run_points(args: argparse.Namespace) -> int:
     header = ["instances x features", "slack", "C", "LinearSVC()", "MISVC", "ratio", "passes"]
     show(Table([*header, "gap", "", "missed"], rows, "llrrrrrrll"))
     say(
-        "\nMISVC(kernel='linear', solver='primal') and LinearSVC() on the instances with inherited "
+        "\nMISVC(kernel='linear') and LinearSVC() on the instances with inherited "
         "labels in one process,\nCPU time with one thread, shortest of several where one is short; "
         "gap: of the last convex step, relative."
     )

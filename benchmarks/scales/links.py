@@ -87,7 +87,7 @@ def run_links(args: argparse.Namespace) -> int:
     show(Table(columns, rows, "lrrrrrrr"))
     say(
         f"\nCPU time in one process, in turn, shortest of {rounds} (one from 1,000,000 pairs on). "
-        "MISVC: linear,\ngenerated data by solver='primal'; mu=0, ratio: MILSD "
+        "MISVC: linear; mu=0, ratio: MILSD "
         "without links over MISVC;\nlinks: MILSD with links, ratio: over MISVC; "
         "gap: relative duality gap; memory:\npeak above the process with the data. Joined pairs "
         "are two links each. Generated: ten\npairs a "

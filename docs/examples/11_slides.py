@@ -61,9 +61,7 @@ from milearn import MISVC
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import InstanceTransformer
 
-model = make_pipeline(
-    InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=1.0, solver="primal")
-)
+model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC(kernel="linear", C=1.0))
 splits = StratifiedBagKFold(3).split(X, y, groups=data.groups)
 print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
 

@@ -48,7 +48,7 @@ print(f"passes over the data: {model[-1].n_passes_}, objective {model[-1].object
 # %%
 # The same bags in memory give the same model: that is the test.
 order = np.concatenate([np.arange(1200)[number::8] for number in range(8)])
-local = make_pipeline(InstanceTransformer(), MISVC(kernel="linear", C=1.0, solver="primal"))
+local = make_pipeline(InstanceTransformer(), MISVC(kernel="linear", C=1.0))
 local.fit(bags[order], y[order])
 print(f"objective in memory {local[-1].objective_:.4f}")
 print(f"largest difference of a weight {np.abs(local[-1].coef_ - model[-1].coef_).max():.1e}")

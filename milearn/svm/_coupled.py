@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
+from .._fit.multi_start import values_of
 from .._kernels.bag import (
     bag_scales,
     instance_scales,
@@ -20,8 +22,8 @@ from .._kernels.bag import (
 )
 from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
-from .._solvers.svm.bag_features import BagFeatures, feature_bytes
 from .._solvers.svm.bag_gram import (
     BagGram,
     BagsAlone,
@@ -31,54 +33,41 @@ from .._solvers.svm.bag_gram import (
     exact_bytes,
 )
 from .._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled
-from .._solvers.svm.coupled_primal import solve_coupled_primal
+from .._solvers.svm.coupled_passes import BagRows, solve_coupled_passes
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from ._formulations import (
-    Formulation,
     Report,
     Stored,
     TrainingBags,
     announce,
+    feature_source,
     kernel_features,
-    stored_features,
-    stored_support,
+    primal_precision,
+    stored_dual,
+    stored_rows,
 )
 from ._functions import (
     BagFunction,
     InstanceFunction,
+    LinearSetFunction,
     MinMaxFunction,
     SetKernelFunction,
     object_rows,
 )
 from ._kernel import Kernel, memory_limit, training_gram
 
-__all__ = ["CoupledSettings", "couple"]
-
-# Relative gap of a convex step over explicit features: a cutting plane method has few digits.
-_PRIMAL_TOL = 1e-6
+__all__ = ["CoupledSettings", "coupled"]
 
 
 @dataclass(frozen=True)
 class CoupledSettings:
-    """Parameters of an estimator that name the formulation.
-
-    Attributes
-    ----------
-    bag_kernel, loss : str
-    coupling, epsilon : float
-    n_components : int or None
-    cache_bytes : float
-        Memory for kernel values of a fit.
-    init : str or array-like
-    n_init : int
-    """
+    """Parameters of an estimator that name the formulation."""
 
     bag_kernel: str
     loss: str
     coupling: float
     epsilon: float
     n_components: int | None
-    cache_bytes: float
     init: Any
     n_init: int
 
@@ -86,29 +75,19 @@ class CoupledSettings:
     def of(cls, estimator: Any) -> CoupledSettings:
         """The settings of an estimator with the parameters of these names."""
         return cls(
-            bag_kernel=estimator.bag_kernel,
-            loss=estimator.loss,
-            coupling=estimator.coupling,
-            epsilon=estimator.epsilon,
-            n_components=estimator.n_components,
-            cache_bytes=memory_limit(),
-            init=estimator.init,
+            estimator.bag_kernel,
+            estimator.loss,
+            estimator.coupling,
+            estimator.epsilon,
+            estimator.n_components,
+            estimator.init,
             n_init=1,
         )
 
     @classmethod
     def hard_maximum(cls, estimator: Any) -> CoupledSettings:
         """The settings of an estimator whose bags score as their highest instances do."""
-        return cls(
-            bag_kernel="set",
-            loss="max",
-            coupling=0.0,
-            epsilon=0.0,
-            n_components=estimator.n_components,
-            cache_bytes=memory_limit(),
-            init=estimator.init,
-            n_init=estimator.n_init,
-        )
+        return cls("set", "max", 0.0, 0.0, estimator.n_components, estimator.init, estimator.n_init)
 
     @property
     def hard(self) -> bool:
@@ -116,8 +95,8 @@ class CoupledSettings:
         return self.loss == "max"
 
     @property
-    def alone(self) -> bool:
-        """Whether bags have nothing to do with their instances: one SVM on the bag kernel."""
+    def uncoupled(self) -> bool:
+        """Whether bags are independent of their instances: one SVM on the bag kernel."""
         return self.coupling == 0 and not self.hard
 
     @property
@@ -126,35 +105,30 @@ class CoupledSettings:
         return self.bag_kernel == "minmax" and not self.hard
 
 
-def couple(
-    training: TrainingBags,
-    kernel: Kernel,
-    settings: CoupledSettings,
-    options: SolverOptions,
-    rng: np.random.RandomState,
-    n_workers: int = 1,
-) -> Formulation:
-    """The formulation for the bags of a fit, after a look at the memory that it needs.
+def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRows:
+    """The formulation for the problems of a fit, after a check of the memory that it needs.
 
     Raises
     ------
     MemoryError
-        Where kernel values or explicit features are larger than ``working_memory``.
+        Where kernel values are larger than ``working_memory``.
     """
-    n_bags, n_instances = len(training.used), int(training.offsets[-1])
+    training, kernel = problems.training, problems.kernel
+    given = training, kernel, settings, problems.options
+    if problems.by_rows:
+        return _coupled_rows(given, problems.rng, problems.n_threads)
+    n_bags, n_instances, _ = training.size
     # An indefinite kernel loses the negative part that it has between the instances.
-    alone = settings.alone and kernel.semidefinite
-    needed = alone_bytes(n_bags) if alone else exact_bytes(n_bags, n_instances)
-    room = settings.cache_bytes
+    uncoupled = settings.uncoupled and kernel.semidefinite
+    needed, room = exact_bytes(n_bags, n_instances), memory_limit()
+    if uncoupled:
+        needed = alone_bytes(n_bags)
+    else:
+        announce(training, "coupled")
     if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
         # A kernel that takes no CSR matrix is given dense rows.
-        n_rows = n_bags if alone else n_bags + n_instances
+        n_rows = n_bags if uncoupled else n_bags + n_instances
         needed += minmax_bytes(n_rows, training.instances.shape[1])
-    if settings.n_components is not None or (kernel.linear and needed > room):
-        features = _bag_features(training, kernel, settings, rng)
-        return CoupledPrimal(training, kernel, settings, options, features)
-    if not alone:
-        announce(training, "coupled")
     if needed > room:
         raise MemoryError(
             f"The kernel values of {n_bags} bags with {n_instances} instances take "
@@ -162,27 +136,48 @@ def couple(
             "sklearn.set_config(working_memory=...), or give n_components= (300, say) for an "
             "approximation that needs no kernel matrix."
         )
-    if alone:
+    if uncoupled:
         points = _points_of_bags(training, kernel, settings, room - needed)
-        return AloneDual(training, kernel, settings, options, BagsAlone(points.products), points)
-    gram = _bag_gram(training, kernel, settings, room - needed, n_workers)
-    return CoupledDual(training, kernel, settings, options, gram)
+        return CoupledDual(*given, BagsAlone(points.products), points)
+    return CoupledDual(*given, _bag_gram(training, kernel, settings, room, needed, problems))
+
+
+def _coupled_rows(given: tuple[Any, ...], rng: Any, n_threads: int) -> CoupledRows:
+    training, kernel, settings, _ = given
+    if not settings.minmax and kernel.linear:
+        return CoupledRows(*given, n_jobs=n_threads)
+    instances = candidates = training.instances
+    selected = training.selected
+    if settings.minmax:
+        candidates = _all_object_rows(training, kernel)
+        n_instances = instances.shape[0]
+        instances, whole = candidates[:n_instances], candidates[n_instances:]
+        selected = Bags(instances, training.offsets)
+    features = kernel_features(candidates, kernel, settings.n_components, rng)
+    if settings.minmax:
+        bags = BagRows(features.transform(whole))
+    else:
+        of_bags, of_instances = _scales(training, kernel, settings)
+        spread = np.repeat(of_bags, np.diff(training.offsets))
+        bags = BagRows(features.sums(instances, spread, training.offsets), of_instances)
+    return CoupledRows(*given, n_threads, features, bags, selected)
 
 
 def _bag_gram(
     training: TrainingBags,
     kernel: Kernel,
     settings: CoupledSettings,
-    cache_bytes: float,
-    n_workers: int,
+    room: float,
+    needed: float,
+    problems: Any,
 ) -> BagGram:
     instances, offsets = training.instances, training.offsets
     if settings.minmax:
         rows = _all_object_rows(training, kernel)
         # Rows of instances are asked for one by one; those of bags are made here.
-        gram = training_gram(rows, kernel, settings.cache_bytes)
-        return PrecomputedGram(gram.share_of(n_workers), offsets)
-    gram = training_gram(instances, kernel, cache_bytes).share_of(n_workers)
+        gram = training_gram(rows, kernel, room).share_of(problems.n_workers)
+        return PrecomputedGram(gram, offsets)
+    gram = training_gram(instances, kernel, room - needed).share_of(problems.n_workers)
     return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
 
 
@@ -275,36 +270,6 @@ def _scales(
     )
 
 
-def _bag_features(
-    training: TrainingBags,
-    kernel: Kernel,
-    settings: CoupledSettings,
-    rng: np.random.RandomState,
-) -> BagFeatures:
-    whole, rows = None, training.instances
-    candidates = rows
-    if settings.minmax:
-        candidates = _all_object_rows(training, kernel)
-        n_instances = rows.shape[0]
-        rows, whole = candidates[:n_instances], candidates[n_instances:]
-    n_bags, dim = len(training.used), rows.shape[1]
-    if not kernel.linear and settings.n_components is not None:
-        dim = min(settings.n_components, candidates.shape[0])
-    needed = feature_bytes(rows, n_bags, dim)
-    if needed > settings.cache_bytes:
-        remedy = ", or take solver='primal'" if kernel.linear else ", or lower n_components"
-        if settings.minmax and kernel.linear:
-            remedy = ", or take another bag_kernel"
-        raise MemoryError(
-            f"The explicit features of {n_bags} bags, {dim} each, take up to "
-            f"{needed / 2**20:.0f} MiB and working_memory is {settings.cache_bytes / 2**20:g} MiB: "
-            f"raise it by sklearn.set_config(working_memory=...){remedy}."
-        )
-    features = kernel_features(candidates, kernel, settings.n_components, rng)
-    scales = _scales(training, kernel, settings)
-    return BagFeatures(features, rows, training.offsets, *scales, whole)
-
-
 @dataclass(frozen=True)
 class _Coupled:
     """Base of the two formulations: starts, and the function of an expansion."""
@@ -316,7 +281,6 @@ class _Coupled:
 
     @property
     def bag_score_is_max(self) -> bool:
-        """Whether the estimator takes the highest score of the instances."""
         return self.settings.hard
 
     def coupling(self, loss: Hinge | Tube) -> Coupling:
@@ -324,24 +288,18 @@ class _Coupled:
         settings = self.settings
         return Coupling(settings.loss, settings.coupling * loss.weights, settings.epsilon)
 
-    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[np.ndarray | None]:
+    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[Any]:
+        """First rows of all bags, one array per start, or the name of a start."""
         offsets, init = self.training.offsets, self.settings.init
 
-        def of_rows(rows: np.ndarray) -> np.ndarray:
-            subgradient = np.zeros(offsets[-1])
-            subgradient[rows] = 1.0
-            return subgradient
-
         def drawn() -> np.ndarray:
-            return of_rows(offsets[:-1] + rng.randint(0, np.diff(offsets)))
+            return np.asarray(offsets[:-1] + rng.randint(0, np.diff(offsets)))
 
+        starts: list[Any] = [init]
         if not isinstance(init, str):
-            starts: list[np.ndarray | None] = [of_rows(self.training.given_witnesses(init))]
+            starts = [self.training.given_witnesses(init)]
         elif init == "random":
             starts = [drawn()]
-        else:
-            mean = init == "mean" or self.settings.hard
-            starts = [equal_subgradient(offsets) if mean else None]
         return starts + [drawn() for _ in range(self.settings.n_init - 1)]
 
     def numbers(self) -> np.ndarray:
@@ -351,91 +309,73 @@ class _Coupled:
             return training.rows
         return np.concatenate([training.rows, training.bags.n_instances + training.used])
 
-    def with_scales(
+    def on_two_levels(
         self, stored: Stored, results: Sequence[Any], sign: int
     ) -> tuple[BagFunction, dict[str, Any]]:
-        """The function on two levels, with the intercepts of the results."""
+        """The function of instances and bags, with the intercepts of the results."""
         expansion, attributes = stored
         intercept = sign * np.array([result.intercept for result in results])
+        name = self.settings.bag_kernel
         function: BagFunction
         if self.settings.hard:
             function = InstanceFunction(expansion, intercept)
         elif self.settings.minmax:
             function = MinMaxFunction(expansion, intercept, takes_sparse(self.kernel.name))
+        elif self.kernel.linear:
+            function = LinearSetFunction(expansion, intercept, name)
         else:
-            function = SetKernelFunction(
-                expansion, intercept, self.kernel.values, self.settings.bag_kernel
-            )
+            function = SetKernelFunction(expansion, intercept, self.kernel.values, name)
         return function, {**attributes, "intercept_": intercept}
 
 
 @dataclass(frozen=True)
 class CoupledDual(_Coupled):
-    """Over kernel values, in the dual."""
+    """Over kernel values; ``points`` are the bags where they are not coupled."""
 
-    gram: BagGram
+    gram: BagGram | BagsAlone
+    points: _BagPoints | None = None
 
     @property
     def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
         return self.options.tol
 
-    def solve(
-        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
-    ) -> CCCPSolution:
+    def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
-        return solve_coupled(self.gram, loss, self.coupling(loss), start, options)
+        if self.points is not None:
+            n_bags = self.gram.n_bags
+            return solve_coupled(self.gram, loss, Coupling.none(n_bags), np.ones(n_bags), options)
+        offsets, first = self.training.offsets, None
+        if not isinstance(start, str):
+            first = np.zeros(offsets[-1])
+            first[start] = 1.0
+        elif start == "mean" or self.settings.hard:
+            first = equal_subgradient(offsets)
+        return solve_coupled(self.gram, loss, self.coupling(loss), first, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        training, numbers = self.training, self.numbers()
+        if self.points is not None:
+            return self._function_of_bags(self.points, results, sign)
         coef = np.stack(
             [sign * self.gram.expansion(result.of_bags, result.of_instances) for result in results]
         )
-        training = self.training
         vectors = training.instances
         if self.settings.minmax:
             vectors = _all_object_rows(training, self.kernel)
-        stored = stored_support(coef, vectors, self.numbers(), self.kernel)
-        return self.with_scales(stored, results, sign)
+        stored = stored_dual(coef, vectors, numbers, self.kernel)
+        return self.on_two_levels(stored, results, sign)
 
-
-@dataclass(frozen=True)
-class AloneDual(_Coupled):
-    """Without coupling: one SVM on the kernel between bags, convex, in the dual."""
-
-    gram: BagsAlone
-    points: _BagPoints
-
-    @property
-    def gap_tol(self) -> float:
-        """Relative duality gap that the solution may end with."""
-        return self.options.tol
-
-    def starts(self, loss: Hinge | Tube, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        """One: what a start linearises is not there. ``init`` is checked all the same."""
-        super().starts(loss, rng)
-        return [np.ones(self.gram.n_bags)]
-
-    def solve(
-        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
-    ) -> CCCPSolution:
-        options = self.options.watched_by(on_iteration)
-        return solve_coupled(self.gram, loss, Coupling.none(self.gram.n_bags), start, options)
-
-    def numbers(self) -> np.ndarray:
-        training = self.training
-        if self.settings.minmax:
-            return training.bags.n_instances + training.used
-        return training.rows
-
-    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        coef = np.stack([sign * result.of_bags * self.points.scale for result in results])
-        of_rows = coef
-        if not self.settings.minmax:
-            of_rows = np.repeat(coef, np.diff(self.training.offsets), axis=1)
-        stored = stored_support(of_rows, self.points.rows, self.numbers(), self.kernel)
-        function, attributes = self.with_scales(stored, results, sign)
-        if self.points.cross is not None and len(self.training.used) == len(self.training.bags):
-            scores = (coef @ self.points.cross).T
+    def _function_of_bags(
+        self, points: _BagPoints, results: Sequence[Any], sign: int
+    ) -> tuple[BagFunction, dict[str, Any]]:
+        training, minmax = self.training, self.settings.minmax
+        coef = np.stack([sign * result.of_bags * points.scale for result in results])
+        numbers = training.bags.n_instances + training.used if minmax else training.rows
+        of_rows = coef if minmax else np.repeat(coef, np.diff(training.offsets), axis=1)
+        stored = stored_dual(of_rows, points.rows, numbers, self.kernel)
+        function, attributes = self.on_two_levels(stored, results, sign)
+        if points.cross is not None and len(training.used) == len(training.bags):
+            scores = (coef @ points.cross).T
             attributes["witnesses_"] = self._witnesses(scores, function, sign)
         return function, attributes
 
@@ -461,26 +401,36 @@ def _tie(scores: np.ndarray) -> float:
 
 
 @dataclass(frozen=True)
-class CoupledPrimal(_Coupled):
-    """Over explicit features, in the primal by cutting planes."""
+class CoupledRows(_Coupled):
+    """Over rows: the instances, or explicit features with the bags given as rows."""
 
-    features: BagFeatures
+    n_jobs: int = 1
+    features: FeatureMap | None = None
+    bags: BagRows | None = None
+    selected: Any = None
 
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, _PRIMAL_TOL)
+        return max(self.options.tol, primal_precision(self.training, self.features))
 
-    def solve(
-        self, loss: Hinge | Tube, start: np.ndarray | None, on_iteration: Report
-    ) -> CCCPSolution:
+    def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
-        inner_tol = max(0.1 * options.tol, _PRIMAL_TOL)
-        return solve_coupled_primal(
-            self.features, loss, self.coupling(loss), start, options, inner_tol
+        source = self.training.source(self.n_jobs)
+        if self.features is not None:
+            source = feature_source(self.selected, self.features, self.n_jobs)
+        return solve_coupled_passes(
+            source,
+            loss,
+            self.coupling(loss),
+            self.settings.bag_kernel if self.bags is None else self.bags,
+            start,
+            options,
+            self.gap_tol,
         )
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         weights = sign * np.stack([result.w for result in results])
-        stored = stored_features(weights, self.features.features, self.numbers())
-        return self.with_scales(stored, results, sign)
+        stored = stored_rows(weights, self.features, self.numbers)
+        function, attributes = self.on_two_levels(stored, results, sign)
+        return function, {**attributes, "n_passes_": values_of(results, "n_passes")}

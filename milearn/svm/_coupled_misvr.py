@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._compat import StrOptions, with_callbacks
+from .._compat import with_callbacks
 from .._fit.threads import fit_context
-from ._base import COUPLED_CONSTRAINTS, BaseMISVR, solver_options
-from ._coupled import CoupledSettings, couple
-from ._formulations import Formulation, TrainingBags
-from ._kernel import Kernel
-from ._passes import SOLVERS, CoupledPasses, PassesMixin
+from ._base import COUPLED_CONSTRAINTS, BaseMISVR
+from ._coupled import CoupledSettings, coupled
+from ._fit import is_linear, solve_and_store, value_problem
 
 __all__ = ["CoupledMISVR"]
 
 
-class CoupledMISVR(PassesMixin, BaseMISVR):
+class CoupledMISVR(BaseMISVR):
     r"""Support vector regression of bags whose value is tied to that of their instances.
 
     Bags and instances are points of one space: an instance is a bag of one. With
@@ -67,20 +65,13 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel). The problem is then solved over explicit
         features, which are made in blocks, without any kernel matrix.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel and a ``bag_kernel`` other than "minmax": "dual" solves the convex
-        steps to ``tol``; "primal" takes passes over the instances and solves them to ``tol`` or
-        5e-4, whichever is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags
-        and above 20,000 in any, or, with more features than instances, above 5,000 in more than 500
-        bags and 100,000 in any. The primal reads float16, float32 and memory-mapped instances in
-        blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each, or
         given rows of ``X.instances``. "auto" takes the highest instances under the model without
         coupling.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
+        tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     random_state : int, RandomState instance or None, default=None
@@ -93,8 +84,8 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
     coef_ : ndarray of shape (1, n_features)
         Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the function over kernel values of the support vectors; absent where the
-        linear kernel was solved over explicit features.
+        Coefficients of the function over kernel values of the support vectors. It and the next two
+        are not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks. With ``bag_kernel="minmax"`` numbers from ``n_instances`` on stand for bags.
@@ -105,7 +96,7 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
     tube_half_width_ : float
         Half the width of the tube, the epsilon of the problem.
     gamma_ : float
-        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
+        Resolved value of ``gamma``; not set for the linear kernel.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
@@ -119,7 +110,8 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
     converged_ : bool
         Whether the procedure converged within ``max_iter`` steps.
     n_passes_ : int
-        Number of passes over the instances, with ``solver="primal"``.
+        Number of passes over the instances, for the linear kernel and explicit features; 0 where
+        the dual was solved.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -128,8 +120,7 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved and there is no primal. With the linear kernel there is
-        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
+        When a dual problem is not solved, or its weights have too few digits: scale the features.
     MemoryError
         Before the fit, where kernel values are larger than scikit-learn's ``working_memory``; the
         message names the remedy.
@@ -147,6 +138,11 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
 
     Notes
     -----
+    Rows with at most as many features as instances, explicit features, and memory-mapped and
+    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
+    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
+    and linear problems with more features than instances, go to the dual over kernel values.
+
     The problem is (17) of [1]_ with C = gamma / n_bags; the other losses are those of
     classification, as the paper suggests. The highest instance is taken for the one that decides
     the value of a bag; turn the sign of the targets where it is the lowest. The differences from
@@ -170,7 +166,6 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVR._parameter_constraints,
         **COUPLED_CONSTRAINTS,
-        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -185,7 +180,6 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
         coupling: float = 0.1,
         epsilon: float = 0.1,
         n_components: int | None = None,
-        solver: str = "auto",
         init: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -201,7 +195,6 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
         self.coupling = coupling
         self.epsilon = epsilon
         self.n_components = n_components
-        self.solver = solver
         self.init = init
         self.tol = tol
         self.max_iter = max_iter
@@ -227,27 +220,14 @@ class CoupledMISVR(PassesMixin, BaseMISVR):
         self
             The fitted estimator.
         """
-        if self.solver == "primal" and not self._may_pass():
-            raise ValueError(
-                "solver='primal' is for kernel='linear' and a bag_kernel other than 'minmax': take "
-                "solver='auto'."
-            )
-        self._fit_values(X, y, sample_weight, self._coupled)
+        problem = value_problem(self, X, y, sample_weight, centred=False)
+        formulation = coupled(problem, CoupledSettings.of(self))
+        solve_and_store(problem, formulation, _tube)
         return self
 
-    def _coupled(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
-        settings = CoupledSettings.of(self)
-        if self._by_passes(training):
-            return CoupledPasses.of(
-                settings, training, solver_options(self), self._n_threads(n_workers)
-            )
-        dual = couple(training, kernel, settings, solver_options(self), rng, n_workers)
-        return self._or_passes(dual, training, kernel, n_workers)
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self) and self.bag_kernel != "minmax"
 
-    def _may_pass(self) -> bool:
-        return super()._may_pass() and self.bag_kernel != "minmax"
 
-    def _scores_by_maximum(self) -> bool:
-        return False
+def _tube(results: list[Any]) -> dict[str, Any]:
+    return {"tube_half_width_": results[0].width}

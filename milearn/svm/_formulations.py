@@ -30,16 +30,19 @@ from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.gram import Gram
 from .._solvers.common.low_rank import choose_landmarks, whitening
-from .._solvers.common.nystroem import FeatureGram, FeatureMap
+from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
-from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
+from .._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
+from .._solvers.svm.maximum.rows import solve_mi_svm_primal
+from .._solvers.svm.maximum.view import precision
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
+from ..exceptions import SolverError
 from ._functions import (
     BagFunction,
     Expansion,
@@ -47,28 +50,30 @@ from ._functions import (
     KernelExpansion,
     LinearExpansion,
 )
-from ._kernel import Kernel, warn_of_indefinite
+from ._kernel import Kernel, memory_limit, training_gram, warn_of_indefinite
 
 __all__ = [
     "ANNEALED",
     "Formulation",
-    "HardMaximum",
-    "HardMaximumOfFeatures",
-    "HardMaximumPrimal",
-    "InstanceLabels",
-    "InstanceLabelsOfFeatures",
+    "MaximumDual",
+    "MaximumRows",
     "Selection",
-    "SelectionPrimal",
     "TrainingBags",
     "announce",
     "announce_features",
     "announce_relaxation",
+    "by_rows",
     "drawn_labels",
+    "feature_source",
     "kernel_features",
+    "maximum",
     "primal_function",
     "primal_precision",
     "primal_source",
-    "stored_features",
+    "stored_dual",
+    "stored_linear",
+    "stored_rows",
+    "stored_support",
 ]
 
 Report = Callable[[int, float], bool]
@@ -76,12 +81,12 @@ Report = Callable[[int, float], bool]
 # The start that is found by annealing; the default one stands beside it.
 ANNEALED = "annealed"
 
-# Difference of scores from those of the solver, as a share of the largest, that is corrected.
-_ROUNDING = 1e-10
+# Difference of scores from those of the solver, as a share of the largest, that is an error.
+_LOST = 1e-6
 
 # What to do about a fit that takes long.
 _REMEDIES = {
-    "maximum": "take kernel='linear' with solver='auto', n_components=300 or fewer bags",
+    "maximum": "take kernel='linear', n_components=300 or fewer bags",
     "coupled": "take n_components=300, kernel='linear' or fewer bags",
     "labels": "take MISVC(kernel='linear') or fewer bags",
 }
@@ -119,6 +124,13 @@ class TrainingBags:
     def is_remote(self) -> bool:
         """Whether the instances are on the workers of a cluster."""
         return bool(self.bags.is_remote)
+
+    @property
+    def is_in_memory(self) -> bool:
+        """Whether the instances are an array or CSR matrix and not a memory map."""
+        stored = self.stored
+        in_memory = isinstance(stored, np.ndarray) and not isinstance(stored, np.memmap)
+        return in_memory or sparse.issparse(stored)
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -211,24 +223,23 @@ class Formulation(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class HardMaximum:
-    """MI-SVM over the Gram matrix of the instances.
+def by_rows(training: TrainingBags, kernel: Kernel, n_components: int | None) -> bool:
+    """Whether a problem is solved over rows; otherwise it goes to the dual over kernel values.
 
-    Attributes
-    ----------
-    training : TrainingBags
-    kernel : Kernel
-    gram : Gram, of the training instances
-    options : SolverOptions
-    slack : {"bag", "instance"}
-    init : str or array-like
-    n_init : int
+    Remote and memory-mapped instances, explicit features, and the linear kernel with at most as
+    many features as instances go to the solver over rows.
     """
+    if training.is_remote or n_components is not None:
+        return True
+    _, n_instances, n_features = training.size
+    return kernel.linear and (n_features <= n_instances or not training.is_in_memory)
+
+
+@dataclass(frozen=True)
+class _Maximum:
+    """Base of MI-SVM and mi-SVM; ``slack="labels"`` is mi-SVM."""
 
     training: TrainingBags
-    kernel: Kernel
-    gram: Gram
     options: SolverOptions
     slack: str = "bag"
     init: Any = "auto"
@@ -236,124 +247,111 @@ class HardMaximum:
 
     @property
     def bag_score_is_max(self) -> bool:
-        """Whether a bag scores as its highest instance does."""
         return True
+
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
+        """First witnesses or labels, one array per start, or the name of a start."""
+        draw = drawn_labels if self.slack == "labels" else drawn_witnesses
+        starts: list[Any] = [self.init]
+        if not isinstance(self.init, str):
+            starts = [self.training.given_witnesses(self.init)[loss.signs > 0]]
+        elif self.init == "random":
+            starts = [draw(self.training, loss, rng)]
+        elif self.init == "bag":
+            starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
+        elif self.init == ANNEALED:
+            starts = [ANNEALED, "mean"]
+        return starts + [draw(self.training, loss, rng) for _ in range(self.n_init - 1)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaximumDual(_Maximum):
+    """MI-SVM or mi-SVM over the Gram matrix of the instances."""
+
+    kernel: Kernel
+    gram: Gram
 
     @property
     def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
         return self.options.tol
 
     def problem(self, loss: Hinge) -> BinaryProblem:
         return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
 
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
-        """First witnesses, one array per start, None for the means, or "annealed"."""
-        positive = loss.signs > 0
-
-        def drawn() -> np.ndarray:
-            return drawn_witnesses(self.training, loss, rng)
-
-        starts: list[Any]
-        if not isinstance(self.init, str):
-            starts = [self.training.given_witnesses(self.init)[positive]]
-        elif self.init == ANNEALED:
-            starts = [ANNEALED, None]
-        else:
-            starts = [drawn() if self.init == "random" else None]
-        return starts + [drawn() for _ in range(self.n_init - 1)]
-
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
-        if isinstance(start, str):
-            start = annealed_witnesses(problem, self.slack, options)
-        return solve_mi_svm(problem, self.slack, start, options)
+        first = None if isinstance(start, str) else start
+        if self.slack == "labels":
+            if isinstance(start, str) and start == ANNEALED:
+                first = annealed_labels(problem, options)
+            return solve_instance_labels(problem, first, options)
+        if isinstance(start, str) and start == ANNEALED:
+            first = annealed_witnesses(problem, self.slack, options)
+        return solve_mi_svm(problem, self.slack, first, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=self.gram.n) for index, coef in expansions]
         )
-        stored = stored_support(
-            sign * dense, self.training.instances, self.training.rows, self.kernel
-        )
-        function, attributes = with_intercepts(stored, results, sign)
+        instances = self.training.instances
+        stored = stored_dual(sign * dense, instances, self.training.rows, self.kernel)
         if not self.kernel.linear:
-            return function, attributes
-        # Of features far from zero the weights are known to fewer digits than their differences:
-        # what they change of all scores alike belongs to the intercept.
-        expansion, intercept = stored[0], attributes["intercept_"]
+            return with_intercepts(stored, results, sign)
+        expansion, attributes = stored
+        # The weights have fewer digits than kernel values where features are far from zero: a
+        # constant difference of all scores belongs to the intercept.
         solved = sign * np.stack([result.scores for result in results], axis=1)
-        lost = (solved - expansion(self.training.instances) - intercept).mean(axis=0)
-        largest = np.maximum(1.0, np.abs(solved).max(axis=0))
-        intercept = np.where(np.abs(lost) > _ROUNDING * largest, intercept + lost, intercept)
+        lost = solved - expansion(instances)
+        intercept = lost.mean(axis=0)
+        if (np.abs(lost - intercept) > _LOST * np.maximum(1.0, np.abs(solved).max(axis=0))).any():
+            raise SolverError(
+                "The weights of the linear model have too few digits for features of this size: "
+                "scale the features."
+            )
         return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}
 
 
 @dataclass(frozen=True)
-class HardMaximumOfFeatures(HardMaximum):
-    """MI-SVM over explicit features of a kernel; ``gram`` is a :class:`FeatureGram`."""
+class MaximumRows(_Maximum):
+    """MI-SVM or mi-SVM over rows: of the instances, or of their explicit features."""
 
-    gram: FeatureGram
-
-    def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        weights = np.stack([self.gram.weights(result.rows, result.coef) for result in results])
-        stored = stored_features(sign * weights, self.gram.features, self.training.rows)
-        return with_intercepts(stored, results, sign)
-
-
-@dataclass(frozen=True)
-class HardMaximumPrimal:
-    """MI-SVM with a linear kernel or explicit features, by passes over the instances.
-
-    Attributes
-    ----------
-    training : TrainingBags
-    options : SolverOptions
-    slack : {"bag", "instance"}
-    init : str or array-like
-    n_init : int
-    n_jobs : int
-        Threads that a pass is shared by.
-    features : FeatureMap or None
-        None for those of the linear kernel, the instances.
-    """
-
-    training: TrainingBags
-    options: SolverOptions
-    slack: str = "bag"
-    init: Any = "auto"
-    n_init: int = 1
     n_jobs: int = 1
     features: FeatureMap | None = None
 
     @property
-    def bag_score_is_max(self) -> bool:
-        """Whether a bag scores as its highest instance does."""
-        return True
-
-    @property
     def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
         return max(self.options.tol, primal_precision(self.training, self.features))
-
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
-        """First witnesses, one array per start, or the name of a start."""
-        drawn = self.init == "random" if isinstance(self.init, str) else False
-        first: Any = self.init
-        if not isinstance(self.init, str):
-            first = self.training.given_witnesses(self.init)[loss.signs > 0]
-        starts = [] if drawn else [first]
-        missing = self.n_init - len(starts)
-        return starts + [drawn_witnesses(self.training, loss, rng) for _ in range(missing)]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         source = primal_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
-        return solve_mi_svm_rows(source, loss, self.slack, start, options, self.gap_tol)
+        if self.slack == "labels":
+            return solve_instance_labels_primal(source, loss, start, options, self.gap_tol)
+        return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return primal_function(self.training, self.features, results, sign)
+
+
+def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
+    """The formulation of MI-SVM or mi-SVM for the problems of a fit."""
+    estimator, training, kernel = problems.estimator, problems.training, problems.kernel
+    options = training, problems.options, slack, estimator.init, estimator.n_init
+    annealed = isinstance(estimator.init, str) and estimator.init == ANNEALED
+    if annealed and (training.is_remote or not training.is_in_memory):
+        raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
+    kind = "labels" if slack == "labels" else "maximum"
+    if annealed or not problems.by_rows:
+        announce(training, kind)
+        gram = training_gram(training.instances, kernel, memory_limit())
+        gram = gram.share_of(problems.n_workers)
+        return MaximumDual(*options, kernel=kernel, gram=gram)
+    features = None
+    if not kernel.linear:
+        announce_features(training, estimator.n_components)
+        features = kernel_features(training.instances, kernel, estimator.n_components, problems.rng)
+    return MaximumRows(*options, problems.n_threads, features)
 
 
 def primal_function(
@@ -361,22 +359,22 @@ def primal_function(
 ) -> tuple[BagFunction, dict[str, Any]]:
     """The function of the weight vectors that results found by passes, times ``sign``."""
     weights = sign * np.stack([result.w for result in results])
-    passes: dict[str, Any] = {"n_passes_": values_of(results, "n_passes")}
-    if features is None:
-        stored: Stored = LinearExpansion(weights), {"coef_": weights}
-        passes["_dtypes"] = STORED_FLOATS
-    else:
-        stored = stored_features(weights, features, training.rows)
+    stored = stored_rows(weights, features, lambda: training.rows)
     function, attributes = with_intercepts(stored, results, sign)
-    return function, {**attributes, **passes}
+    return function, {**attributes, "n_passes_": values_of(results, "n_passes")}
 
 
 def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
     """The instances, or their explicit features, for passes by so many threads."""
     if features is None:
         return training.source(n_jobs)
-    block_bytes = int(8 * width_of(training.stored) * rows_at_once(features))
-    return FeatureSource(training.source(n_jobs, block_bytes), features)
+    return feature_source(training.selected, features, n_jobs)
+
+
+def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:
+    """Explicit features of the instances of bags, in blocks whose kernel values are small."""
+    block_bytes = int(8 * width_of(bags.instance_rows) * rows_at_once(features))
+    return FeatureSource(bags.source(n_jobs=n_jobs, block_bytes=block_bytes), features)
 
 
 def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
@@ -405,78 +403,34 @@ def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState
     return labels
 
 
-@dataclass(frozen=True)
-class InstanceLabels(HardMaximum):
-    """mi-SVM: latent labels of the instances of positive bags."""
+@dataclass(frozen=True, kw_only=True)
+class Selection(MaximumDual):
+    """Guo's selection of one instance of each positive bag; linear SVMs by rows where they fit."""
 
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
-        """First labels, one array per start, None for those of the means, or "annealed"."""
+    settings: SelectionSettings
 
-        def drawn() -> np.ndarray:
-            return drawn_labels(self.training, loss, rng)
-
-        starts: list[Any]
-        if self.init == "random":
-            starts = [drawn()]
-        elif self.init == ANNEALED:
-            starts = [ANNEALED, None]
-        elif self.init == "bag":
-            starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
-        else:
-            starts = [None]
-        return starts + [drawn() for _ in range(self.n_init - 1)]
-
-    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
-        if isinstance(start, str):
-            start = annealed_labels(problem, options)
-        return solve_instance_labels(problem, start, options)
-
-
-@dataclass(frozen=True)
-class InstanceLabelsOfFeatures(InstanceLabels):
-    """mi-SVM over explicit features of a kernel; ``gram`` is a :class:`FeatureGram`."""
-
-    gram: FeatureGram
-
-    function = HardMaximumOfFeatures.function
-
-
-@dataclass(frozen=True)
-class Selection(HardMaximum):
-    """Guo's selection of one instance of each positive bag."""
-
-    settings: SelectionSettings | None = None
-
-    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        return [None]
-
-    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
-        assert self.settings is not None
-        return solve_selection(
-            self.problem(loss), self.settings, self.options.watched_by(on_iteration)
-        )
-
-
-@dataclass(frozen=True)
-class SelectionPrimal(Selection):
-    """The same with a linear kernel, the SVM of the selection by passes."""
+    @property
+    def rows(self) -> bool:
+        """Whether the SVM of the selection is solved over rows."""
+        return by_rows(self.training, self.kernel, None)
 
     @property
     def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, primal_precision(self.training))
+        tol = self.options.tol
+        return max(tol, primal_precision(self.training)) if self.rows else tol
 
-    def solve(self, loss: Hinge, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
-        assert self.settings is not None
+    def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
+        return [None]
+
+    def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
-        by_passes = ByPasses(self.training.source(), self.gap_tol)
-        return solve_selection(self.problem(loss), self.settings, options, by_passes)
+        rows = ByPasses(self.training.source(), self.gap_tol) if self.rows else None
+        return solve_selection(self.problem(loss), self.settings, options, rows)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        function, attributes = primal_function(self.training, None, results, sign)
-        # The relaxation asked for instances in float64, and predictions are given these.
-        return function, {name: attributes[name] for name in attributes if name != "_dtypes"}
+        if not self.rows:
+            return super().function(results, sign)
+        return primal_function(self.training, None, results, sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------
@@ -501,6 +455,15 @@ def kernel_features(
 Stored = tuple[Expansion, dict[str, Any]]
 
 
+def stored_dual(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
+    """A function over kernel values; of the linear kernel the weights, as over rows."""
+    if not kernel.linear:
+        return stored_support(coef, vectors, numbers, kernel)
+    expansion, attributes = stored_linear(np.asarray((vectors.T @ coef.T).T))
+    n_passes = np.zeros(len(coef), dtype=int)
+    return expansion, {**attributes, "n_passes_": n_passes if len(coef) > 1 else 0}
+
+
 def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
     """A function over kernel values of ``vectors``, (k, n_vectors), and what is stored of it.
 
@@ -512,23 +475,28 @@ def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: 
         "support_": numbers[support],
         "support_vectors_": vectors[support],
     }
+    vectors, coef = attributes["support_vectors_"], attributes["dual_coef_"]
     if kernel.linear:
-        weights = np.asarray((attributes["support_vectors_"].T @ attributes["dual_coef_"].T).T)
+        weights = np.asarray((vectors.T @ coef.T).T)
         return LinearExpansion(weights), {**attributes, "coef_": weights}
-    expansion = KernelExpansion(
-        kernel.values, attributes["support_vectors_"], attributes["dual_coef_"]
-    )
-    return expansion, attributes
+    return KernelExpansion(kernel.values, vectors, coef), attributes
 
 
-def stored_features(weights: np.ndarray, features: FeatureMap, numbers: np.ndarray) -> Stored:
-    """A function given by weights of explicit features, (k, dim), and what is stored of it."""
-    if features.kernel is None:
-        return LinearExpansion(weights), {"coef_": weights}
+def stored_linear(weights: np.ndarray) -> Stored:
+    """A linear function, (k, n_features)."""
+    return LinearExpansion(weights), {"coef_": weights, "_dtypes": STORED_FLOATS}
+
+
+def stored_rows(
+    weights: np.ndarray, features: FeatureMap | None, numbers: Callable[[], np.ndarray]
+) -> Stored:
+    """A function given by weights of rows, or of explicit features, and what is stored of it."""
+    if features is None or features.kernel is None:
+        return stored_linear(weights)
     coef = weights @ features.factor.T
     attributes = {
         "dual_coef_": coef,
-        "support_": numbers[features.chosen],
+        "support_": numbers()[features.chosen],
         "support_vectors_": features.landmarks,
     }
     return KernelExpansion(features.kernel, features.landmarks, coef), attributes

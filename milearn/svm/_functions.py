@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
-from .._bags.segments import segment_sum
+from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES
 
@@ -24,6 +24,7 @@ __all__ = [
     "InstanceFunction",
     "KernelExpansion",
     "LinearExpansion",
+    "LinearSetFunction",
     "MinMaxFunction",
     "SetKernelFunction",
     "object_rows",
@@ -125,6 +126,38 @@ class SetKernelFunction:
 
 
 @dataclass(frozen=True)
+class LinearSetFunction:
+    """A linear function in the space of a set kernel: a bag is the scaled sum of its instances."""
+
+    expansion: Expansion
+    intercept: np.ndarray
+    bag_kernel: str
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_instances, k)."""
+        scores, rows = self.expansion(bags.instance_rows), bags.instance_rows
+        if self.bag_kernel == "normalized_set":
+            step = _rows_of_a_block(bags)
+            norms = [_norms(rows[first : first + step]) for first in range(0, len(scores), step)]
+            scores *= _inverse(np.concatenate(norms))[:, None]
+        return scores + self.intercept
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        """Scores of shape (n_bags, k)."""
+        sums = pooling_matrix(bags.offsets, 1.0) @ self.expansion(bags.instance_rows)
+        if self.bag_kernel == "mean_set":
+            sums /= bags.sizes[:, None]
+        elif self.bag_kernel == "normalized_set":
+            norms = []
+            for first, last in bag_ranges(bags.offsets, _rows_of_a_block(bags)):
+                start, stop = int(bags.offsets[first]), int(bags.offsets[last])
+                pooling = pooling_matrix(bags.offsets[first : last + 1] - start, 1.0)
+                norms.append(_norms(pooling @ bags.instance_rows[start:stop]))
+            sums *= _inverse(np.concatenate(norms))[:, None]
+        return np.asarray(sums + self.intercept)
+
+
+@dataclass(frozen=True)
 class MinMaxFunction:
     """A function of rows of minima and maxima, for bags and instances alike."""
 
@@ -144,3 +177,20 @@ class MinMaxFunction:
 def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
     """Minima and maxima of each bag; of an instance alone they are itself, twice."""
     return minmax_vectors(instances, offsets, keep_sparse=keep_sparse)
+
+
+def _rows_of_a_block(bags: Bags) -> int:
+    return max(1, KERNEL_BLOCK_BYTES // (8 * max(1, bags.shape[1])))
+
+
+def _norms(rows: Any) -> np.ndarray:
+    if sparse.issparse(rows):
+        rows = rows.astype(np.float64, copy=False)
+        return np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def _inverse(norms: np.ndarray) -> np.ndarray:
+    inverse = np.zeros(len(norms))
+    np.divide(1.0, norms, out=inverse, where=norms > 0)
+    return inverse

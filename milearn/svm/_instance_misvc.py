@@ -6,26 +6,14 @@ from typing import Any, ClassVar
 
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
-from .._solvers.common.nystroem import FeatureGram
-from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC, memory_limit, solver_options
-from ._formulations import (
-    ANNEALED,
-    Formulation,
-    InstanceLabels,
-    InstanceLabelsOfFeatures,
-    TrainingBags,
-    announce,
-    announce_features,
-    kernel_features,
-)
-from ._kernel import Kernel, training_gram
-from ._or_primal import OrPrimal
-from ._passes import SOLVERS, InstanceLabelsPrimal, PassesMixin
+from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC
+from ._fit import class_problems, is_linear, solve_and_store
+from ._formulations import ANNEALED, maximum
 
 __all__ = ["InstanceMISVC"]
 
 
-class InstanceMISVC(PassesMixin, BaseMISVC):
+class InstanceMISVC(BaseMISVC):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
     Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
@@ -61,23 +49,12 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel), over explicit features that are made in
-        blocks, without any kernel matrix. Ignored for the linear kernel, whose features are the
-        instances.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel and explicit features of others (``n_components``): "dual" solves
-        the SVMs to a tenth of ``tol`` and suits thousands of instances; "primal" takes passes over
-        the instances, some for each relabelling, and solves the SVMs to ``tol`` or 5e-4, whichever
-        is larger. "auto" takes "primal" above 2,000 instances in more than 200 bags and above
-        20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any.
-        Other kernels have the dual only. With the linear kernel the primal reads
-        float16, float32 and memory-mapped instances in blocks, without a copy; features are made
-        block by block in each pass.
+        blocks, without any kernel matrix. The features of the linear kernel are the instances.
     init : {"auto", "mean", "bag", "random", "annealed"}, default="auto"
         First labels of the instances of positive bags: by the SVM that separates the means of
         positive bags from negative instances; all positive, as published; drawn; or by
         deterministic annealing, see the notes. "auto" is the
-        mean, and with ``solver="primal"`` what a first step of :class:`MISVC` with one slack for
+        mean, and over rows what a first step of :class:`MISVC` with one slack for
         each instance gives.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
@@ -104,10 +81,10 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel only.
+        Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
         Coefficients of the function over kernel values of the support vectors. It and the next two
-        are absent where the linear kernel went by passes.
+        are not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
@@ -116,7 +93,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``; absent where the linear kernel went by passes.
+        Resolved value of ``gamma``; not set for the linear kernel.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -130,7 +107,8 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
     n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances, with ``solver="primal"``.
+        Number of passes over the instances, for the linear kernel and explicit features; 0 where
+        the dual was solved.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -139,8 +117,7 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved and there is no primal. With the linear kernel there is
-        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
+        When a dual problem is not solved, or its weights have too few digits: scale the features.
     MemoryError
         For a kernel that may be indefinite, where its whole matrix is larger than scikit-learn's
         ``working_memory``.
@@ -156,6 +133,11 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
 
     Notes
     -----
+    Rows with at most as many features as instances, explicit features, and memory-mapped and
+    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
+    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
+    and linear problems with more features than instances, go to the dual over kernel values.
+
     [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. Where
     positive instances are rare that start can be a fixed point with w = 0; the default start is
     that of MI-SVM. A bag of many instances weighs more than a bag of few, on both sides.
@@ -172,8 +154,9 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
 
     in turn over (w, b), a support vector machine, and over q, logistic functions of the difference
     of the two losses over T, at temperatures of 4, 2, 1, ..., 1/32. The alternation runs from the
-    labels that it ends with and from the default start, and the lower objective is kept. It takes
-    the dual, and 6 to 23 times as long on Musk1 and Elephant.
+    labels that it ends with and from the default start, and the lower objective is kept. It solves
+    the dual over kernel values, also for the linear kernel, and takes 6 to 23 times as long on
+    Musk1 and Elephant.
 
     References
     ----------
@@ -197,7 +180,6 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         **START_CONSTRAINTS,
         "init": [StrOptions({"auto", "mean", "bag", "random", ANNEALED})],
         "n_components": COMPONENTS,
-        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -207,7 +189,6 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         kernel: Any = "rbf",
         gamma: Any = "scale",
         n_components: int | None = None,
-        solver: str = "auto",
         init: str = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -222,7 +203,6 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
-        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -252,47 +232,9 @@ class InstanceMISVC(PassesMixin, BaseMISVC):
         self
             The fitted estimator.
         """
-        if self.solver == "primal" and not self._may_pass():
-            raise ValueError(
-                "solver='primal' is for kernel='linear' or explicit features (n_components=) of "
-                "another kernel: take solver='auto'."
-            )
-        self._fit_classes(X, y, sample_weight, self._latent_labels, self.n_init)
+        problems = class_problems(self, X, y, sample_weight)
+        solve_and_store(problems, maximum(problems, "labels"))
         return self
 
-    def _latent_labels(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
-        options, starts = solver_options(self), (self.init, self.n_init)
-        features = None
-        if self.n_components is not None and not kernel.linear:
-            if self._by_passes(training):
-                announce_features(training, self.n_components)
-            else:
-                announce(training, "labels")
-            features = kernel_features(training.instances, kernel, self.n_components, rng)
-        if self._by_passes(training):
-            n_threads = self._n_threads(n_workers)
-            return InstanceLabelsPrimal(training, options, *starts, n_threads, features)
-        if features is not None:
-            gram = FeatureGram(training.instances, features)
-            return InstanceLabelsOfFeatures(
-                training, kernel, gram, options, init=self.init, n_init=self.n_init
-            )
-        announce(training, "labels")
-        whole = training_gram(training.instances, kernel, memory_limit())
-        dual = InstanceLabels(
-            training,
-            kernel,
-            whole.share_of(n_workers),
-            options,
-            init=self.init,
-            n_init=self.n_init,
-        )
-        if not kernel.linear:
-            return dual
-        init = "auto" if self.init == ANNEALED else self.init
-        return OrPrimal(training, dual, InstanceLabelsPrimal(training, options, init, self.n_init))
-
-    def _has_features(self) -> bool:
-        return self.n_components is not None
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self)

@@ -6,27 +6,14 @@ from typing import Any, ClassVar
 
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
-from .._solvers.common.nystroem import FeatureGram
-from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC, memory_limit, solver_options
-from ._formulations import (
-    ANNEALED,
-    Formulation,
-    HardMaximum,
-    HardMaximumOfFeatures,
-    HardMaximumPrimal,
-    TrainingBags,
-    announce,
-    announce_features,
-    kernel_features,
-)
-from ._kernel import Kernel, training_gram
-from ._or_primal import OrPrimal
-from ._passes import SOLVERS, PassesMixin
+from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC
+from ._fit import class_problems, is_linear, solve_and_store
+from ._formulations import ANNEALED, maximum
 
 __all__ = ["MISVC"]
 
 
-class MISVC(PassesMixin, BaseMISVC):
+class MISVC(BaseMISVC):
     r"""Support vector classification of bags by their highest instance score (MI-SVM).
 
     A bag scores as its highest instance does, :math:`f(B_i) = \max_j f(x_{ij})` with
@@ -67,25 +54,16 @@ class MISVC(PassesMixin, BaseMISVC):
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel). The problem is then solved over explicit
-        features, which are made in blocks, without any kernel matrix. Ignored for the linear
-        kernel, whose features are the instances.
+        features, which are made in blocks, without any kernel matrix. The features of the linear
+        kernel are the instances.
     slack : {"bag", "instance"}, default="bag"
         Whether a negative bag pays for its worst instance, as published, or for each of its
         instances.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel and explicit features of others (``n_components``): "dual" solves the
-        convex steps to ``tol`` and suits a hundred bags; "primal" takes a handful of passes over
-        the instances, whatever their number, and solves them to ``tol`` or 5e-4, whichever is
-        larger (1e-8 where all instances together are at most two million numbers). "auto" takes
-        "primal" above 2,000 instances in more than 200 bags and above 20,000 in any, or, with more
-        features than instances, above 5,000 in more than 500 bags and 100,000 in any. Other kernels
-        have the dual only. With the linear kernel the primal reads float16, float32 and
-        memory-mapped instances in blocks, without a copy.
     init : {"auto", "mean", "random", "annealed"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), an instance drawn from each,
         given rows of ``X.instances`` (those of negative bags are not used), or deterministic
-        annealing, see the notes. "auto" is the mean, and with ``solver="primal"`` the better of
-        two starts on a sample of the bags: the means, and the highest instances under the SVM on
+        annealing, see the notes. "auto" is the mean, and over rows the better of two starts on a
+        sample of the bags: the means, and the highest instances under the SVM on
         instances with inherited labels. A few thousand instances are a sample as a whole, and both
         starts are followed to their ends.
     n_init : int, default=1
@@ -116,8 +94,8 @@ class MISVC(PassesMixin, BaseMISVC):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Coefficients of the function over kernel values of the support vectors; absent where the
-        linear kernel was solved over explicit features.
+        Coefficients of the function over kernel values of the support vectors. It and the next two
+        are not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
@@ -126,7 +104,7 @@ class MISVC(PassesMixin, BaseMISVC):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
+        Resolved value of ``gamma``; not set for the linear kernel.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -140,7 +118,8 @@ class MISVC(PassesMixin, BaseMISVC):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the procedure converged within ``max_iter`` steps.
     n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances, with ``solver="primal"``.
+        Number of passes over the instances, for the linear kernel and explicit features; 0 where
+        the dual was solved.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -149,8 +128,7 @@ class MISVC(PassesMixin, BaseMISVC):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved and there is no primal. With the linear kernel there is
-        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
+        When a dual problem is not solved, or its weights have too few digits: scale the features.
     MemoryError
         For a kernel that may be indefinite, where its whole matrix is larger than scikit-learn's
         ``working_memory``.
@@ -172,6 +150,11 @@ class MISVC(PassesMixin, BaseMISVC):
 
     Notes
     -----
+    Rows with at most as many features as instances, explicit features, and memory-mapped and
+    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
+    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
+    and linear problems with more features than instances, go to the dual over kernel values.
+
     [1]_ alternates between choosing witnesses and solving an SVM. With negative bags kept whole
     this is the concave-convex procedure, which cannot cycle. ``slack="instance"`` is often
     called MI-SVM in other software; it weighs a negative bag by its size.
@@ -187,8 +170,8 @@ class MISVC(PassesMixin, BaseMISVC):
     in turn over (w, b), a support vector machine, and over p, which is proportional to
     :math:`\exp(-[1 - f(x_{ij})]_+ / T)`, at temperatures T of 4, 2, 1, ..., 1/32. Its highest
     instances are the first witnesses of the concave-convex procedure, which runs from the default
-    start as well; the lower objective is kept. It takes the dual, and 4 to 9 times as long on Musk1
-    and Elephant.
+    start as well; the lower objective is kept. It solves the dual over
+    kernel values, also for the linear kernel, and takes 4 to 9 times as long on Musk1 and Elephant.
 
     References
     ----------
@@ -215,7 +198,6 @@ class MISVC(PassesMixin, BaseMISVC):
         "n_components": COMPONENTS,
         "init": [StrOptions({"auto", "mean", "random", ANNEALED}), "array-like"],
         "slack": [StrOptions({"bag", "instance"})],
-        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -226,7 +208,6 @@ class MISVC(PassesMixin, BaseMISVC):
         gamma: Any = "scale",
         n_components: int | None = None,
         slack: str = "bag",
-        solver: str = "auto",
         init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -242,7 +223,6 @@ class MISVC(PassesMixin, BaseMISVC):
         self.gamma = gamma
         self.n_components = n_components
         self.slack = slack
-        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -272,43 +252,9 @@ class MISVC(PassesMixin, BaseMISVC):
         self
             The fitted estimator.
         """
-        if self.solver == "primal" and not self._may_pass():
-            raise ValueError(
-                "solver='primal' is for kernel='linear' and for explicit features (n_components=) "
-                "of another kernel: take solver='auto'."
-            )
-        self._fit_classes(X, y, sample_weight, self._hard_maximum, self.n_init)
+        problems = class_problems(self, X, y, sample_weight)
+        solve_and_store(problems, maximum(problems, self.slack))
         return self
 
-    def _has_features(self) -> bool:
-        return self.n_components is not None
-
-    def _hard_maximum(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
-        options = solver_options(self), self.slack, self.init, self.n_init
-        passes = self._by_passes(training)
-        if passes and kernel.linear:
-            return HardMaximumPrimal(training, *options, self._n_threads(n_workers))
-        if self.n_components is None or kernel.linear:
-            announce(training, "maximum")
-            gram = training_gram(training.instances, kernel, memory_limit())
-            dual = HardMaximum(training, kernel, gram.share_of(n_workers), *options)
-            return self._or_primal(dual)
-        if passes:
-            announce_features(training, self.n_components)
-        else:
-            announce(training, "maximum")
-        features = kernel_features(training.instances, kernel, self.n_components, rng)
-        if passes:
-            return HardMaximumPrimal(training, *options, self._n_threads(n_workers), features)
-        gram = FeatureGram(training.instances, features)
-        return HardMaximumOfFeatures(training, kernel, gram, *options)
-
-    def _or_primal(self, dual: HardMaximum) -> Formulation:
-        """The same with the primal behind it, where the kernel is linear."""
-        if not dual.kernel.linear:
-            return dual
-        init = "auto" if isinstance(self.init, str) and self.init == ANNEALED else self.init
-        options = dual.options, self.slack, init, self.n_init
-        return OrPrimal(dual.training, dual, HardMaximumPrimal(dual.training, *options))
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self)

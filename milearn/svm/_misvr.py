@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from .._compat import StrOptions, with_callbacks
+from .._compat import with_callbacks
 from .._fit.threads import fit_context
-from ._base import COMPONENTS, COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVR, solver_options
-from ._coupled import CoupledSettings, couple
-from ._formulations import Formulation, TrainingBags
-from ._kernel import Kernel
-from ._passes import SOLVERS, CoupledPasses, PassesMixin
+from ._base import COMPONENTS, COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVR
+from ._coupled import CoupledSettings, coupled
+from ._fit import is_linear, solve_and_store, value_problem
 
 __all__ = ["MISVR"]
 
 
-class MISVR(PassesMixin, BaseMISVR):
+class MISVR(BaseMISVR):
     r"""Support vector regression of bags by their highest instance value.
 
     The value of a bag is that of its highest instance, :math:`f(B_i) = \max_j f(x_{ij})` with
@@ -54,21 +52,15 @@ class MISVR(PassesMixin, BaseMISVR):
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel). The problem is then solved over explicit
         features, which are made in blocks, without any kernel matrix.
-    solver : {"auto", "dual", "primal"}, default="auto"
-        For the linear kernel: "dual" solves the convex steps to ``tol``; "primal" takes passes over
-        the instances and solves them to ``tol`` or 5e-4, whichever is larger. "auto" takes "primal"
-        above 2,000 instances in more than 200 bags and above 20,000 in any, or, with more features
-        than instances, above 5,000 in more than 500 bags and 100,000 in any. The primal reads
-        float16, float32 and memory-mapped instances in blocks, without a copy.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag, an instance drawn from each, or given rows of
-        ``X.instances``. "auto" is the mean, and with ``solver="primal"`` the highest instances
+        ``X.instances``. "auto" is the mean, and over rows the highest instances
         under the model of the means.
     n_init : int, default=1
         Number of starts; those after the first are random. The lowest objective is kept.
     tol : float, default=1e-6
         Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it; by cutting planes to a tenth of it or 1e-6, whichever is larger.
+        tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     random_state : int, RandomState instance or None, default=None
@@ -84,8 +76,8 @@ class MISVR(PassesMixin, BaseMISVR):
     coef_ : ndarray of shape (1, n_features)
         Weights, for the linear kernel.
     dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the function over kernel values of the support vectors; absent where the
-        linear kernel was solved over explicit features.
+        Coefficients of the function over kernel values of the support vectors. It and the next two
+        are not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
@@ -96,7 +88,7 @@ class MISVR(PassesMixin, BaseMISVR):
     tube_half_width_ : float
         Half the width of the tube, the epsilon of the problem.
     gamma_ : float
-        The number behind ``gamma``; absent with ``solver="primal"``, which has no use for it.
+        Resolved value of ``gamma``; not set for the linear kernel.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
@@ -110,7 +102,8 @@ class MISVR(PassesMixin, BaseMISVR):
     converged_ : bool
         Whether the procedure converged within ``max_iter`` steps.
     n_passes_ : int
-        Number of passes over the instances, with ``solver="primal"``.
+        Number of passes over the instances, for the linear kernel and explicit features; 0 where
+        the dual was solved.
     n_features_in_ : int
         Number of features of an instance.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -119,8 +112,7 @@ class MISVR(PassesMixin, BaseMISVR):
     Raises
     ------
     milearn.exceptions.SolverError
-        When a dual problem is not solved and there is no primal. With the linear kernel there is
-        one, which then takes over: multipliers have too few digits for features of a size of 1e8.
+        When a dual problem is not solved, or its weights have too few digits: scale the features.
     MemoryError
         Before the fit, where kernel values are larger than scikit-learn's ``working_memory``; the
         message names the remedy.
@@ -138,6 +130,11 @@ class MISVR(PassesMixin, BaseMISVR):
 
     Notes
     -----
+    Rows with at most as many features as instances, explicit features, and memory-mapped and
+    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
+    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
+    and linear problems with more features than instances, go to the dual over kernel values.
+
     This is the framework of [1]_ with a hard maximum. The highest instance is taken for the one
     that decides the value of a bag; turn the sign of the targets where it is the
     lowest.
@@ -162,7 +159,6 @@ class MISVR(PassesMixin, BaseMISVR):
         **START_CONSTRAINTS,
         "n_components": COMPONENTS,
         "init": COUPLED_CONSTRAINTS["init"],
-        "solver": [StrOptions(set(SOLVERS))],
     }
 
     def __init__(
@@ -173,7 +169,6 @@ class MISVR(PassesMixin, BaseMISVR):
         kernel: Any = "rbf",
         gamma: Any = "scale",
         n_components: int | None = None,
-        solver: str = "auto",
         init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -187,7 +182,6 @@ class MISVR(PassesMixin, BaseMISVR):
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
-        self.solver = solver
         self.init = init
         self.n_init = n_init
         self.tol = tol
@@ -215,18 +209,14 @@ class MISVR(PassesMixin, BaseMISVR):
         self
             The fitted estimator.
         """
-        if self.solver == "primal" and not self._may_pass():
-            raise ValueError("solver='primal' is for kernel='linear': take solver='auto'.")
-        self._fit_values(X, y, sample_weight, self._maximum, self.n_init)
+        problem = value_problem(self, X, y, sample_weight)
+        formulation = coupled(problem, CoupledSettings.hard_maximum(self))
+        solve_and_store(problem, formulation, _tube)
         return self
 
-    def _maximum(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
-        settings = CoupledSettings.hard_maximum(self)
-        if self._by_passes(training):
-            return CoupledPasses.of(
-                settings, training, solver_options(self), self._n_threads(n_workers)
-            )
-        dual = couple(training, kernel, settings, solver_options(self), rng, n_workers)
-        return self._or_passes(dual, training, kernel, n_workers)
+    def _takes_remote_bags(self) -> bool:
+        return is_linear(self)
+
+
+def _tube(results: list[Any]) -> dict[str, Any]:
+    return {"tube_half_width_": results[0].width}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
@@ -15,17 +15,10 @@ from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
 from .._solvers.svm.selection import SelectionSettings
-from .._solvers.svm.sizes import by_passes
-from ._base import BaseMISVC, solver_options
-from ._formulations import (
-    Formulation,
-    Selection,
-    SelectionPrimal,
-    TrainingBags,
-    announce_relaxation,
-)
-from ._kernel import Kernel, training_gram
-from ._or_primal import OrPrimal
+from ._base import BaseMISVC
+from ._fit import Problems, class_problems, solve_and_store
+from ._formulations import Selection, TrainingBags, announce_relaxation
+from ._kernel import memory_limit, training_gram
 
 __all__ = ["SDPMIL"]
 
@@ -253,7 +246,9 @@ class SDPMIL(BaseMISVC):
         self
             The fitted estimator.
         """
-        results = self._fit_classes(X, y, sample_weight, self._selection)
+        problems = class_problems(self, X, y, sample_weight)
+        formulation = self._selection(problems)
+        results = solve_and_store(problems, formulation, partial(_selected, problems.training))
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
         if worst.error > self.tol:
             warn_user(
@@ -264,11 +259,10 @@ class SDPMIL(BaseMISVC):
             )
         return self
 
-    def _selection(
-        self, training: TrainingBags, kernel: Kernel, rng: Any, n_workers: int
-    ) -> Formulation:
+    def _selection(self, problems: Problems) -> Selection:
+        training, kernel = problems.training, problems.kernel
         announce_relaxation(training, kernel, self.n_components)
-        max_bytes = get_config()["working_memory"] * 2**20
+        max_bytes = memory_limit()
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
@@ -277,29 +271,26 @@ class SDPMIL(BaseMISVC):
             max_bytes=max_bytes,
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        gram = training_gram(training.instances, kernel, max_bytes).share_of(n_workers)
-        problem = training, kernel, gram, solver_options(self)
-        primal = SelectionPrimal(*problem, settings=settings)
-        if kernel.linear and by_passes("auto", *training.size):
-            return primal
-        dual = Selection(*problem, settings=settings)
-        return OrPrimal(training, dual, primal) if kernel.linear else dual
+        gram = training_gram(training.instances, kernel, max_bytes).share_of(problems.n_workers)
+        return Selection(training, problems.options, kernel=kernel, gram=gram, settings=settings)
 
-    def _selected(self, results: list[Any], training: TrainingBags) -> dict[str, Any]:
-        bags, rows = training.bags, training.rows
-        eta = np.zeros((bags.n_instances, len(results)))
-        selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
-        eta[rows] = 1.0
-        for column, result in enumerate(results):
-            eta[rows[result.relaxation.rows], column] = result.eta
-            chosen = rows[result.selected]
-            selected[bags.bag_index[chosen], column] = chosen
-        lower_bound = values_of(results, "lower_bound")
-        single = len(results) == 1
-        return {
-            "relaxation_value_": values_of(results, "relaxation_value"),
-            "lower_bound_": lower_bound,
-            "optimality_gap_": values_of(results, "objective") - lower_bound,
-            "eta_": eta[:, 0] if single else eta,
-            "selected_": selected[:, 0] if single else selected,
-        }
+
+def _selected(training: TrainingBags, results: list[Any]) -> dict[str, Any]:
+    """Fitted attributes of the relaxation and of the selection."""
+    bags, rows = training.bags, training.rows
+    eta = np.zeros((bags.n_instances, len(results)))
+    selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
+    eta[rows] = 1.0
+    for column, result in enumerate(results):
+        eta[rows[result.relaxation.rows], column] = result.eta
+        chosen = rows[result.selected]
+        selected[bags.bag_index[chosen], column] = chosen
+    lower_bound = values_of(results, "lower_bound")
+    single = len(results) == 1
+    return {
+        "relaxation_value_": values_of(results, "relaxation_value"),
+        "lower_bound_": lower_bound,
+        "optimality_gap_": values_of(results, "objective") - lower_bound,
+        "eta_": eta[:, 0] if single else eta,
+        "selected_": selected[:, 0] if single else selected,
+    }

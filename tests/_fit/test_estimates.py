@@ -47,10 +47,10 @@ class Begun(Exception):
 @pytest.mark.parametrize(
     ("model", "where", "remedy"),
     [
-        (MISVC(), "milearn.svm._misvc.training_gram", "n_components=300"),
+        (MISVC(), "milearn.svm._formulations.training_gram", "n_components=300"),
         (CoupledMISVC(), "milearn.svm._coupled._bag_gram", "n_components=300"),
         (CoupledMISVR(), "milearn.svm._coupled._bag_gram", "n_components=300"),
-        (InstanceMISVC(), "milearn.svm._instance_misvc.training_gram", "kernel='linear'"),
+        (InstanceMISVC(), "milearn.svm._formulations.training_gram", "kernel='linear'"),
         (SDPMIL(), "milearn.svm._sdpmil.training_gram", "n_components=100"),
     ],
     ids=lambda value: type(value).__name__ if hasattr(value, "fit") else "",
@@ -74,13 +74,13 @@ def test_what_is_short_or_goes_by_passes_says_nothing(monkeypatch):
     bags, y = make_bags(40, random_state=0)
     MISVC().fit(bags, y)
     monkeypatch.setattr(estimates, "LONG_SECONDS", 0.0)
-    MISVC(kernel="linear", solver="primal").fit(bags, y)
+    MISVC(kernel="linear").fit(bags, y)
     CoupledMISVC(n_components=5, random_state=0).fit(bags, y)
 
 
 @pytest.mark.parametrize(("n", "time"), [(100_000, "hours"), (2_000_000, "days")])
 def test_hours_and_days(n, time, monkeypatch):
-    monkeypatch.setattr("milearn.svm._misvc.training_gram", lambda *arguments: 1 / 0)
+    monkeypatch.setattr("milearn.svm._formulations.training_gram", lambda *arguments: 1 / 0)
     bags = Bags(np.zeros((n, 1), dtype=np.float32), np.arange(0, n + 1, 1000))
     with (
         pytest.warns(EfficiencyWarning, match=rf"estimated to take [\d.]+ {time} \("),

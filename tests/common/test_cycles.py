@@ -22,7 +22,7 @@ from tests.toys import two_level_bags
 
 # Their fits are calls of scipy.optimize.minimize, which keeps what it minimised in old versions.
 BY_SCIPY = {"ConceptEmbedding", "DDSVM", "DiverseDensity", "EMDD", "LinkContentMF"}
-PRIMAL = [each(kernel="linear", solver="primal") for each in (InstanceMISVC, MISVC, MISVR)]
+PRIMAL = [each(kernel="linear") for each in (InstanceMISVC, MISVC, MISVR)]
 
 
 def held_by_cycles():

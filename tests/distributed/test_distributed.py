@@ -222,9 +222,9 @@ def test_bags_of_a_folder_with_one_file_per_bag(client, data, tmp_path):
 @pytest.mark.parametrize("slack", ["bag", "instance"])
 def test_misvc_is_that_of_bags(there, data, slack):
     bags, y = data
-    model = MISVC(1.0, kernel="linear", slack=slack, solver="primal", random_state=0)
+    model = MISVC(1.0, kernel="linear", slack=slack, random_state=0)
     here = copy.deepcopy(model).fit(bags, y)
-    model.set_params(solver="auto").fit(there, y)
+    model.fit(there, y)
     # Sums of the same blocks, but for their order.
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-6)
     np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-4)
@@ -245,16 +245,16 @@ def test_misvc_is_that_of_bags(there, data, slack):
 @pytest.mark.parametrize(
     "model",
     [
-        CoupledMISVC(1.0, kernel="linear", solver="primal"),
-        InstanceMISVC(1.0, kernel="linear", solver="primal"),
-        MISVR(kernel="linear", solver="primal"),
+        CoupledMISVC(1.0, kernel="linear"),
+        InstanceMISVC(1.0, kernel="linear"),
+        MISVR(kernel="linear"),
     ],
     ids=["coupled", "labels", "regression"],
 )
 def test_what_goes_by_passes_is_that_of_bags(there, data, model):
     bags, y = data[0], data[1].astype(float)
     here = copy.deepcopy(model).fit(bags, y)
-    model.set_params(solver="auto").fit(there, y)
+    model.fit(there, y)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-5)
     np.testing.assert_allclose(model.coef_, here.coef_, atol=1e-3)
     np.testing.assert_allclose(model.predict(there), model.predict(bags), rtol=1e-10)
@@ -327,7 +327,7 @@ def test_a_search_over_distributed_bags(there, data):
     bags, y = data
 
     def searched(X):
-        steps = InstanceTransformer(), MISVC(kernel="linear", solver="primal", random_state=0)
+        steps = InstanceTransformer(), MISVC(kernel="linear", random_state=0)
         grid = {"misvc__C": [0.01, 1.0]}
         search = GridSearchCV(make_pipeline(*steps), grid, cv=StratifiedBagKFold(2))
         return search.fit(X, y)

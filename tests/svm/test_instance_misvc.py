@@ -7,17 +7,16 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
-from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
 from milearn import Bags
 from milearn._bags.segments import segment_argmax
-from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.labels_dual import best_labels
 from milearn.datasets import make_bags, make_false_frequency
 from milearn.svm import InstanceMISVC
-from milearn.svm._formulations import TrainingBags
-from milearn.svm._kernel import Kernel
+from milearn.svm._fit import class_problems
+from milearn.svm._formulations import maximum
+from tests.oracles import norm_and_scores
 
 
 def small_bags(seed):
@@ -55,16 +54,11 @@ def test_best_of_many_starts_is_the_optimum(seed):
 def test_objective_is_the_stated_one_and_never_rises(C, kernel):
     bags, y = make_bags(n_bags=30, concept_distance=2.0, random_state=1)
     model = InstanceMISVC(C=C, kernel=kernel).fit(bags, y)
-    gram = bags.instances @ bags.instances.T
-    if kernel == "rbf":
-        gram = rbf_kernel(bags.instances, gamma=model.gamma_)
-    dual = np.zeros(bags.n_instances)
-    dual[model.support_] = model.dual_coef_[0]
-    scores = gram @ dual + model.intercept_[0]
+    norm2, scores = norm_and_scores(model, bags)
     signs = np.where(y == 1, 1.0, -1.0)
     witnesses = segment_argmax(scores, bags.offsets)[y == 1]
     labels = best_labels(scores, bags.offsets, signs, witnesses)
-    value = 0.5 * dual @ gram @ dual + C * np.maximum(0, 1 - labels * scores).sum()
+    value = 0.5 * norm2 + C * np.maximum(0, 1 - labels * scores).sum()
     assert model.objective_ == pytest.approx(value, rel=1e-8)
     assert model.converged_
     assert (np.diff(model.objective_history_) <= 0).all()
@@ -103,14 +97,10 @@ def test_instances_are_found():
 def test_every_positive_bag_keeps_a_positive_label_under_random_starts():
     bags, y = small_bags(5)
     model = InstanceMISVC(init="random", random_state=0, kernel="linear")
-    training = TrainingBags.of(bags, np.arange(len(bags)))
-    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(len(bags)))
-    kernel = Kernel.of(model, training.instances, np.ones(bags.n_instances))
-    formulation = model._latent_labels(training, kernel, None, 1)
-    [of_dual_and_primal] = formulation.starts(loss, np.random.RandomState(1))
-    for start in of_dual_and_primal:
-        tops = np.maximum.reduceat(start, bags.offsets[:-1])
-        assert np.array_equal(tops > 0, y == 1)
+    problems = class_problems(model, bags, y, None)
+    [start] = maximum(problems, "labels").starts(problems.losses[0], np.random.RandomState(1))
+    tops = np.maximum.reduceat(start, bags.offsets[:-1])
+    assert np.array_equal(tops > 0, y == 1)
     assert model.fit(bags, y).converged_
 
 

@@ -12,17 +12,25 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+from milearn import Bags
 from milearn._solvers.common.feature_source import FeatureSource
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm.maximum import rows
-from milearn._solvers.svm.maximum.view import RowLimits, view_at
-from milearn._solvers.svm.sizes import by_passes
+from milearn._solvers.svm.maximum import rows, view
+from milearn._solvers.svm.maximum.view import pass_over
 from milearn.datasets import load_bags, make_bags, save_bags
-from milearn.svm import MISVC, MISVR, CoupledMISVC, CoupledMISVR, InstanceMISVC
+from milearn.exceptions import SolverError
+from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from milearn.svm._formulations import kernel_features
 from milearn.svm._kernel import Kernel
+from tests.common.objectives import stated_objective
+from tests.toys import two_level_bags
 
 SLACKS = ["bag", "instance"]
+
+
+def products(left, right):
+    """The linear kernel as a callable, which goes to the dual."""
+    return np.asarray((left @ right.T).toarray() if sparse.issparse(left) else left @ right.T)
 
 
 def linear(**parameters):
@@ -33,8 +41,8 @@ def linear(**parameters):
 def test_primal_and_dual_are_the_same_model(slack):
     bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
     start = bags.offsets[:-1]
-    dual = linear(slack=slack, solver="dual", init=start).fit(bags, y)
-    primal = linear(slack=slack, solver="primal", init=start, tol=1e-6).fit(bags, y)
+    dual = MISVC(1.0, kernel=products, slack=slack, init=start).fit(bags, y)
+    primal = linear(slack=slack, init=start).fit(bags, y)
     assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-3)
     assert 0 <= primal.dual_gap_ <= 5e-4 * primal.objective_
     assert primal.converged_
@@ -71,11 +79,8 @@ def test_other_models_are_the_same_by_passes(model):
     y = values_of_bags(model, bags, y)
     if "init" in model.get_params() and model.init == "auto":
         model = clone(model).set_params(init=bags.offsets[:-1])
-    dual = clone(model).set_params(solver="dual").fit(bags, y)
-    if isinstance(model, MISVR):
-        # At the solution of a step instances of a bag tie: rounding chooses the next one.
-        model = clone(model).set_params(init=dual.witnesses_)
-    primal = clone(model).set_params(solver="primal").fit(bags, y)
+    dual = clone(model).set_params(kernel=products).fit(bags, y)
+    primal = clone(model).fit(bags, y)
     assert primal.converged_
     assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-4)
     assert 0 <= primal.dual_gap_ <= 1e-5 * primal.objective_
@@ -89,7 +94,7 @@ def test_other_models_are_the_same_by_passes(model):
         assert primal.tube_half_width_ == pytest.approx(dual.tube_half_width_, abs=1e-2)
     again = pickle.loads(pickle.dumps(primal))
     np.testing.assert_array_equal(again.predict(bags), primal.predict(bags))
-    refitted = primal.set_params(solver="dual").fit(bags, y)
+    refitted = primal.set_params(kernel=products).fit(bags, y)
     assert not hasattr(refitted, "n_passes_")
 
 
@@ -97,7 +102,6 @@ def test_other_models_are_the_same_by_passes(model):
 def test_other_models_know_weights_and_stored_types(model, tmp_path):
     bags, y = make_bags(60, 6, bag_size=(2, 8), random_state=2)
     y = values_of_bags(model, bags, y)
-    model = clone(model).set_params(solver="primal")
     plain = clone(model).fit(bags, y)
     weights = np.arange(60) % 3
     repeated = np.repeat(np.arange(60), weights)
@@ -120,7 +124,7 @@ def test_one_versus_rest_and_starts_of_other_models():
     bags, _ = make_bags(90, 6, bag_size=(2, 8), random_state=2)
     three = np.arange(90) % 3
     for model in (OTHERS[0], OTHERS[4]):
-        model = clone(model).set_params(solver="primal", init="random", random_state=0)
+        model = clone(model).set_params(init="random", random_state=0)
         several = model.fit(bags, three)
         assert several.coef_.shape == (3, 6)
         assert several.n_passes_.shape == several.dual_gap_.shape == (3,)
@@ -128,20 +132,18 @@ def test_one_versus_rest_and_starts_of_other_models():
 
 
 @pytest.mark.parametrize("model", [MISVC(1.0), InstanceMISVC(1.0, init="bag")], ids=repr)
-def test_explicit_features_by_passes_are_those_of_the_dual(model):
-    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.05, random_state=4)
-    model = clone(model).set_params(n_components=25, random_state=0)
+def test_as_many_landmarks_as_instances_are_the_kernel(model):
+    bags, y = make_bags(40, 6, bag_size=(2, 8), flip_y=0.05, random_state=4)
     start = {"init": bags.offsets[:-1]} if isinstance(model, MISVC) else {}
-    dual = clone(model).set_params(solver="dual", **start).fit(bags, y)
-    primal = clone(model).set_params(solver="primal", **start).fit(bags, y)
-    assert primal.objective_ == pytest.approx(dual.objective_, rel=1e-4)
-    assert primal.support_vectors_.shape == (25, 6)
-    np.testing.assert_array_equal(primal.support_, dual.support_)
+    dual = clone(model).set_params(**start).fit(bags, y)
+    rows = clone(model).set_params(n_components=10**4, random_state=0, **start).fit(bags, y)
+    assert rows.objective_ == pytest.approx(dual.objective_, rel=1e-4)
+    assert rows.support_vectors_.shape == bags.instances.shape
     np.testing.assert_allclose(
-        primal.decision_function(bags), dual.decision_function(bags), atol=0.02
+        rows.decision_function(bags), dual.decision_function(bags), atol=0.02
     )
-    assert primal.gamma_ == dual.gamma_
-    assert primal.n_passes_ > 1
+    assert rows.gamma_ == dual.gamma_
+    assert rows.n_passes_ > 1
 
 
 def test_features_of_a_block_are_those_of_all():
@@ -169,20 +171,62 @@ def test_features_of_a_block_are_those_of_all():
     np.testing.assert_allclose(total, expected.sum(axis=0))
 
 
-def test_the_solver_is_chosen_by_size():
-    small, y = make_bags(40, 5, random_state=0)
-    assert hasattr(linear().fit(small, y), "dual_coef_")
-    large, z = make_bags(600, 5, bag_size=10, random_state=0)
-    model = linear().fit(large, z)
-    assert model.n_passes_ <= 20
-    assert model.score(large, z) > 0.9
-    model.set_params(solver="dual", max_iter=100).fit(small, y)
-    assert not hasattr(model, "n_passes_")
+LINEAR = [
+    MISVC(1.0, kernel="linear"),
+    InstanceMISVC(1.0, kernel="linear"),
+    MISVR(kernel="linear"),
+    CoupledMISVC(1.0, kernel="linear"),
+    CoupledMISVC(1.0, kernel="linear", coupling=0.0),
+    CoupledMISVR(kernel="linear"),
+]
+
+
+@pytest.mark.parametrize("model", LINEAR, ids=repr)
+def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
+    known = []
+    for n_bags, n_features in ((20, 4), (60, 4), (20, 200)):
+        bags, y = make_bags(n_bags, n_features, bag_size=(1, 5), random_state=0)
+        fitted = clone(model).fit(bags, y)
+        known.append({name for name in vars(fitted) if name.endswith("_")})
+        assert fitted.coef_.shape == (1, n_features)
+        # With more features than instances the dual is the smaller problem.
+        assert (fitted.n_passes_ == 0) == (n_features > bags.n_instances)
+        np.testing.assert_array_equal(fitted.witnesses_, fitted.witness(bags))
+    assert known[0] == known[1] == known[2]
+    assert {"coef_", "intercept_", "n_passes_"} <= known[0]
+    assert not {"support_", "dual_coef_", "support_vectors_", "gamma_"} & known[0]
+
+
+@pytest.mark.parametrize("n_features", [4, 200])
+def test_one_attribute_per_class_on_both_sides(n_features):
+    bags, _ = make_bags(21, n_features, bag_size=(1, 5), random_state=0)
+    for model in LINEAR:
+        if "SVC" in type(model).__name__:
+            fitted = clone(model).fit(bags, np.arange(21) % 3)
+            assert fitted.coef_.shape == (3, n_features)
+            assert fitted.n_passes_.shape == (3,)
+
+
+def test_multipliers_without_digits_are_an_error():
+    # More features than instances: the dual, whose multipliers cancel for features of 1e8.
+    X = np.repeat(1e8 * np.random.default_rng(0).normal(size=(30, 2)), 20, axis=1)
+    with pytest.raises(SolverError, match="scale the features"):
+        MISVC(kernel="linear").fit(Bags(X, np.arange(0, 31, 3)), np.arange(10) % 2)
+
+
+def test_few_large_bags_take_no_time_by_instance():
+    # Trx protein: 123 bags of 137 x 9. The dual over kernel values takes minutes.
+    rng = np.random.default_rng(0)
+    bags = Bags(rng.normal(size=(123 * 137, 9)), np.arange(124) * 137)
+    y = (rng.random(123) < 0.2).astype(int)
+    model = MISVC(1.0 / 9.0, kernel="linear", slack="instance").fit(bags, y)
+    assert model.converged_
+    assert 0 < model.n_passes_ < 100
 
 
 def test_weights_classes_starts_and_sparse_bags():
     bags, y = make_bags(90, 6, bag_size=(2, 8), random_state=2)
-    model = linear(solver="primal", tol=1e-5)
+    model = linear(tol=1e-5)
     weights = np.where(np.arange(90) % 2, 2.0, 1.0)
     twice = np.repeat(np.arange(90), weights.astype(int))
     weighted = clone(model).fit(bags, y, sample_weight=weights)
@@ -200,42 +244,27 @@ def test_weights_classes_starts_and_sparse_bags():
     np.testing.assert_array_equal(turned.witnesses_, turned.witness(bags))
 
 
-def test_it_is_refused_where_there_is_none():
-    bags, y = make_bags(20, random_state=0)
-    models = [
-        MISVC(),
-        MISVR(),
-        InstanceMISVC(),
-        CoupledMISVC(),
-        CoupledMISVR(),
-        CoupledMISVC(kernel="linear", bag_kernel="minmax"),
-        CoupledMISVR(kernel="linear", bag_kernel="minmax"),
-    ]
-    for model in models:
-        with pytest.raises(ValueError, match="solver='primal' is for kernel='linear'"):
-            model.set_params(solver="primal").fit(bags, y)
-
-
 def test_instances_are_read_as_they_are_stored(tmp_path):
     bags, y = make_bags(300, 8, bag_size=20, random_state=3)
-    whole = linear(solver="primal").fit(bags, y)
+    whole = linear().fit(bags, y)
     expected = whole.decision_function(bags)
     for dtype in (np.float32, np.float16):
         stored = bags.with_instances(bags.instances.astype(dtype))
-        model = linear(solver="primal").fit(stored, y)
+        model = linear().fit(stored, y)
         assert model.n_passes_ <= 20
         assert not hasattr(model, "gamma_")
         assert model.objective_ == pytest.approx(whole.objective_, rel=5e-3)
         np.testing.assert_allclose(model.decision_function(stored), expected, atol=0.2)
         save_bags(tmp_path / dtype.__name__, stored, y, format="npy-folder")
         mapped = load_bags(tmp_path / dtype.__name__, mmap=True).data
-        from_file = linear(solver="primal").fit(mapped, y)
+        from_file = linear().fit(mapped, y)
         np.testing.assert_allclose(from_file.coef_, model.coef_)
         np.testing.assert_allclose(
             from_file.decision_function(mapped), model.decision_function(stored)
         )
-    few = bags[:40].with_instances(bags[:40].instances.astype(np.float16))
-    assert linear().fit(few, y[:40]).dual_coef_.dtype == np.float64
+    wide = make_bags(10, 60, bag_size=2, random_state=0)[0]
+    stored = wide.with_instances(wide.instances.astype(np.float16))
+    assert linear().fit(stored, np.arange(10) % 2).coef_.dtype == np.float64
 
 
 class _Fails:
@@ -248,7 +277,7 @@ class _Fails:
         self.left -= 1
         if self.left == 0:
             self.happens()
-        return view_at(*arguments, **named)
+        return pass_over(*arguments, **named)
 
 
 def _raise():
@@ -268,12 +297,12 @@ def _signal():
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkeypatch):
     bags, y = make_bags(120, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
-    model = linear(solver="primal").fit(bags[:60], y[:60])
+    model = linear().fit(bags[:60], y[:60])
     before, scores = dict(vars(model)), model.decision_function(bags)
-    fresh = linear(solver="primal")
+    fresh = linear()
     with monkeypatch.context() as patched:
         for each in (model, fresh):
-            patched.setattr(rows, "view_at", _Fails(number, happens))
+            patched.setattr(rows, "pass_over", _Fails(number, happens))
             with pytest.raises(KeyboardInterrupt):
                 each.fit(bags, y)
     assert vars(model).keys() == before.keys()
@@ -287,8 +316,9 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
 
 
 def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
+    monkeypatch.setattr(view, "_FEW_ROWS", 0)
     bags, y = make_bags(150, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
-    model = linear(solver="primal", init="mean")
+    model = linear(init="mean")
     expected = model.fit(bags[:50], y[:50]).objective_
 
     def stopped(message, **parameters):
@@ -305,26 +335,28 @@ def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
         assert model.objective_ == pytest.approx(value, rel=1e-9)
 
     stopped("stopped at max_iter=1 before convergence", max_iter=1)
-    solve = functools.partial(rows.solve_mi_svm_rows, limits=RowLimits(whole_rows=0))
+    solve = rows.solve_mi_svm_primal
 
     def with_callback(source, loss, slack, start, options, gap_tol):
         asked = options.watched_by(lambda iteration, objective: iteration == 2)
         return solve(source, loss, slack, start, asked, gap_tol)
 
-    monkeypatch.setattr("milearn.svm._formulations.solve_mi_svm_rows", with_callback)
+    monkeypatch.setattr("milearn.svm._formulations.solve_mi_svm_primal", with_callback)
     stopped("because a callback asked for it")
     assert model.n_iter_ == 2
     monkeypatch.setattr(
-        "milearn.svm._formulations.solve_mi_svm_rows", functools.partial(solve, max_passes=4)
+        "milearn.svm._formulations.solve_mi_svm_primal", functools.partial(solve, max_passes=4)
     )
     stopped(r"stopped after \d passes over the instances")
     assert model.n_iter_ < 100
 
 
-def test_wide_instances_go_to_the_dual_longer_than_narrow_ones():
-    narrow, wide = (210, 2_100, 50), (210, 2_100, 60_000)
-    assert by_passes("auto", *narrow)
-    assert not by_passes("auto", *wide)
-    assert by_passes("auto", 600, 6_000, 60_000)
-    assert by_passes("primal", *wide)
-    assert not by_passes("dual", *narrow)
+@pytest.mark.parametrize("Model", [MISVC, InstanceMISVC, SDPMIL], ids=lambda each: each.__name__)
+def test_the_objective_is_that_of_the_weights_for_features_of_any_size(Model):
+    bags, y = two_level_bags(n_bags=14, shift=0.5)
+    large = bags.with_instances(1e8 * bags.instances)
+    model = Model(kernel="linear").fit(large, y)
+    value, rounding = stated_objective(model, large, y)
+    assert model.objective_ > 1.0
+    assert model.objective_ == pytest.approx(value, rel=1e-6, abs=rounding)
+    assert model.dual_gap_ <= 1e-3 * model.objective_

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn import clone, config_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.preprocessing import normalize
 
 from milearn import SDPMIL, Bags
@@ -18,7 +18,7 @@ from milearn._solvers.svm import selection as _selection
 from milearn.datasets import load_bags, make_bags
 from milearn.svm import MISVC
 from tests.bags import labelled_bags
-from tests.oracles import selection_optimum
+from tests.oracles import norm_and_scores, selection_optimum
 
 
 def kernel_matrix(model, bags):
@@ -30,15 +30,12 @@ def kernel_matrix(model, bags):
 
 def stated_objective(model, bags, y, weights=None):
     """The first problem of the docstring, from fitted attributes and data alone."""
-    gram = kernel_matrix(model, bags)
-    dual = np.zeros(bags.n_instances)
-    dual[model.support_] = model.dual_coef_[0]
-    scores = gram @ dual + model.intercept_[0]
+    norm2, scores = norm_and_scores(model, bags)
     weights = np.ones(len(bags)) if weights is None else weights
     of_selected = np.maximum(0, 1 - scores[model.selected_[y == 1]])
     per_bag = segment_sum(np.maximum(0, 1 + scores), bags.offsets)[y == 0]
     value = weights[y == 1] @ of_selected + weights[y == 0] @ per_bag
-    return 0.5 * dual @ gram @ dual + model.C * value
+    return 0.5 * norm2 + model.C * value
 
 
 def positive_slacks(model, bags, y):
@@ -285,7 +282,7 @@ def test_instances_far_from_zero_are_those_near_it(kernel, offset):
 
 def test_verbose_prints_the_objective(capsys):
     bags, y = make_bags(n_bags=20, random_state=0)
-    model = SDPMIL(kernel="linear", C=0.1, verbose=True, polish=True).fit(bags, y)
+    model = SDPMIL(kernel=linear_kernel, C=0.1, verbose=True, polish=True).fit(bags, y)
     printed = capsys.readouterr().out
     assert model.n_iter_ > 1
     for iteration in range(1, model.n_iter_ + 1):

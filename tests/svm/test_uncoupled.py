@@ -30,7 +30,7 @@ def fresh(task, **parameters):
 
 
 def without_shortcut(monkeypatch):
-    monkeypatch.setattr(module.CoupledSettings, "alone", property(lambda self: False))
+    monkeypatch.setattr(module.CoupledSettings, "uncoupled", property(lambda self: False))
 
 
 def scores(fitted, bags):

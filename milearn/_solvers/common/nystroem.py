@@ -13,9 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags.segments import segment_index
-from .gram import Kernel, Matrix, Rows
+from .gram import Kernel, Matrix
 
-__all__ = ["FeatureGram", "FeatureMap"]
+__all__ = ["FeatureMap"]
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -82,59 +82,3 @@ class FeatureMap:
             bags = slice(int(owner[first]), int(owner[last - 1]) + 1)
             total[bags] += matrix[bags, first:last] @ self.kernel(rows[first:last], self.landmarks)
         return total @ self.factor
-
-
-class FeatureGram:
-    """Inner products of feature vectors that are made when they are asked for.
-
-    A :class:`milearn._solvers.common.gram.Gram` without the matrix of all features.
-
-    Parameters
-    ----------
-    instances : ndarray or CSR of shape (n, n_columns)
-    features : FeatureMap
-    """
-
-    def __init__(self, instances: Matrix, features: FeatureMap) -> None:
-        self.instances = instances
-        self.features = features
-        self.n, self.rank = instances.shape[0], features.dim
-
-    def inner(self, left: Rows, right: Rows) -> np.ndarray:
-        """Inner products between patterns, shape (n_left, n_right)."""
-        vectors = self._patterns(*left)
-        if right[1] is None:
-            return self.features.scores(self.instances[right[0]], vectors.T).T
-        return np.asarray(vectors @ self._patterns(*right).T)
-
-    def _patterns(self, rows: np.ndarray, starts: np.ndarray | None) -> Matrix:
-        if starts is None:
-            return self.features.transform(self.instances[rows])
-        weights = np.repeat(1.0 / np.diff(starts), np.diff(starts))
-        return self.features.sums(self.instances[rows], weights, starts)
-
-    def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """The weight vector sum_r coef_r z_r, shape (dim,)."""
-        whole = np.array([0, len(rows)])
-        return np.asarray(self.features.sums(self.instances[rows], coef, whole)[0])
-
-    def scores(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """Scores of all instances under the weight vector sum_r coef_r z_r, shape (n,)."""
-        return self.features.scores(self.instances, self.weights(rows, coef))
-
-    def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Landmarks and coefficients with which the kernel reproduces the scores.
-
-        The landmarks must have been chosen among the instances.
-        """
-        if self.features.kernel is None:
-            return rows, coef
-        return self.features.chosen, self.features.factor @ self.weights(rows, coef)
-
-    def vectors(self) -> None:
-        """None: the features of all instances are not at hand."""
-        return None
-
-    def share_of(self, n_workers: int) -> FeatureGram:
-        """The same object: there is no cache."""
-        return self

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -24,19 +23,20 @@ from ..._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ..common.descent import Duals, PassLimits, descend
+from ..common.descent import (
+    EVERYTHING,
+    MAX_PASSES,
+    Matrix,
+    descend,
+)
 from ..common.newton import GroupProblem, solve_groups
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from .coupled_cccp import CoupledSolution, coupled_objective
 from .losses import BagLoss, Coupling
 
-__all__ = ["CoupledPassesResult", "solve_coupled_passes"]
+__all__ = ["BagRows", "CoupledPassesResult", "solve_coupled_passes"]
 
-Matrix = Any  # an ndarray or a CSR matrix
-
-# Numbers in all instances up to which they are the working set.
-EVERYTHING = 2**20
 # Instances within this distance of what counts belong to the working set, in units of the margin.
 _BAND = 0.3
 # Numbers in the instances that a pass adds to the working set, at the most, and how many of each
@@ -64,6 +64,14 @@ class CoupledPassesResult(CoupledSolution):
 
     w: np.ndarray
     n_passes: int
+
+
+@dataclass(frozen=True)
+class BagRows:
+    """Bags as rows of the space of their instances, and the scales of these (None for one)."""
+
+    bags: Matrix
+    scales: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -101,7 +109,7 @@ class _BlockTops:
 
 @dataclass(frozen=True)
 class _SeenTops:
-    """What a pass saw: a view (:class:`.descent.View`) with a working set of instances."""
+    """What a pass saw: a :class:`.descent.Seen` with a working set of instances."""
 
     value: float
     objective: float
@@ -116,11 +124,11 @@ def solve_coupled_passes(
     source: PassSource,
     loss: BagLoss,
     coupling: Coupling,
-    bag_kernel: str,
+    bag_kernel: str | BagRows,
     start: str | np.ndarray,
     options: SolverOptions,
     gap_tol: float,
-    max_passes: int = 500,
+    max_passes: int = MAX_PASSES,
 ) -> CoupledPassesResult:
     """Minimise J.
 
@@ -129,8 +137,8 @@ def solve_coupled_passes(
     source : PassSource
     loss : Hinge or Tube
     coupling : Coupling
-    bag_kernel : {"set", "mean_set", "normalized_set"}
-        Scales of bags and instances; not used where the maximum is hard.
+    bag_kernel : {"set", "mean_set", "normalized_set"} or BagRows
+        Bags as scaled sums of their instances, or as given. Not used where the maximum is hard.
     start : {"auto", "mean"} or ndarray of int of shape (n_bags,)
         First linearisation: the highest instances under the model without coupling, the mean of
         each bag, or given rows. Where the maximum is hard that model is the one of the means.
@@ -162,8 +170,7 @@ def solve_coupled_passes(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    limits = PassLimits(max_passes)
-    found = descend(model, (w, v), held, options, gap_tol, rough=rough, limits=limits)
+    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
     return CoupledPassesResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,
@@ -202,21 +209,22 @@ class _Coupled:
     """The problem as a :class:`.descent.PassModel`."""
 
     def __init__(
-        self, source: PassSource, loss: BagLoss, coupling: Coupling, bag_kernel: str
+        self, source: PassSource, loss: BagLoss, coupling: Coupling, bag_kernel: str | BagRows
     ) -> None:
         self.source, self.loss, self.coupling = source, loss, coupling
         self.hard = coupling.hard
         self.scales: np.ndarray | None = None
         self.n_passes = 0
-        if self.hard:
-            sizes = np.concatenate(source.map(_sizes))
-        else:
-            parts = source.map(_bags, bag_kernel)
-            sizes = np.concatenate([size for size, _, _ in parts])
-            self.bags = stacked([bags for _, bags, _ in parts])
-            if bag_kernel == "normalized_set":
-                self.scales = np.concatenate([scale for _, _, scale in parts])
-            self.n_passes = 1
+        sizes = np.diff(source.offsets)
+        if not self.hard:
+            if isinstance(bag_kernel, str):
+                parts = source.map(_bags, bag_kernel)
+                self.bags = stacked([bags for bags, _ in parts])
+                if bag_kernel == "normalized_set":
+                    self.scales = np.concatenate([scale for _, scale in parts])
+                self.n_passes = 1
+            else:
+                self.bags, self.scales = bag_kernel.bags, bag_kernel.scales
             # The one instance of a bag of one is the bag: nothing to couple.
             self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
         self.n_bags, self.n_instances = len(sizes), source.n_instances
@@ -270,9 +278,7 @@ class _Coupled:
 
     # -- the model --
 
-    def view(
-        self, w: np.ndarray, v: np.ndarray, held: _Held, before: _SeenTops | None
-    ) -> _SeenTops:
+    def look(self, w: np.ndarray, v: np.ndarray, held: _Held) -> _SeenTops:
         """Pass over all instances."""
         self.n_passes += 1
         mixed = np.asarray(held.vectors @ w)
@@ -318,15 +324,13 @@ class _Coupled:
             owners=np.r_[seen.owners, before.owners[extra]][order],
         )
 
-    def advanced(
-        self, held: _Held, before: _SeenTops | None, view: _SeenTops, duals: Duals
-    ) -> tuple[_Held, _SeenTops]:
-        """The highest instances; the working set does not depend on the linearisation."""
-        return view.linearisation, view
+    def advanced(self, seen: _SeenTops) -> _SeenTops:
+        """The working set does not depend on the linearisation."""
+        return seen
 
-    def settled(self, held: _Held, view: _SeenTops) -> bool:
-        """Whether the same instances represent their bags."""
-        return bool(np.array_equal(held.rows, view.linearisation.rows))
+    def same(self, left: _Held, right: _Held) -> bool:
+        """Whether the same instances stand for their bags."""
+        return bool(np.array_equal(left.rows, right.rows))
 
     def problem(self, held: _Held, seen: _SeenTops) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
@@ -508,19 +512,15 @@ def _inverse_norms(rows: Matrix) -> np.ndarray:
     return inverse
 
 
-def _sizes(block: Block) -> np.ndarray:
-    return np.diff(block.offsets)
-
-
-def _bags(block: Block, bag_kernel: str) -> tuple[np.ndarray, Matrix, np.ndarray]:
-    """Sizes of the bags, the scaled sums of their instances, and the scales of instances."""
+def _bags(block: Block, bag_kernel: str) -> tuple[Matrix, np.ndarray]:
+    """The scaled sums of the instances of each bag, and the scales of instances."""
     sizes = np.diff(block.offsets)
     sums = pooling_matrix(block.offsets, 1.0) @ block.instances
     if bag_kernel == "mean_set":
-        return sizes, _scaled(sums, 1.0 / sizes), np.zeros(0)
+        return _scaled(sums, 1.0 / sizes), np.zeros(0)
     if bag_kernel == "set":
-        return sizes, sums, np.zeros(0)
-    return sizes, _scaled(sums, _inverse_norms(sums)), _inverse_norms(block.instances)
+        return sums, np.zeros(0)
+    return _scaled(sums, _inverse_norms(sums)), _inverse_norms(block.instances)
 
 
 def _means(block: Block, scales: np.ndarray | None) -> Matrix:

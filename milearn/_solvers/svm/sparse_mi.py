@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ...exceptions import SolverError
 from ..common.newton import GroupProblem, solve_groups
-from ..common.or_primal import or_primal
 from ..common.piecewise import optimal_intercept
 from ..common.qp import QPProblem, solve_qp
 from ..common.rounding import rounding_scale
@@ -173,12 +173,14 @@ def margins_or_primal(
     """The solution by multipliers; of the linear kernel the better one of both, as needed."""
     if points is None:
         return dual()
-    return or_primal(dual, lambda: _by_newton(items, points), _judge)
-
-
-def _judge(found: MarginSolution) -> tuple[bool, float]:
-    size = max(abs(found.objective), found.objective_scale)
-    return found.dual_gap <= _LOOSE_GAP * size, found.objective
+    try:
+        found = dual()
+    except SolverError:
+        return _by_newton(items, points)
+    if found.dual_gap <= _LOOSE_GAP * max(abs(found.objective), found.objective_scale):
+        return found
+    other = _by_newton(items, points)
+    return found if found.objective <= other.objective else other
 
 
 def margin_solution(

@@ -10,13 +10,12 @@ import qpsolvers
 from sklearn.svm import SVC
 
 from milearn._solvers.common.gram import LinearGram
-from milearn._solvers.common.nystroem import FeatureMap
 from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
-from milearn._solvers.svm.bag_features import BagFeatures
 from milearn._solvers.svm.bag_gram import SetKernelGram
 from milearn._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled, top_subgradient
-from milearn._solvers.svm.coupled_primal import solve_coupled_primal
+from milearn._solvers.svm.coupled_passes import solve_coupled_passes
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.grouped_hinge import Patterns, solve_grouped_svm
@@ -66,11 +65,12 @@ def run(name, options, targets=None):
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":
         return solve_coupled(coupled_bags(X, offsets), loss, coupling, None, options)
-    features = BagFeatures(FeatureMap(X.shape[1]), X, offsets, ones, np.ones(len(X)))
-    return solve_coupled_primal(features, loss, coupling, None, options, 1e-6)
+    return solve_coupled_passes(
+        ArraySource(X, offsets), loss, coupling, "set", "auto", options, 1e-6
+    )
 
 
-SOLVERS = ["mi_svm", "mi_svm_labels", "selection", "coupled", "coupled_primal"]
+SOLVERS = ["mi_svm", "mi_svm_labels", "selection", "coupled", "coupled_rows"]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
@@ -96,7 +96,7 @@ def test_the_limit_of_steps_is_a_reason_of_its_own(name):
 
 
 @pytest.mark.parametrize("constant", [0.0, 1.0, -250.0])
-@pytest.mark.parametrize("name", ["coupled", "coupled_primal"])
+@pytest.mark.parametrize("name", ["coupled", "coupled_rows"])
 def test_a_gap_of_an_objective_of_zero_is_measured_by_the_terms_of_the_loss(name, constant):
     result = run(name, SolverOptions(1e-6, 100), targets=np.full(30, constant))
     assert abs(result.objective) < 1e-9 * max(1.0, abs(constant))

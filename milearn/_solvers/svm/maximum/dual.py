@@ -123,7 +123,7 @@ def solve_mi_svm(
         )
 
     first = _NO_WITNESSES if start is None else start
-    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
+    run = cccp(step, first, options, 0.1 * options.tol)
     return result_of_run(run, n_solves, n_backend, rounding_scale(layout.group_weights))
 
 

@@ -69,13 +69,6 @@ def test_several_starts_and_features_stand_beside_it():
     assert features.converged_
 
 
-@pytest.mark.parametrize("model", [MISVC, InstanceMISVC])
-def test_it_has_no_primal(model):
-    bags, y = small_bags(0)
-    with pytest.raises(ValueError, match="init='annealed' has no primal: take solver='auto'"):
-        model(kernel="linear", solver="primal", init="annealed").fit(bags, y)
-
-
 def test_it_is_for_the_maximum():
     bags, y = small_bags(0)
     with pytest.raises(ValueError, match="The 'init' parameter of CoupledMISVC"):
