@@ -27,7 +27,7 @@ __all__ = ["LinkContentMF"]
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     r"""Linear classification on joint factors of content and links (LC-MF).
 
-    No multiple-instance method, but the baseline that knows the links: a bag is the mean of its
+    Not a multiple-instance method but a baseline that uses the links: a bag is the mean of its
     instances. With one row of means for each bag in :math:`X` and the bag graph :math:`A`, each
     divided by its Frobenius norm, the factors solve
 
@@ -42,11 +42,11 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     Parameters
     ----------
     n_components : int, default=50
-        Number of factors; fewer where there are not so many bags or features.
+        Number of factors, at most the number of bags or features.
     C : float, default=1.0
         Cost of a bag's slack in the support vector machine. Above zero.
     content_weight : float, default=1.0
-        :math:`\alpha`, the weight of the content beside the links, both of norm 1. Above zero.
+        :math:`\alpha`, the weight of the content relative to the links, both of norm 1. Above zero.
     ridge : float, default=1e-3
         :math:`\rho`, the cost of the factors' squared norms. Above zero.
     tol : float, default=1e-5
@@ -56,7 +56,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Maximum number of steps of L-BFGS.
     {class_weight: C}
     unlabeled : label, default=None
-        A value of ``y`` that marks bags without a label, besides NaN and None.
+        A value of ``y`` that marks bags without a label, in addition to NaN and None.
 
     Attributes
     ----------
@@ -105,9 +105,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     U and V are eliminated exactly, so that L-BFGS searches over Z alone, from the singular vectors
     of both parts. The result is a stationary point.
 
-    ``predict`` places new bags by their content alone, at the factors that would explain it best:
-    their links to the bags of ``fit`` are not known to it. ``transduction_`` is what the method
-    is meant for.
+    ``predict`` uses the content of new bags only, at the factors that explain it best; it does not
+    know their links to the bags of ``fit``. The method is meant for ``transduction_``.
 
     References
     ----------
@@ -174,8 +173,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         X : bags, see :class:`milearn.Bags`
             With ``bag_graph``; without one the content alone is factorised.
         y : array-like of shape (n_bags,)
-            Missing values (NaN, None) and the value named by ``unlabeled`` mark bags without a
-            label.
+            Missing values (NaN, None) and the value of ``unlabeled`` mark bags without a label.
 
         Returns
         -------
@@ -222,7 +220,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each bag by its content; above zero speaks for ``classes_[1]``.
+        """Score of each bag by its content; positive values indicate ``classes_[1]``.
 
         Parameters
         ----------

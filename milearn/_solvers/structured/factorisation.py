@@ -34,50 +34,25 @@ __all__ = [
 # Dense arrays and CSR matrices alike.
 Matrix = Any
 
-# Up to so many rows a dense decomposition is the quicker one.
+# Rows or columns up to which a dense decomposition is quicker.
 _DENSE_MAX_ROWS = 200
 
 
 @dataclass(frozen=True)
 class FactorOptions:
-    """The problem's weights, and when the search for it stops.
-
-    Attributes
-    ----------
-    n_components : int
-    content, ridge : float
-        a and r above.
-    tol : float
-        Largest entry of the gradient at which to stop, as a share of the root of the objective
-        at zero.
-    max_iter : int
-        Maximum number of steps of L-BFGS.
-    """
+    """The weights a and r of the problem, and the stopping criteria of L-BFGS."""
 
     n_components: int
     content: float
     ridge: float
+    # Largest entry of the gradient, as a share of the root of the objective at zero.
     tol: float
     max_iter: int
 
 
 @dataclass
 class Factorisation:
-    """Factors of the rows and of the features.
-
-    Attributes
-    ----------
-    Z : ndarray of shape (n_rows, n_components)
-    U : ndarray of shape (n_components, n_components)
-    V : ndarray of shape (n_features, n_components)
-    objective : float
-    gradient : float
-        Largest entry of the gradient in Z.
-    n_iter : int
-        Steps, and the evaluation of the start.
-    converged : bool
-    message : str
-    """
+    """Factors Z, U and V, the largest entry of the gradient in Z, and the steps of L-BFGS."""
 
     Z: np.ndarray
     U: np.ndarray
@@ -93,15 +68,7 @@ class Factorisation:
 class LinkContentModel:
     """A factorisation in the units of the data, with row factors of mean squared length 1.
 
-    Attributes
-    ----------
-    factors : ndarray of shape (n_rows, n_components)
-    link_factors : ndarray of shape (n_components, n_components)
-    content_factors : ndarray of shape (n_features, n_components)
-    placement : ndarray of shape (n_features, n_components)
-        The factors that explain the content x of a new row best are ``x @ placement``.
-    factorisation : Factorisation
-        That of the scaled links and content.
+    The factors that explain the content x of a new row best are ``x @ placement``.
     """
 
     factors: np.ndarray

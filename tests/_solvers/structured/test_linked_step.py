@@ -199,7 +199,7 @@ def test_three_ways_to_a_direction_are_one(storage, intercept):
     expected = -np.linalg.solve(np.diag(ridge) + X.T @ S @ X, gradient)
     given = sparse.csr_array(problem.X) if storage == "csr" else problem.X
     for few, columns in ((0, 1000), (1000, 0), (0, 0)):
-        limits = Limits(few, columns, residual=1e-12, max_products=1000)
+        limits = Limits(few, few, columns, residual=1e-12, max_products=1000)
         found = newton_direction((given, E), parts, gradient, ridge, limits)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
     # Where there is no curvature the ridge is all there is.

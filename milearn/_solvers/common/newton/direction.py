@@ -36,8 +36,9 @@ _LARGE = 1e8
 class Limits:
     """Sizes by which the method is chosen, and when conjugate gradients stop."""
 
-    # Rows with curvature whose kernel is formed.
+    # Rows with curvature whose kernel is formed, and sparse rows of more columns than the next.
     few_rows: int = 1500
+    few_sparse_rows: int = 300
     # Columns, and numbers in sparse rows, for which the system is formed.
     dense_columns: int = 2500
     dense_numbers: int = 2**23
@@ -169,7 +170,10 @@ def newton_direction(
     for part in parts:
         used[part.rows] = True
     rows = np.flatnonzero(used)
-    few = len(rows) < min(d, limits.few_rows)
+    few_rows = min(d, limits.few_rows)
+    if sparse.issparse(X) and d > limits.dense_columns:
+        few_rows = min(few_rows, limits.few_sparse_rows)
+    few = len(rows) < few_rows
     formed = not sparse.issparse(X) or len(rows) * d <= limits.dense_numbers
     if not few and d <= limits.dense_columns and formed:
         return _by_columns(matrix, parts, gradient, ridge)

@@ -32,7 +32,7 @@ from .direction import Limits, Part, Rows
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
 from .simplex import project, runs
 
-__all__ = ["GroupProblem", "project_groups", "solve_groups"]
+__all__ = ["GroupProblem", "solve_groups"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
@@ -222,19 +222,6 @@ class GroupProblem:
         first = self.offsets[self.n_plain]
         sums = np.add.reduceat(a[first:], self.offsets[self.n_plain : -1] - first)
         return np.asarray(sums)
-
-
-def project_groups(u: np.ndarray, offsets: np.ndarray, h: float) -> tuple[np.ndarray, np.ndarray]:
-    """Maximiser of a.u - h/2 |a|^2 over a >= 0, sum a <= 1, of every group.
-
-    Returns
-    -------
-    a : ndarray of shape (n_rows,)
-    full : ndarray of shape (n_groups,) of bool
-        Whether the sum of the group is one.
-    """
-    problem = GroupProblem(np.zeros((len(u), 0)), u, offsets, np.ones(len(offsets) - 1))
-    return problem.maximiser(u, (h, np.zeros(len(u))))
 
 
 def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarray:

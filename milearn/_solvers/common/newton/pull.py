@@ -1,10 +1,9 @@
-"""A pull towards the last point, for Newton's method where losses dwarf the squared norm.
+"""Proximal regularisation of Newton's method for badly scaled features.
 
 For rows x with a cost C the losses are as steep as C |x|, and 1/2 |w|^2 has a curvature of one.
-Features of size 10^8 make C |x|^2 so large that double precision knows nothing of that curvature:
-the problem is a linear program but for rounding. Newton's direction is then of a length of its own
-wherever no row has a curvature, and a line search along it ends after nothing. What is minimised in
-a round is therefore
+Features of size 10^8 make C |x|^2 so large that this curvature is lost in double precision: the
+problem is a linear program up to rounding. Newton's direction is then far too long wherever no row
+has a curvature, and a line search along it makes no progress. A round therefore minimises
 
     J(w) + 1/2 sum_k r_k (w_k - m_k)^2
 
@@ -32,11 +31,11 @@ __all__ = ["Pull"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# All costs times the square of the largest entry from which rounds are pulled.
+# All costs times the square of the largest entry above which rounds are regularised.
 _LARGE = 1e13
 # The first r_k as a share of the costs times the square of the largest entry of a column.
 _FIRST_SHARE = 0.01
-# What a round that was finished makes of them, one that was not, and their least in all.
+# Factors on them after a round that was finished and one that was not, and the smallest share.
 _LOWERED, _RAISED, _LEAST = 0.1, 10.0, 1e-6
 _MAX_ROUNDS = 40
 # Smoothing, in units of the margin, below which proportions would be rounding of scores.
@@ -47,12 +46,12 @@ _ROUNDING = 2e-15
 
 @dataclass(frozen=True)
 class Pull:
-    """The r_k and the m of a round; nothing where the problem does without.
+    """The r_k and the m of a round; empty for problems that do not need it.
 
     Attributes
     ----------
     first : ndarray of shape (n_columns,) or None
-        The r_k of the first round. None is no pull.
+        The r_k of the first round; None without regularisation.
     middle : ndarray of shape (n_columns,), m
     largest : ndarray of shape (n_columns,)
         Largest entry of each column.
@@ -88,7 +87,7 @@ class Pull:
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many rounds were pulled that others will not help."""
+        """Whether more rounds would not help."""
         return self.n_rounds >= _MAX_ROUNDS
 
     def ridge(self, n: int) -> np.ndarray:

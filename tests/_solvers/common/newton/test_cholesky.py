@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from milearn._solvers.common.newton.cholesky import solve_of_rows, solve_positive
+from milearn._solvers.common.newton.cholesky import solve_positive
+from milearn._solvers.common.newton.direction import Rows, newton_direction
 
 
 def test_a_regular_system_has_its_solution():
@@ -33,7 +34,8 @@ def test_few_rows_give_the_solution_of_the_whole_system(size):
     A = size * rng.normal(size=(3, 7))
     A[2] = A[1]  # rows that occur twice
     ridge, target = rng.uniform(0.5, 2.0, 7), rng.normal(size=7)
-    found = solve_of_rows(A, ridge, target)
+    rows = Rows(np.arange(3), np.ones(3), np.zeros(0, dtype=int), np.zeros(0))
+    found = -newton_direction((A, np.zeros((3, 0))), [rows], target, ridge)
     # By the exact inverse on the rows' span, in the metric of the ridge.
     root = np.sqrt(ridge)
     _, s, Vt = np.linalg.svd(A / root, full_matrices=False)

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from milearn._solvers.common.newton.direction import Limits
-from milearn._solvers.common.newton.groups import GroupProblem, project_groups, solve_groups
+from milearn._solvers.common.newton.groups import GroupProblem, solve_groups
 from tests.oracles import highest_of
 
 
@@ -47,7 +47,8 @@ def test_projections_are_those_of_quadratic_programs(h):
     rng = np.random.default_rng(0)
     offsets = np.array([0, 1, 4, 5, 11, 13])
     u = rng.normal(scale=0.5, size=13)
-    a, full = project_groups(u, offsets, h)
+    problem = GroupProblem(np.zeros((13, 0)), np.zeros(13), offsets, np.ones(5))
+    a, full = problem.maximiser(u, (h, np.zeros(13)))
     for number, (first, last) in enumerate(itertools.pairwise(offsets)):
         x = cp.Variable(last - first)
         goal = u[first:last] @ x - 0.5 * h * cp.sum_squares(x)
