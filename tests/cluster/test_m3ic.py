@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from functools import partial
 
 import joblib
 import numpy as np
@@ -16,7 +17,6 @@ from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
 from milearn._solvers.cluster import margins as _margins
-from milearn._solvers.cluster import max_margin as _clusters
 from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
@@ -236,7 +236,8 @@ def test_warnings_say_what_was_missed(monkeypatch):
     X, _ = concept_bags(distance=1.0)
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 before convergence"):
         M3IC(3, C=100.0, tol=0.0, max_iter=1, random_state=0, init="random").fit(X)
-    monkeypatch.setattr(_clusters, "_MAX_CUTS", 2)
+    limited = partial(_m3ic.max_margin_clusters, max_cuts=2)
+    monkeypatch.setattr(_m3ic, "max_margin_clusters", limited)
     with pytest.warns(ConvergenceWarning, match="was solved to a duality gap of"):
         M3IC(3, C=100.0, random_state=0).fit(X)
 

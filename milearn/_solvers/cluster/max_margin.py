@@ -132,6 +132,7 @@ def max_margin_clusters(
     start: np.ndarray,
     options: SolverOptions,
     slack_tol: float = 0.01,
+    max_cuts: int = 1000,
 ) -> ClusterSolution:
     """One run of the concave-convex procedure.
 
@@ -143,6 +144,8 @@ def max_margin_clusters(
     options : SolverOptions
     slack_tol : float, default=0.01
         Precision of the mean slack of a convex step; the slack of a bag is in units of the margin.
+    max_cuts : int, default=1000
+        Maximum number of cutting planes in one convex step.
 
     Raises
     ------
@@ -161,7 +164,7 @@ def max_margin_clusters(
         witnesses = gather(source, rows[order])
         risk = LinearisedRisk(witnesses, counts, margin=problem.margin, balance=balance)
         first = np.zeros(balance.dim(k, d)) if before is None else balance.split(before.weights)
-        solved = cutting_plane(risk, first, C, tol, held=balance.held)
+        solved = cutting_plane(risk, first, C, tol, held=balance.held, max_iter=max_cuts)
         n_cuts += solved.n_iter
         steps_converged &= solved.converged
         weights = balance.join(solved.w, k)

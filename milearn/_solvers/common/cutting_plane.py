@@ -27,7 +27,6 @@ from .qp import (
     ActiveSet,
     QPProblem,
     solve_qp,
-    solve_qp_fast,
 )
 
 __all__ = [
@@ -401,7 +400,7 @@ class _CutModel:
 
     def _solved(self, problem: QPProblem, early: bool) -> np.ndarray:
         if early:
-            x = solve_qp_fast(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver)
+            x = solve_qp(problem, tol=_EARLY_QP_TOL, solver=self.qp_solver).x
             x = np.where(x > _ZERO_MULTIPLIER, x, 0.0)
             # Any multipliers that keep within the costs give a bound.
             return np.asarray(x / (problem.G.T @ np.maximum(problem.G @ x, 1.0)))

@@ -3,40 +3,40 @@
     min 1/2 x'Px + q'x   subject to   Gx <= h,  Ax = b,  lb <= x <= ub
 
 What comes back is measured by its optimality conditions, not by what the backend says of itself.
-Around the backend stands the primal-dual active set iteration of :mod:`.active_set`. A program that
-the backend gives up on is solved once more in the units of :mod:`.qp_scaling`.
+The primal-dual active set iteration of :mod:`.active_set` starts from a neighbouring solution and
+sharpens that of the backend. The interior point method of piqp comes first; a program that it gives
+up on goes to osqp, a method of multipliers that needs no well-conditioned Newton system.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import numpy as np
 import qpsolvers
+from osqp import OSQPException
 from scipy import sparse
 
 from ...exceptions import SolverError
 from .active_set import active_set_iterations, polish
 from .gram import Matrix
 from .qp_problem import ActiveSet, QPProblem, QPResult
-from .qp_scaling import equilibrated
 
 __all__ = [
-    "DEFAULT_QP_SOLVER",
+    "BACKENDS",
     "ActiveSet",
     "QPProblem",
     "QPResult",
     "call_backend",
     "check_qp_solver",
     "solve_qp",
-    "solve_qp_fast",
     "solve_qp_near",
     "sparse_columns",
 ]
 
-DEFAULT_QP_SOLVER = "piqp"
+# In the order in which they are tried.
+BACKENDS = ("piqp", "osqp")
 
 # How each backend spells its precision.
 _PRECISION_OPTIONS = {
@@ -50,13 +50,10 @@ _PRECISION_OPTIONS = {
     "proxqp": ("eps_abs", "eps_rel"),
     "scs": ("eps_abs", "eps_rel"),
 }
-_EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": False}}
+_EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": True}}
 
-# Relative gap of a solution from them, in the units of the program, at the most.
-_LOOSEST_GAP = 0.01
-# Units of the equilibrated variables. The tolerance of the backend, which is absolute, falls with
-# them.
-_UNITS = (1.0, 10.0, 100.0, 1000.0)
+# More digits are slow by a first-order method; the active set iteration finds them.
+_FIRST_ORDER_TOL = 1e-5
 
 # A solution that the backend does not vouch for is used up to this residual; the duality gap of
 # the caller's own problem then tells what it is worth.
@@ -69,8 +66,8 @@ _MAX_FIXING_ROUNDS = 8
 
 
 def check_qp_solver(name: str | None) -> str:
-    """Name of an installed backend; ``None`` stands for the default."""
-    wanted = DEFAULT_QP_SOLVER if name is None else name
+    """Name of an installed backend; the first of :data:`BACKENDS` for None."""
+    wanted = BACKENDS[0] if name is None else name
     if wanted not in qpsolvers.available_solvers:
         raise ValueError(
             f"qp_solver={wanted!r} is not installed: choose one of "
@@ -94,7 +91,7 @@ def solve_qp(
     tol : float, default=1e-8
         Precision asked of the backend.
     solver : str, default=None
-        Backend of qpsolvers, ``"piqp"`` when None.
+        Backend of qpsolvers; those of :data:`BACKENDS` in turn when None.
     start : ActiveSet, default=None
         Estimate of the active constraints. Where the active set iteration from it reaches
         ``tol``, the backend is not called.
@@ -102,27 +99,32 @@ def solve_qp(
     Raises
     ------
     SolverError
-        When the backend finds no solution.
+        When no backend finds a solution.
     """
-    solver = check_qp_solver(solver)
+    backends = BACKENDS if solver is None else (check_qp_solver(solver),)
     if start is not None:
         warm = active_set_iterations(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
             return warm
-    result, status = _usable(problem, tol, solver)
-    if result is None:
-        result = _rescued(problem, tol, solver)
-    if result is None:
-        raise SolverError(
-            f"The quadratic program of {len(problem.q)} variables was not solved by {solver} "
-            f"(status: {status}): scale the features, lower C, or choose another qp_solver."
-        )
-    return polish(problem, result)
+    statuses = []
+    for backend in backends:
+        result, status = _usable(problem, tol, backend)
+        if result is not None:
+            return polish(problem, result)
+        statuses.append(f"{backend}: {status}")
+    raise SolverError(
+        f"The quadratic program of {len(problem.q)} variables was not solved "
+        f"({'; '.join(statuses)}): scale the features or lower C."
+    )
 
 
 def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | None, str]:
     """The backend's solution, if it is one, and what the backend says of it."""
-    solution = _solution_of(problem, tol, solver)
+    try:
+        solution = _solution_of(problem, tol, solver)
+    except OSQPException as refused:
+        # Asked for, because qpsolvers would warn of it otherwise.
+        return None, f"status {refused}"
     if solution.x is None or not np.isfinite(solution.x).all():
         return None, _status(solution)
     result = problem.with_residuals(
@@ -130,42 +132,6 @@ def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | Non
     )
     good = solution.found or result.residual <= _UNUSABLE
     return (result if good else None), _status(solution)
-
-
-def _rescued(problem: QPProblem, tol: float, solver: str) -> QPResult | None:
-    """The solution from the equilibrated program, by the backend or by the default one."""
-    tries = product(_UNITS, dict.fromkeys((solver, DEFAULT_QP_SOLVER)))
-    for unit, name in tries:
-        scaled = equilibrated(problem, unit)
-        result, _ = _usable(scaled.problem, tol / unit, name)
-        if result is not None and _meets_constraints(scaled.problem, result):
-            restored = scaled.restored(problem, polish(scaled.problem, result))
-            if restored.gap <= _LOOSEST_GAP * abs(restored.objective):
-                return restored
-    return None
-
-
-def _meets_constraints(problem: QPProblem, result: QPResult) -> bool:
-    """Whether a violation is small beside the sides of the constraints, which units change too."""
-    sides = np.concatenate([problem.h, problem.b, problem.lb, problem.ub])
-    size = float(np.abs(sides[np.isfinite(sides)]).max(initial=0.0))
-    return result.primal_residual <= _UNUSABLE * min(1.0, size or 1.0)
-
-
-def solve_qp_fast(
-    problem: QPProblem, *, tol: float = 1e-8, solver: str | None = None
-) -> np.ndarray:
-    """Primal solution as the backend gives it, neither measured nor polished.
-
-    For many small programs in a row, where the caller has bounds of its own and one call of the
-    backend costs less than an active set iteration. A solution that the backend does not vouch for
-    goes the long way through :func:`solve_qp`.
-    """
-    solver = check_qp_solver(solver)
-    solution = _solution_of(problem, tol, solver)
-    if solution.found and solution.x is not None and np.isfinite(solution.x).all():
-        return np.asarray(solution.x)
-    return solve_qp(problem, tol=tol, solver=solver).x
 
 
 def solve_qp_near(
@@ -258,7 +224,8 @@ def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolve
     solver : str
     tol : float
     """
-    settings: dict[str, Any] = dict.fromkeys(_PRECISION_OPTIONS.get(solver, ()), tol)
+    precision = max(tol, _FIRST_ORDER_TOL) if solver == "osqp" else tol
+    settings: dict[str, Any] = dict.fromkeys(_PRECISION_OPTIONS.get(solver, ()), precision)
     settings |= _EXTRA_OPTIONS.get(solver, {})
     return qpsolvers.solve_problem(problem, solver=solver, **settings)
 
@@ -300,7 +267,7 @@ def sparse_columns(matrix: Matrix) -> sparse.csc_matrix:
         raise SolverError(
             f"A matrix of {columns.shape[0]} x {columns.shape[1]} with {columns.nnz} entries is "
             "too large for a QP backend, whose indices have 32 bits: use fewer instances or "
-            "features, or leave qp_solver out."
+            "features."
         )
     columns.indices = columns.indices.astype(np.int32)
     columns.indptr = columns.indptr.astype(np.int32)

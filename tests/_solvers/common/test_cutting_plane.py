@@ -16,7 +16,7 @@ from milearn._solvers.common.cutting_plane import (
     _CutModel,
     cutting_plane,
 )
-from milearn._solvers.common.qp import solve_qp, solve_qp_fast
+from milearn._solvers.common.qp import solve_qp
 
 
 def solve(oracle, dim, costs, *, start=None, **named):
@@ -174,27 +174,6 @@ def test_a_risk_without_weight_changes_nothing():
     both = solve(risks, risks.dim, np.array([1.0, 0.0]), tols=1e-9, n_free=1)
     assert both.converged
     assert both.objective == pytest.approx(risks.optimum(np.array([1.0, 0.0])), rel=1e-7)
-
-
-@pytest.mark.parametrize("tol", [0.5, 0.01, 1e-9])
-def test_rough_programs_far_from_the_end_keep_bounds_and_precision(tol, monkeypatch):
-    calls = []
-
-    def counted(*args, **named):
-        calls.append(args)
-        return solve_qp_fast(*args, **named)
-
-    monkeypatch.setattr(_cutting_plane, "solve_qp_fast", counted)
-    for seed in range(4):
-        risks = Risks(seed, n_terms=50, dim=8, n_free=0)
-        costs = np.array([1.0, 20.0])
-        expected = risks.optimum(costs)
-        result = solve(risks, risks.dim, costs, tols=tol, n_free=0)
-        assert result.converged
-        assert result.gap <= costs.sum() * tol + 1e-7 * expected
-        assert result.lower_bound <= expected * (1 + 1e-9)
-        assert result.objective >= expected * (1 - 1e-9)
-    assert calls
 
 
 def test_forgetting_cuts_changes_the_way_but_not_the_end():
