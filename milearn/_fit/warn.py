@@ -11,7 +11,7 @@ import joblib
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
 
-__all__ = ["warn_of_limit", "warn_user"]
+__all__ = ["warn_of_indefinite", "warn_of_limit", "warn_user"]
 
 # Only frames of these packages are between the user's line and the warning: decorators of
 # scikit-learn, meta-estimators and pipelines, joblib's loops.
@@ -40,3 +40,12 @@ def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s
             f"convergence in {n_limited} of {n} {what}: raise max_iter or tol.",
             ConvergenceWarning,
         )
+
+
+def warn_of_indefinite(smallest: float, rows: str) -> None:
+    """Warn that a kernel matrix has a negative eigenvalue, given as a share of the largest."""
+    warn_user(
+        f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
+        f"{smallest:.1e} of the largest): its negative part was dropped.",
+        UserWarning,
+    )

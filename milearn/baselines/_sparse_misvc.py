@@ -7,34 +7,31 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn import get_config
 from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
-from .._compat import Interval, LimitedSVC, StrOptions
+from .._compat import Interval, StrOptions
 from .._fit.multi_start import values_of, warn_of_gaps
 from .._fit.threads import fit_context
-from .._fit.warn import warn_user
+from .._fit.warn import warn_of_indefinite, warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
-from .._kernels.memory import require_memory
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
-    inherited_items,
-    margin_solution,
-    margins_or_primal,
+    inherited_patterns,
     solve_margins,
     solve_transductive,
-    sparse_items,
+    sparse_patterns,
 )
 from ..base import class_scores
 from ._base import BaselineClassifier
 
 __all__ = ["SparseMISVC"]
 
-_QP_TOL = 1e-8
+_SOLVER_TOL = 1e-8
 # Scores, and proportions, that differ by less are equal.
 _EQUAL = 1e-9
-# Steps of libsvm: where Newton's method can take over, as many as take about its time.
-_MAX_STEPS, _MAX_LINEAR_STEPS = 10_000_000, 200_000
 # Relative duality gap that is worth a warning.
 _GAP_TOL = 1e-4
 
@@ -74,7 +71,7 @@ class SparseMISVC(BaselineClassifier):
         "sigmoid" have the constant 0.
     {gamma}
     max_iter : int, default=50
-        With "stmil": maximum number of quadratic programs.
+        With "stmil": maximum number of convex problems.
     {pos_label}
 
     Attributes
@@ -100,22 +97,22 @@ class SparseMISVC(BaselineClassifier):
     dual_gap_ : float or ndarray of shape (n_classes,)
         Distance of ``objective_`` from its lower bound.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of quadratic programs; those of the second SVM of "sbmil" are not counted.
+        Number of convex problems; that of the second SVM of "sbmil" is not counted.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Where the kernel matrix of the training instances does not fit into the available memory.
+        Where the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger
+        than scikit-learn's ``working_memory``.
     milearn.exceptions.SolverError
-        When a quadratic program is not solved and the kernel is not linear; with the linear kernel
-        Newton's method solves the problem then.
+        When a quadratic program is not solved: scale the features.
 
     Warns
     -----
     ConvergenceWarning
-        When "stmil" has not converged after ``max_iter`` quadratic programs, or the last convex
+        When "stmil" has not converged after ``max_iter`` convex problems, or the last convex
         problem was solved to a relative gap above 1e-4 only.
 
     See Also
@@ -203,28 +200,28 @@ class SparseMISVC(BaselineClassifier):
         """
         training = self._training(X, y, sample_weight)
         bags, instances = training.bags, training.bags.instances
-        require_memory(
-            4 * 8.0 * bags.n_instances**2,
-            f"The kernel matrix of {bags.n_instances} instances",
-            "fit on fewer bags, or use MISVC with n_components=",
-        )
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
-        kernel, _ = instance_kernel(self.kernel, gamma=gamma)
+        kernel, semidefinite = instance_kernel(self.kernel, gamma=gamma)
         centre = np.zeros(instances.shape[1])
         if self.kernel == "linear" and not bags.is_sparse:
             # The coefficients sum to zero, so that a shift of the features is one of the intercept:
             # of features far from zero the digits that tell instances apart would be lost.
             centre = np.average(instances, axis=0, weights=training.instance_weights)
         points = instances - centre if centre.any() else instances
-        gram = kernel(points, points)
-        linear = points if self.kernel == "linear" else None
-        solve = partial(self._solved, gram, linear, bags.offsets, training.labels.weights)
+        gram: Gram = LinearGram(points)
+        if self.kernel != "linear":
+            gram = KernelGram(points, kernel, int(get_config()["working_memory"] * 2**20))
+        if isinstance(gram, KernelGram) and not semidefinite:
+            gram, smallest = clipped_gram(gram)
+            if smallest < 0:
+                warn_of_indefinite(smallest, "training instances")
+        solve = partial(self._solved, gram, bags.offsets, training.labels.weights)
         results = [solve(positive) for positive in training.problems()]
         beta = np.stack([each.beta for each in results])
         support = np.flatnonzero(beta.any(axis=0))
         intercepts = np.array([each.intercept for each in results])
         weights: dict[str, np.ndarray] = {}
-        if linear is not None:
+        if self.kernel == "linear":
             W = np.stack([each.w for each in results if each.w is not None])
             intercepts -= W @ centre
             weights["coef_"] = training.labels.sign * W
@@ -254,16 +251,10 @@ class SparseMISVC(BaselineClassifier):
         return self
 
     def _solved(
-        self,
-        gram: np.ndarray,
-        points: Any,
-        offsets: np.ndarray,
-        weights: np.ndarray,
-        positive: np.ndarray,
+        self, gram: Gram, offsets: np.ndarray, weights: np.ndarray, positive: np.ndarray
     ) -> MarginSolution:
-        items = sparse_items(offsets, positive, weights, self.C)
-        options: dict[str, Any] = {"tol": _QP_TOL, "points": points}
-        found = solve_margins(gram, items, **options)
+        patterns = sparse_patterns(offsets, positive, weights, self.C)
+        found = solve_margins(gram, patterns, tol=_SOLVER_TOL)
         if self.variant == "smil":
             return found
         sizes = np.diff(offsets)
@@ -276,10 +267,10 @@ class SparseMISVC(BaselineClassifier):
             costs = spread.copy()
             for side in (signs > 0, signs < 0):
                 costs[side] *= total / costs[side].sum()
-            return _inherited(gram, signs, costs, points)
+            return solve_margins(gram, inherited_patterns(signs, costs), tol=_SOLVER_TOL)
         rows = np.flatnonzero(inside)
         unsigned = rows, total * spread[rows] / spread[rows].sum(), signs[rows]
-        return solve_transductive(gram, items, unsigned, max_iter=self.max_iter, **options)
+        return solve_transductive(gram, patterns, unsigned, max_iter=self.max_iter, tol=_SOLVER_TOL)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = np.tile(self.intercept_, (bags.n_instances, 1))
@@ -302,21 +293,3 @@ def _labels(
     reached = order[before < (eta - _EQUAL) * spread[rows].sum()]
     cut = scores[reached].min() - _EQUAL if len(reached) else np.inf
     return np.where(inside & (tops | (scores >= cut)), 1.0, -1.0)
-
-
-def _inherited(
-    gram: np.ndarray, signs: np.ndarray, costs: np.ndarray, points: Any
-) -> MarginSolution:
-    """The support vector machine on labelled instances."""
-    items = inherited_items(signs, costs)
-
-    def by_libsvm() -> MarginSolution:
-        # A lower tolerance asks for more than double precision gives, and libsvm then hardly ends.
-        limit = _MAX_STEPS if points is None else _MAX_LINEAR_STEPS
-        svm = LimitedSVC(C=1.0, kernel="precomputed", tol=1e-8, max_iter=limit)
-        svm.fit(gram, signs, sample_weight=costs)
-        multipliers = np.zeros(len(signs))
-        multipliers[svm.support_] = np.abs(svm.dual_coef_[0])
-        return margin_solution(gram, items, multipliers, points)
-
-    return margins_or_primal(by_libsvm, items, points)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.metrics.pairwise import linear_kernel
 
-from .._fit.warn import warn_user
+from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
 
@@ -71,12 +71,3 @@ def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
     if smallest < 0:
         warn_of_indefinite(smallest, "training instances")
     return clipped
-
-
-def warn_of_indefinite(smallest: float, rows: str) -> None:
-    """Warn that a kernel matrix has a negative eigenvalue, given as a share of the largest."""
-    warn_user(
-        f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
-        f"{smallest:.1e} of the largest): its negative part was dropped.",
-        UserWarning,
-    )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import cvxpy as cp
 import numpy as np
 import pytest
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 
-from milearn._solvers.svm import sparse_mi
-from milearn._solvers.svm.sparse_mi import solve_margins, solve_transductive, sparse_items
+from milearn._solvers.common.gram import KernelGram, LinearGram
+from milearn._solvers.svm.sparse_mi import (
+    solve_margins,
+    solve_transductive,
+    sparse_patterns,
+)
 from tests.toys import two_level_bags
 
 OPTIONS = {"tol": 1e-9}
@@ -37,32 +44,12 @@ def loss(bags, positive, weights, C, scores):
 
 
 @pytest.mark.parametrize("C", [0.1, 3.0])
-def test_a_part_of_the_items_gives_the_solution_of_all(problem, C, monkeypatch):
-    bags, positive, weights = problem
-    K, items = bags.instances @ bags.instances.T, sparse_items(bags.offsets, positive, weights, C)
-    whole = solve_margins(K, items, **OPTIONS)
-    sizes, original = [], sparse_mi.solve_qp
-
-    def counted(program, **options):
-        sizes.append(len(program.q))
-        return original(program, **options)
-
-    monkeypatch.setattr(sparse_mi, "solve_qp", counted)
-    monkeypatch.setattr(sparse_mi, "_MAX_WHOLE", 10)
-    monkeypatch.setattr(sparse_mi, "_FIRST", 2)
-    found = solve_margins(K, items, **OPTIONS)
-    assert sizes[0] == positive.sum() + 2
-    assert sizes == sorted(sizes)
-    assert found.objective == pytest.approx(whole.objective, rel=1e-8)
-    assert abs(found.dual_gap) <= 1e-7 * found.objective
-    np.testing.assert_allclose(K @ found.beta, K @ whole.beta, atol=1e-5)
-
-
-@pytest.mark.parametrize("C", [0.1, 3.0])
-def test_the_objective_is_that_of_cvxpy(problem, C):
+@pytest.mark.parametrize("by_newton", [False, True])
+def test_the_objective_is_that_of_cvxpy(problem, C, by_newton):
     bags, positive, weights = problem
     X = bags.instances
-    found = solve_margins(X @ X.T, sparse_items(bags.offsets, positive, weights, C), **OPTIONS)
+    gram = LinearGram(X) if by_newton else KernelGram(X, linear_kernel, 2**20)
+    found = solve_margins(gram, sparse_patterns(bags.offsets, positive, weights, C), **OPTIONS)
     w, b = cp.Variable(3), cp.Variable()
     total = C * weights[positive].sum()
     negative = (weights * bags.sizes)[~positive].sum()
@@ -85,7 +72,8 @@ def test_stmil_lowers_its_own_objective(problem):
     bags, positive, weights = problem
     X, C = bags.instances, 2.0
     gram = np.exp(-0.3 * ((X[:, None] - X) ** 2).sum(axis=2))
-    items = sparse_items(bags.offsets, positive, weights, C)
+    patterns = sparse_patterns(bags.offsets, positive, weights, C)
+    kernel = KernelGram(X, partial(rbf_kernel, gamma=0.3), 2**20)
     rows = np.flatnonzero(positive[bags.bag_index])
     costs = np.full(len(rows), 0.7)
 
@@ -95,13 +83,13 @@ def test_stmil_lowers_its_own_objective(problem):
         norm = 0.5 * found.beta @ gram @ found.beta
         return norm + loss(bags, positive, weights, C, scores) + unsigned
 
-    first = solve_margins(gram, items, **OPTIONS)
+    first = solve_margins(kernel, patterns, **OPTIONS)
     signs = np.where((gram @ first.beta + first.intercept)[rows] > 0, 1.0, -1.0)
-    found = solve_transductive(gram, items, (rows, costs, signs), max_iter=50, **OPTIONS)
+    found = solve_transductive(kernel, patterns, (rows, costs, signs), max_iter=50, **OPTIONS)
     assert found.converged
     assert value(found) < value(first)
     # The convex bound touches the objective where the signs have converged.
     assert value(found) == pytest.approx(found.objective, rel=1e-6)
     signs = -signs
-    limited = solve_transductive(gram, items, (rows, costs, signs), max_iter=1, **OPTIONS)
+    limited = solve_transductive(kernel, patterns, (rows, costs, signs), max_iter=1, **OPTIONS)
     assert not limited.converged

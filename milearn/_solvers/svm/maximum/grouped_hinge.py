@@ -68,6 +68,8 @@ class Patterns:
         Patterns of each group.
     signs : ndarray of shape (n_groups,), +1.0 or -1.0
     weights : ndarray of shape (n_groups,), the bounds c_g, above zero
+    margins : ndarray of shape (n_patterns,) or None
+        What each pattern has to reach on its side of the boundary; 1 when None.
     """
 
     rows: np.ndarray
@@ -75,16 +77,30 @@ class Patterns:
     group_offsets: np.ndarray
     signs: np.ndarray
     weights: np.ndarray
+    margins: np.ndarray | None = None
 
     @property
     def n_patterns(self) -> int:
         """Number of patterns in all groups."""
         return int(self.group_offsets[-1])
 
+    @property
+    def shifts(self) -> np.ndarray | float:
+        """What is added to scores, so that every margin is 1."""
+        if self.margins is None:
+            return 0.0
+        return np.repeat(self.signs, np.diff(self.group_offsets)) * (1.0 - self.margins)
+
     def scores(self, instance_scores: np.ndarray) -> np.ndarray:
-        """Score of each pattern, shape (n_patterns,)."""
+        """Score of each pattern with its shift, shape (n_patterns,)."""
         values = instance_scores[self.rows]
-        return values if self.row_offsets is None else segment_mean(values, self.row_offsets)
+        if self.row_offsets is not None:
+            values = segment_mean(values, self.row_offsets)
+        return np.asarray(values + self.shifts)
+
+    def reach(self, chosen: np.ndarray) -> np.ndarray:
+        """Margins of the chosen patterns."""
+        return np.ones(len(chosen)) if self.margins is None else self.margins[chosen]
 
     def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Instance rows of the chosen patterns, and where each starts (None: one row each)."""
@@ -192,7 +208,8 @@ def solve_grouped_svm(
         # Under the multiplier, which is the intercept of the working set: the one that is best for
         # all patterns would hide a violator by moving the margin onto it.
         scores = patterns.scores(solution.scores)
-        working.margins = sign * (scores - scores[dual.chosen].mean() + result.y[0])
+        middle = (scores - patterns.shifts)[dual.chosen].mean()
+        working.margins = sign * (scores - middle + result.y[0])
         # The gap is of second order in w: an inexact solution is made as good as it gets.
         exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
         closed = solution.gap <= tol * max(solution.objective, scale)
@@ -273,9 +290,10 @@ class _GroupedDual:
         position = np.repeat(np.cumsum(counts > 1) - 1, counts)
         together = np.flatnonzero(~self.alone)
         self.members[position[together], together] = 1.0
+        self.reach = patterns.reach(chosen)
         self.qp = QPProblem(
             scaled,
-            -np.ones(len(chosen)),
+            -self.reach,
             G=self.members,
             h=bounds[self.shared],
             A=self.sign[None],
@@ -295,7 +313,8 @@ class _GroupedDual:
         """
         start = self._active_set(working)
         result = None
-        if len(self.shared) == 0 and qp_solver is None and not working.libsvm_failed:
+        by_libsvm = len(self.shared) == 0 and (self.reach == 1.0).all()
+        if by_libsvm and qp_solver is None and not working.libsvm_failed:
             # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
             # with an RBF kernel, trying it always costs about a quarter more.
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
@@ -382,7 +401,8 @@ def _certify(
         intercept=intercept,
         norm2=norm2,
         objective=objective,
-        gap=max(0.0, objective - (float(values.sum()) - 0.5 * norm2)),  # below zero by rounding
+        # Below zero by rounding.
+        gap=max(0.0, objective - (float(dual.reach @ values) - 0.5 * norm2)),
         working=working,
     )
 
