@@ -26,10 +26,10 @@ _TEXTS = {
         'str or callable, default="rbf"',
         'Kernel between instances, by scikit-learn\'s name ("linear", "poly", "rbf", "laplacian", '
         '"chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix '
-        "of shape (n_left, n_right). Polynomial and sigmoid kernels have the degree 3 and the "
-        "constant 0; pass a callable for others. The negative part of an indefinite kernel matrix "
-        'is dropped, with a warning; "sigmoid", "additive_chi2" and callables need the whole '
-        "matrix of training instances for that.",
+        "of shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, "
+        'with a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of '
+        'training instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the '
+        "constant 0, as in scikit-learn's SVC; pass a callable for other values.",
     ),
     "gamma": (
         '{"scale", "auto"} or float, default="scale"',

@@ -65,8 +65,7 @@ class BagSVC(BagSVM, BagClassifier):
         Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
         span of their images (Nystroem's approximation), with the squared hinge loss, by
         :class:`~sklearn.svm.LinearSVC`. For more than a few thousand bags.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
+    {class_weight: C}
     pos_label : label, default=None
         The class that ``witness`` looks for; ``classes_[1]`` when None.
     tol : float, default=1e-3
@@ -77,9 +76,7 @@ class BagSVC(BagSVM, BagClassifier):
     random_state : int, RandomState instance or None, default=None
         Draws the landmarks, and the pairs whose median is taken where there are many; None draws
         the same pairs every time.
-    n_jobs : int, default=None
-        Number of jobs over the scalings. None means 1 unless in a :obj:`joblib.parallel_config`
-        context; -1 means using all processors.
+    {n_jobs: the scalings}
 
     Attributes
     ----------
@@ -97,10 +94,8 @@ class BagSVC(BagSVM, BagClassifier):
         What the kernel is made of; not set with a precomputed one.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

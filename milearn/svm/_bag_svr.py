@@ -56,9 +56,7 @@ class BagSVR(BagSVM, BagRegressor):
     random_state : int, RandomState instance or None, default=None
         Draws the landmarks, and the pairs whose median is taken where there are many; None draws
         the same pairs every time.
-    n_jobs : int, default=None
-        Number of jobs over the scalings. None means 1 unless in a :obj:`joblib.parallel_config`
-        context; -1 means using all processors.
+    {n_jobs: the scalings}
 
     Attributes
     ----------
@@ -74,10 +72,8 @@ class BagSVR(BagSVM, BagRegressor):
         What the kernel is made of; not set with a precomputed one.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

@@ -41,16 +41,8 @@ class CoupledMISVC(BaseMISVC):
     C : float, default=10.0
         Cost of a bag's slack against the norm of w. Must be positive. The gamma of [1]_ is
         C * n_bags.
-    kernel : str or callable, default="rbf"
-        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
-        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
-        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
-        a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
-        instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
-        scikit-learn's SVC; pass a callable for other values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    {kernel}
+    {gamma}
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
         Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`.
     loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
@@ -72,15 +64,10 @@ class CoupledMISVC(BaseMISVC):
         tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
-    random_state : int, RandomState instance or None, default=None
-        Determines a random start and landmarks. Pass an int for reproducible results.
-    verbose : bool or int, default=False
-        Whether to print the objective after each step.
+    {class_weight: C}
+    {pos_label}
+    {random_state: a random start and landmarks}
+    {verbose: the objective after each step}
 
     Attributes
     ----------
@@ -115,10 +102,8 @@ class CoupledMISVC(BaseMISVC):
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances, for the linear kernel and explicit features; 0 where
         the dual was solved.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

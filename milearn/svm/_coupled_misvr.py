@@ -42,16 +42,8 @@ class CoupledMISVR(BaseMISVR):
     C : float, default=1.0
         Cost of a bag's distance from the tube against the norm of w. Must be positive. The
         gamma of [1]_ is C * n_bags.
-    kernel : str or callable, default="rbf"
-        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
-        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
-        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
-        a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
-        instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
-        scikit-learn's SVC; pass a callable for other values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    {kernel}
+    {gamma}
     bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
         Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`.
     loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
@@ -74,10 +66,8 @@ class CoupledMISVR(BaseMISVR):
         tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    random_state : int, RandomState instance or None, default=None
-        Determines a random start and landmarks. Pass an int for reproducible results.
-    verbose : bool or int, default=False
-        Whether to print the objective after each step.
+    {random_state: a random start and landmarks}
+    {verbose: the objective after each step}
 
     Attributes
     ----------
@@ -112,10 +102,8 @@ class CoupledMISVR(BaseMISVR):
     n_passes_ : int
         Number of passes over the instances, for the linear kernel and explicit features; 0 where
         the dual was solved.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------

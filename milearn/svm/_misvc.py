@@ -41,16 +41,8 @@ class MISVC(BaseMISVC):
     ----------
     C : float, default=10.0
         Cost of a bag's slack against the norm of w. Must be positive.
-    kernel : str or callable, default="rbf"
-        Kernel between instances, by scikit-learn's name ("linear", "poly", "rbf", "laplacian",
-        "chi2", "cosine", "sigmoid", ...); a callable takes two matrices and returns the matrix of
-        shape (n_left, n_right). The negative part of an indefinite kernel matrix is dropped, with
-        a warning; "sigmoid", "additive_chi2" and callables need the whole matrix of training
-        instances for that. "poly" has degree 3, and "poly" and "sigmoid" have the constant 0, as in
-        scikit-learn's SVC; pass a callable for other values.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid". "scale" is
-        1 / (n_features * variance of the instances), "auto" is 1 / n_features.
+    {kernel}
+    {gamma}
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
         images (Nystroem's approximation of the kernel). The problem is then solved over explicit
@@ -74,18 +66,11 @@ class MISVC(BaseMISVC):
         tenth of it.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
-    class_weight : dict, "balanced" or None, default=None
-        Factor on C by class.
-    pos_label : label, default=None
-        The positive class, of which one instance makes a bag; ``classes_[1]`` when None. With
-        three or more classes each is positive in turn (one-vs-rest).
-    random_state : int, RandomState instance or None, default=None
-        Determines random starts and landmarks. Pass an int for reproducible results.
-    n_jobs : int, default=None
-        Number of jobs to run in parallel over classes and starts. None means 1 unless in a
-        :obj:`joblib.parallel_config` context; -1 means using all processors.
-    verbose : bool or int, default=False
-        Whether to print the objective after each step.
+    {class_weight: C}
+    {pos_label}
+    {random_state: random starts and landmarks}
+    {n_jobs: classes and starts}
+    {verbose: the objective after each step}
 
     Attributes
     ----------
@@ -120,10 +105,8 @@ class MISVC(BaseMISVC):
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances, for the linear kernel and explicit features; 0 where
         the dual was solved.
-    n_features_in_ : int
-        Number of features of an instance.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where the bags have names.
+    {n_features_in_}
+    {feature_names_in_}
 
     Raises
     ------
