@@ -12,11 +12,6 @@ from milearn import Bags
 from milearn._bags.segments import segment_max
 from milearn._kernels.bag import BAG_KERNELS
 from milearn._solvers.common import low_rank
-from milearn._solvers.common.cutting_plane import (
-    CuttingPlaneOptions,
-    RiskProblem,
-    cutting_plane,
-)
 from milearn._solvers.svm.losses import Tube
 from milearn.datasets import make_affinity, make_bags
 from milearn.svm import MISVC, MISVR, CoupledMISVC, CoupledMISVR
@@ -179,31 +174,6 @@ def test_split_slopes_are_subgradients():
                 left, right = rng.normal(size=15), rng.normal(size=15)
                 expected = value + above @ (left - upper) + below @ (right - lower)
                 assert tube.split(left, right)[1] >= expected - 1e-9
-
-
-def test_risks_may_grow_while_planes_are_cut():
-    # Half the rows of a support vector machine are known at first: the answer is that of all.
-    rng = np.random.default_rng(0)
-    X, signs = rng.normal(size=(40, 3)), np.where(np.arange(40) % 2, 1.0, -1.0)
-    known = [20]
-
-    def oracle(w, b):
-        rows = slice(0, known[0])
-        active = signs[rows] * (X[rows] @ w) < 1
-        margins = 1 - signs[rows] * (X[rows] @ w)
-        slope = -(signs[rows] * active) @ X[rows]
-        return np.array([margins[active].sum()]), slope[None], np.zeros((1, 0))
-
-    def refine(w, b, lower):
-        grown, known[0] = known[0] < 40, 40
-        return grown
-
-    options = CuttingPlaneOptions(gap_tol=1e-9)
-    lazy = cutting_plane(RiskProblem(oracle, 3, np.ones(1), refine=refine), options)
-    assert known[0] == 40
-    whole = cutting_plane(RiskProblem(oracle, 3, np.ones(1)), options)
-    assert lazy.objective == pytest.approx(whole.objective, rel=1e-8)
-    assert lazy.converged
 
 
 def test_bags_of_one_have_nothing_to_couple():

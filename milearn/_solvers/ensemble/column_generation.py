@@ -235,7 +235,7 @@ def relax(
     return Relaxed(relaxation, value, bound, violation, stopped, warm)
 
 
-class _Prices:
+class _CenteredPrices:
     """Dual prices between those of the last solution and the best feasible ones so far.
 
     A vertex of the restricted program is far from what the dual will be, and swings from one round
@@ -305,7 +305,7 @@ def _generate_columns(
     """Add columns until none prices out; why it stopped before that, and the lower bound."""
     # So small that all the copies that are left out are worth less than tol.
     copy_tol = 0.1 * options.tol / max(1, len(relaxation.bags))
-    prices = _Prices(relaxation, pool.exact)
+    prices = _CenteredPrices(relaxation, pool.exact)
     last = np.inf
     while True:
         y, value = prices.at(_CENTER_SHARE if pool.exact else 0.0)
