@@ -294,14 +294,15 @@ class _Encoder:
         texts: list[str] = []
         places: list[tuple[int, int]] = []
         for row, text in enumerate(rows):
+            here = where(row)
             if not (text.startswith("{") and text.endswith("}")):
                 raise ContentError(
-                    f"{where(row)} is not in braces as the instance before it is; the line is "
+                    f"{here} is not in braces as the instance before it is; the line is "
                     "damaged or the file truncated."
                 )
-            given = self.defaults | self._pairs(text[1:-1], number, where(row))
+            given = self.defaults | self._pairs(text[1:-1], number, here)
             for at, cell in sorted(given.items()):
-                for column, value in enumerate(self._columns(at, cell, where(row))):
+                for column, value in enumerate(self._columns(at, cell, here)):
                     if value != "0":
                         places.append((row, self.starts[at] + column))
                         texts.append(value)
