@@ -14,10 +14,12 @@ import sklearn.base
 
 import milearn
 from milearn import _compat
+from milearn.utils import all_estimators
 
 ROOT = Path(milearn.__file__).parents[1]
 MAX_LINES = 600
 MAX_PARAMETERS = 8
+MAX_SETTINGS = 15  # of an estimator: scikit-learn's SVC has as many
 SOLVER_LIBRARIES = {"qpsolvers", "osqp", "clarabel", "highspy", "daqp", "piqp"}
 
 # A module imports from its own group and from groups in rows above; groups in one row do not know
@@ -227,6 +229,11 @@ def test_no_private_function_has_many_parameters():
         if (module_name(path), name) not in exempt
     ]
     assert found == []
+
+
+def test_no_estimator_has_many_parameters():
+    counts = {name: len(inspect.signature(each).parameters) for name, each in all_estimators()}
+    assert {name: n for name, n in counts.items() if n > MAX_SETTINGS} == {}
 
 
 def test_a_long_signature_is_seen():

@@ -22,7 +22,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from milearn import Bags
-from milearn.baselines import SparseMISVC
 from milearn.datasets import make_affinity, make_bags
 from milearn.ensemble import DPBoost
 from milearn.structured import MILSD, LinkContentMF
@@ -231,15 +230,6 @@ def choices() -> list[Choice]:
             (
                 Case("100 bags", LinkContentMF(), partial(linked, 100), fast=True),
                 Case("400 bags, 300 features", LinkContentMF(), partial(linked, 400, 300)),
-            ),
-        ),
-        Choice(
-            "SparseMISVC: all instances in the first program, or some",
-            f"{SOLVERS}.svm.sparse_mi:_MAX_WHOLE",
-            {"all": never, "some": always},
-            (
-                Case("60 bags", SparseMISVC(), partial(overlapping, 60), fast=True),
-                Case("400 bags", SparseMISVC(), partial(overlapping, 400)),
             ),
         ),
     ]

@@ -113,7 +113,7 @@ def test_a_wrong_rule_fails_when_it_fails_twice(sequence, capsys):
 
 
 def test_a_fit_is_measured_by_the_rule_and_by_both_sides():
-    choice = next(each for each in CHOICES if "SparseMISVC" in each.name)
+    choice = next(each for each in CHOICES if "quadratic" in each.name)
     found = paths.measured(choice, choice.cases[0], 1)
     assert set(found.seconds) == {RULE, *choice.sides}
     assert min(found.seconds.values()) > 0
