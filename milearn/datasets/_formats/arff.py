@@ -302,9 +302,10 @@ class _Encoder:
                 )
             given = self.defaults | self._pairs(text[1:-1], number, here)
             for at, cell in sorted(given.items()):
-                for column, value in enumerate(self._columns(at, cell, here)):
+                columns = self._columns(at, cell, here) if at in self.one_hot else (cell,)
+                for column, value in enumerate(columns, start=self.starts[at]):
                     if value != "0":
-                        places.append((row, self.starts[at] + column))
+                        places.append((row, column))
                         texts.append(value)
 
         def place(at: int) -> str:
