@@ -16,7 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from milearn import M3IC, Bags
-from milearn._solvers.cluster import margins as _margins
+from milearn._solvers.cluster import max_margin as _max_margin
 from milearn._solvers.common import passes as _passes
 from milearn.cluster import _m3ic
 from milearn.metrics import clustering_accuracy
@@ -97,7 +97,8 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     mapped = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
     expected = M3IC(3, random_state=0, **options).fit(X.with_instances(single.astype(float)))
     # Small blocks, and witnesses kept as float32, as with large data.
-    monkeypatch.setattr(_margins, "_BLOCK_BYTES", 256)
+    small = partial(_max_margin.LinearisedRisk, block_bytes=256)
+    monkeypatch.setattr(_max_margin, "LinearisedRisk", small)
     monkeypatch.setattr(_passes, "_GATHERED_BYTES", 0)
     monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
     model = M3IC(3, random_state=0, **options).fit(mapped)
