@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import sklearn
 from scipy.special import expit, logit
-from sklearn.metrics import balanced_accuracy_score, brier_score_loss
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss, roc_auc_score
 from sklearn.model_selection import cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
+from sklearn.svm import SVC
 
 from milearn import MISVC, Bags, MIClassifier, MIRegressor
 from milearn._bags.distinct import merge_bags
-from milearn.auto import _classifier, _plan, _run
+from milearn.auto import _classifier, _plan
 from milearn.auto._calibration import calibrate, class_measures, probabilities
 from milearn.auto._folds import checked_groups, class_folds, value_folds
 from milearn.auto._plan import size_plan
@@ -91,13 +92,21 @@ def test_the_chosen_classifier_is_the_one_that_is_documented(average, instance):
     np.testing.assert_array_equal(found[y == 1], known[y == 1])
 
 
-def test_inner_folds_take_parts_of_one_kernel_matrix(monkeypatch):
+def test_scores_of_a_fold_are_those_of_an_svc_on_parts_of_one_matrix():
     bags, y = shifted_bags(20)
-    calls = []
-    learn = _run.learn_scaled
-    monkeypatch.setattr(_run, "learn_scaled", lambda *args: calls.append(1) or learn(*args))
-    MIClassifier(random_state=0).fit(bags, y)
-    assert len(calls) == 4  # scalings
+    model = MIClassifier(random_state=0).fit(bags, y)
+    merged = merge_bags(bags, y, np.ones(20))
+    matrix = BagSVC().fit(merged.bags, y[merged.positions])._rows(merged.bags)
+    rng = np.random.RandomState(0)
+    rng.randint(2**31 - 1)
+    codes, scores, tested = y[merged.positions], [], []
+    for train, test in class_folds(merged, codes, merged.bags.sizes, rng):
+        svc = SVC(C=10.0, kernel="precomputed", tol=1e-8)
+        svc.fit(matrix[np.ix_(train, train)], codes[train])
+        scores.append(svc.decision_function(matrix[np.ix_(test, train)]))
+        tested.append(test)
+    area = roc_auc_score(codes[np.concatenate(tested)], np.concatenate(scores))
+    assert model.scores_["average"]["roc_auc"] == pytest.approx(area)
 
 
 def test_the_scores_are_those_of_bags_left_out():
