@@ -66,7 +66,7 @@ class BagEstimator(BaseEstimator):
         **options
             For :func:`milearn.utils.validation.validate_bags`.
         """
-        # scikit-learn's validation notes the features on the estimator; here on a stand-in.
+        # scikit-learn's validation stores the features on the estimator: here on a copy.
         stand_in = copy(self)
         stand_in.__dict__.pop("feature_names_in_", None)
         # The class's types: those on the instance are of an earlier fit.
@@ -99,12 +99,12 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     A subclass stores, with the rest of its fitted state, ``classes_`` and ``_positive_sign`` (1,
     or -1 when the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of
     shape (n_instances,) for two classes and (n_instances, n_classes) for more, in scikit-learn's
-    sign: above zero speaks for ``classes_[1]``.
+    sign: positive values indicate ``classes_[1]``.
     """
 
     classes_: np.ndarray
     _positive_sign: int = 1
-    # Whether a bag scores as its highest instance does: a promise that the bag checks hold one to.
+    # Whether a bag scores as its highest instance does, which the estimator checks enforce.
     _bag_score_is_max: bool = True
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -116,7 +116,7 @@ class BagClassifier(ClassifierMixin, BagEstimator):
 
     @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each bag; above zero speaks for ``classes_[1]``.
+        """Score of each bag; positive values indicate ``classes_[1]``.
 
         A bag scores as its highest instance does, where the positive class is ``classes_[1]``
         (or, with three or more classes, the class of the column). Where ``pos_label`` made

@@ -96,10 +96,10 @@ def average_kernel(
     train : ndarray of shape (n_train, n_train)
         The average of the training bags; its rows have the mean zero, its trace is n_train.
     """
-    shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
+    proportions = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     means, factors = [], []
     out: Any = 0.0
-    for values, share in zip(train, shares, strict=True):
+    for values, share in zip(train, proportions, strict=True):
         row_means = values.mean(axis=0)
         centred = values - row_means
         centred -= row_means[:, None]

@@ -63,7 +63,7 @@ def row_sums(
     offsets : ndarray of shape (n_bags + 1,), of the bags on the left
     kernel : callable
     block_bytes : int, default=None
-        Maximum size of a block of kernel values, but for one row; that of
+        Maximum size of a block of kernel values, except for one row; that of
         :func:`milearn._kernels.memory.block_bytes` when None.
 
     Returns
@@ -271,7 +271,7 @@ def minmax_bytes(n_bags: int, n_features: int) -> int:
 def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
     n_bags, width = len(offsets) - 1, instances.shape[1]
     owner = np.repeat(segment_index(offsets), np.diff(instances.indptr))
-    # The entries by bag and feature, those of each pair beside each other.
+    # The entries by bag and feature, those of each pair next to each other.
     cells = owner * np.int64(width) + instances.indices
     order = np.argsort(cells, kind="stable")
     cells = cells[order]

@@ -19,11 +19,11 @@ KERNELS = tuple(sorted(kernel_metrics()))
 _DENSE_ONLY = ("additive_chi2", "chi2")
 # Squared length of a row, in units of the RBF's width, above which |x|^2 + |z|^2 - 2 <x, z> loses
 # too many digits of |x - z|^2.
-_FAR = 1e3
+_MAX_SCALED_NORM = 1e3
 
 
 def resolve_gamma(gamma: Any, instances: Any, weights: np.ndarray | None = None) -> float:
-    """The number behind ``gamma``: "scale" is 1 / (n_features * variance), "auto" 1 / n_features.
+    """Resolved ``gamma``: "scale" is 1 / (n_features * variance), "auto" 1 / n_features.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np
         return np.asarray(of_any_kind(left, right))
     same = right is left
     norms = np.einsum("ij,ij->i", right, right)
-    if gamma * norms.max(initial=0.0) > _FAR:
+    if gamma * norms.max(initial=0.0) > _MAX_SCALED_NORM:
         centre = right.mean(axis=0)
         right = right - centre
         left = right if same else left - centre

@@ -15,8 +15,7 @@ _CACHED_BYTES = 8 * 2**20
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
-# What is smaller is taken without asking: the answer stands in several files of the system, and
-# reading them takes longer than a small fit's matrices do.
+# Smaller requests are not checked: reading the system's files takes longer than a small fit.
 _UNASKED_BYTES = 2**20
 
 

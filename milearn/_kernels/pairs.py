@@ -112,7 +112,7 @@ def _block(
     for a, b in _tiles(row_offsets, limits[0]):
         for c, d in _tiles(column_offsets, limits[1]):
             of, to = slice(top + a, top + b), slice(left + c, left + d)
-            # An exponential has no use for the digits of small squares.
+            # An exponential does not need the digits of small squares.
             values = squares(rows, columns, of, to, exact=wanted.to_columns or wanted.to_rows)
             if to_columns is not None:
                 nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)

@@ -28,7 +28,7 @@ class Side:
     """Instances of one side of a matrix of distances.
 
     The rows' ``factor`` times the columns' ``factor`` transposed is the matrix of squared
-    distances of dense instances: norms and ones stand in two more columns, so that the product
+    distances of dense instances: norms and ones are two more columns, so that the product
     adds them. ``scaling`` times the first columns of ``factor`` are the instances.
     """
 

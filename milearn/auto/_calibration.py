@@ -13,7 +13,7 @@ from ..base import highest_class
 
 __all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
 
-# A smaller slope says that scores of bags left out know nothing of their class.
+# With a smaller slope the out-of-fold scores are uninformative.
 _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6
 

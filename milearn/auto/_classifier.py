@@ -44,7 +44,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Parameters
     ----------
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}, default="accuracy"
-        What counts, beside the AUC, in the comparison, and where the threshold of ``predict`` lies:
+        Measure that is added to the AUC in the comparison. It also decides the threshold:
         with "balanced_accuracy" classes weigh the same however many bags they have, else the
         likeliest class is predicted. The probabilities are the same in all three cases.
     time_limit : float, default=None

@@ -41,8 +41,8 @@ class Judged:
 class CombinedFunction:
     """The mean over several ways of the log odds that each states.
 
-    A way that knows nothing of the classes states the same log odds for all bags and takes no part,
-    which a mean of its scores, or of its kernel, would not see to.
+    An uninformative model states the same log odds for all bags and has no effect, unlike in a mean
+    of scores or of kernels.
 
     Attributes
     ----------

@@ -69,8 +69,8 @@ class SizePlan:
     def bag_ways(self) -> dict[str, tuple[str, ...]]:
         """Classifiers of whole bags that are tried: a name, and the kernels that are averaged.
 
-        Of texts each kernel is a way of its own. In an average a kernel that says nothing takes its
-        share of the weight whatever the labels; out-of-fold scores tell that it says nothing.
+        For texts each kernel is a model of its own. In an average an uninformative kernel keeps its
+        weight whatever the labels are; out-of-fold scores show that it is uninformative.
         """
         if not self.text:
             return {AVERAGE: self.kernels}

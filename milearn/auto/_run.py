@@ -40,7 +40,7 @@ __all__ = [
 
 INSTANCE = "instance"
 
-# A fit on all training bags beside one on a part of them, in time.
+# Time of a fit on all training bags relative to that of one on a part of them.
 _WHOLE_FIT = 1.5
 
 

@@ -16,7 +16,7 @@ from ._base import BaselineClassifier
 
 __all__ = ["CitationKNN"]
 
-# Distances that differ by less, relatively, are equal: rounding depends on the bags beside a bag.
+# Distances that differ by less, relatively, are equal: rounding depends on the other bags.
 _EQUAL = 1e-9
 
 
@@ -30,7 +30,7 @@ class CitationKNN(BaselineClassifier):
       nearer to them than B.
 
     A bag that is both has two votes. The score is the proportion of votes for the positive
-    class less that for the other; a tie speaks against the positive class.
+    class less that for the other; a tie is decided against the positive class.
 
     Parameters
     ----------
@@ -200,6 +200,6 @@ class CitationKNN(BaselineClassifier):
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 2:
             return super()._decide(scores)
-        # A tie speaks against the positive class, whichever that is.
+        # A tie is decided against the positive class.
         above = scores > 0 if self._positive_sign > 0 else scores >= 0
         return self.classes_[above.astype(np.intp)]

@@ -182,7 +182,7 @@ class DiverseDensity(_ConceptClassifier):
         Squared distance up to which an instance is positive: that of the best accuracy on the
         training bags, in the middle of the widest gap where several are best.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the objective above, the lowest of all starts.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -275,7 +275,7 @@ class EMDD(_ConceptClassifier):
         Squared distance up to which an instance is positive: that of the best accuracy on the
         training bags, in the middle of the widest gap where several are best.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the objective above, the lowest of all starts.
     n_iter_ : int or ndarray of shape (n_classes,)
@@ -337,7 +337,7 @@ def _threshold(nearest: np.ndarray, positive: np.ndarray, costs: np.ndarray) -> 
     order = np.argsort(nearest, kind="stable")
     values = nearest[order]
     right = np.where(positive, costs, -costs)[order]
-    # Weight of the bags that a cut behind the k-th gets right, but for a constant.
+    # Weight of the bags that a cut after the k-th gets right, up to a constant.
     gained = np.concatenate([[0.0], np.cumsum(right)])
     cuts = np.concatenate([[0.5 * values[0]], 0.5 * (values[1:] + values[:-1]), [2.0 * values[-1]]])
     gaps = np.concatenate([[0.0], np.diff(values), [0.0]])

@@ -25,8 +25,8 @@ __all__ = ["MIForest"]
 class MIForest(BaselineClassifier):
     r"""Random forest with annealed labels of instances (MIForest).
 
-    The labels :math:`y_{ij} \in \{0, 1\}` of instances in positive bags are unknown but for one of
-    each bag at least that is 1; in negative bags all are 0. With p(x) the forest's probability that
+    The labels :math:`y_{ij} \in \{0, 1\}` of instances in positive bags are unknown, but at least
+    one in each bag is 1; in negative bags all are 0. With p(x) the forest's probability that
     an instance is positive, forest and labels are to minimise
 
     .. math::

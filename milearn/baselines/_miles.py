@@ -59,11 +59,11 @@ class MILES(BaselineClassifier):
     prototype_rows_ : ndarray of shape (n_selected,)
         Their rows in the training instances.
     coef_ : ndarray of shape (1, n_selected) or (n_classes, n_selected)
-        Their weights; above zero speaks for the positive class.
+        Their weights; positive values indicate the positive class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b: the middle, where several are optimal.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
     lower_bound_ : float or ndarray of shape (n_classes,)

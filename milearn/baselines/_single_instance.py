@@ -53,7 +53,7 @@ class SingleInstance(BagEstimator):
     Parameters
     ----------
     estimator : classifier or regressor, default=None
-        It is cloned. None stands for :class:`~sklearn.svm.SVC`. A search that is put in here
+        It is cloned. When None, it is :class:`~sklearn.svm.SVC`. A search that is put in here
         would divide bags between its folds: put the search around this estimator instead.
     pooling : {"max", "mean"}, default="max"
         How a bag's score follows from those of its instances.
@@ -224,7 +224,7 @@ class SingleInstance(BagEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag: maximum or mean of the scores of its instances.
 
-        Above zero speaks for ``classes_[1]``. Where ``pos_label`` made ``classes_[0]`` the
+        Positive values indicate ``classes_[1]``. Where ``pos_label`` made ``classes_[0]`` the
         positive class, the maximum over instances becomes the minimum of these scores.
 
         Parameters
@@ -454,9 +454,7 @@ class SingleInstance(BagEstimator):
                     "'auto'."
                 )
             if kind == "regressor":
-                raise ValueError(
-                    "threshold='auto' goes by the accuracy of classes: give a regressor a number."
-                )
+                raise ValueError("threshold='auto' needs classes: give a regressor a number.")
         elif not (isinstance(threshold, Real) and 0 <= float(threshold) < 1):
             raise ValueError(f"threshold={threshold!r} must be a number from 0 to below 1.")
 

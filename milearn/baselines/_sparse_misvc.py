@@ -90,7 +90,7 @@ class SparseMISVC(BaselineClassifier):
         The weights w of the features; with ``kernel="linear"`` only. Scores are then computed with
         them and not with ``dual_coef_``, which cancel where features are far larger than one.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the last problem that was solved: of the problem above for "smil", of its convex
         bound that touches it at the solution for "stmil"; of the second SVM for "sbmil".

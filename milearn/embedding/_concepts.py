@@ -57,7 +57,7 @@ class ConceptEmbedding(BagEmbedding):
     concept_objectives_ : ndarray of shape (n_concepts,)
         Negative logarithms of their diverse densities.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     n_iter_ : int
         Number of iterations of the longest descent that is kept.
     {n_features_in_}

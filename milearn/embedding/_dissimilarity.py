@@ -79,7 +79,7 @@ class BagDissimilarity(BagEmbedding):
     }
 
     _dtypes = (np.float64, np.float32)
-    # Columns stand for training bags: two fits on other orders of them differ in that order.
+    # Columns are training bags, in their order.
     _columns_follow_bags = True
     bags_: Bags
 

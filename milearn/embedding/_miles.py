@@ -48,7 +48,7 @@ class MILESEmbedding(BagEmbedding):
     prototype_rows_ : ndarray of shape (n_prototypes_,)
         Rows of the prototypes in the training instances.
     gamma_ : float
-        The number behind ``gamma``.
+        Resolved value of ``gamma``.
     {n_features_in_}
     {feature_names_in_}
 

@@ -12,7 +12,7 @@ __all__ = ["clustering_accuracy"]
 
 
 def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Share of samples whose cluster stands for their class, under the best matching.
+    """Share of samples whose cluster is matched to their class, under the best matching.
 
     Every cluster is matched with at most one class and every class with at most one cluster, so
     that as many samples as possible are right. Where there are more clusters than classes, the

@@ -99,7 +99,7 @@ def bag_distances(
 
     Notes
     -----
-    All pairs of instances are looked at, in blocks of a few MiB; beside the blocks only the
+    All pairs of instances are compared, in blocks of a few MiB; apart from the blocks only the
     result and a centred float64 copy of dense instances are held. Distances of instances that
     nearly coincide are computed without cancellation, so that equal ones are at exactly zero.
 

@@ -105,7 +105,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     ----------
     transformer : transformer, default=None
         Any scikit-learn transformer with ``fit`` and ``transform`` that makes one row of each
-        row. It is cloned. None stands for :class:`~sklearn.preprocessing.StandardScaler`.
+        row. It is cloned. When None, it is :class:`~sklearn.preprocessing.StandardScaler`.
 
     Attributes
     ----------

@@ -194,7 +194,7 @@ class BagSVM:
         plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
         n_merged, n_distinct = len(merged.bags), len(merged.first)
         approximated = self.n_components is not None and self.n_components < n_distinct
-        # Without landmarks chance has next to no part: kernels stay the same, and are kept.
+        # Without landmarks the kernels are deterministic, so that they can be cached.
         fixed = self.random_state is None and not approximated
         seed = 0 if fixed else int(check_random_state(self.random_state).randint(2**31 - 1))
         n_columns = int(self.n_components or 0) if approximated else n_merged
@@ -230,7 +230,7 @@ class BagSVM:
     def _rows_of_instances(self, bags: Bags) -> np.ndarray:
         if self._rows.average is None:
             raise ValueError(
-                "A precomputed kernel between bags says nothing of instances: fit with "
+                "Instances have no scores under a precomputed kernel between bags: fit with "
                 "bag_kernel= the name of a kernel."
             )
         alone = Bags(bags.instances, np.arange(bags.n_instances + 1))

@@ -94,7 +94,7 @@ def kernel_terms(bag_kernel: Any, text: bool) -> tuple[Term, ...]:
     ----------
     bag_kernel : str, callable, or list of these and of (kernel, weight)
     text : bool
-        Which kernels "average" stands for.
+        Whether instances are texts, which decides the kernels of "average".
 
     Returns
     -------

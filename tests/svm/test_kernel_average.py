@@ -1,4 +1,4 @@
-"""What an average of kernels between bags takes the instances for."""
+"""Which instances an average of kernels between bags compares by their angles."""
 
 from __future__ import annotations
 

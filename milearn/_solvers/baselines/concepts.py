@@ -37,7 +37,7 @@ class Concepts:
     objectives : ndarray of shape (n_concepts,)
         Negative logarithms of their diverse densities.
     gamma : float
-        The number that the parameter stands for.
+        Resolved value of ``gamma``.
     n_limited : int
         How many of them have not converged.
     n_iter : int

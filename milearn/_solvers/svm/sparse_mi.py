@@ -137,8 +137,8 @@ def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution
     """The problem in w."""
     signs, costs, n = patterns.signs, patterns.weights, patterns.n_patterns
     starts = np.arange(n + 1) if patterns.row_offsets is None else patterns.row_offsets
-    shares = np.repeat(1.0 / np.diff(starts), np.diff(starts))
-    pooling = sparse.csr_array((shares, patterns.rows, starts), shape=(n, points.shape[0]))
+    proportions = np.repeat(1.0 / np.diff(starts), np.diff(starts))
+    pooling = sparse.csr_array((proportions, patterns.rows, starts), shape=(n, points.shape[0]))
     rows = sparse.diags_array(-signs).tocsr() @ (pooling @ points)
     problem = GroupProblem(rows, -signs, np.arange(n + 1), costs, patterns.reach(np.arange(n)))
     found = solve_groups(problem, np.zeros(points.shape[1]), 0.0, gap_tol=tol)
