@@ -153,7 +153,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "coupled dual: first active set by libsvm or empty",
-            f"{SOLVERS}.svm.coupled_dual:_MANY_BAGS",
+            f"{SOLVERS}.svm.coupled.dual:_MANY_BAGS",
             {"libsvm": always, "empty": never},
             (
                 Case("100 bags", CoupledMISVC(C=1.0), partial(overlapping, 100), fast=True),

@@ -13,8 +13,8 @@ from milearn._kernels.bag import bag_scales
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram
 from milearn._solvers.common.options import SolverOptions
-from milearn._solvers.svm.bag_gram import SetKernelGram
-from milearn._solvers.svm.coupled_cccp import solve_coupled
+from milearn._solvers.svm.coupled.cccp import solve_coupled
+from milearn._solvers.svm.coupled.gram import SetKernelGram
 from milearn._solvers.svm.losses import Coupling, Hinge
 
 from ..common.data import load

@@ -24,7 +24,8 @@ from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
-from .._solvers.svm.bag_gram import (
+from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
+from .._solvers.svm.coupled.gram import (
     BagGram,
     BagsAlone,
     PrecomputedGram,
@@ -32,8 +33,7 @@ from .._solvers.svm.bag_gram import (
     alone_bytes,
     exact_bytes,
 )
-from .._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled
-from .._solvers.svm.coupled_passes import BagRows, solve_coupled_passes
+from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
 from ._formulations import (
     Report,
@@ -419,7 +419,7 @@ class CoupledRows(_Coupled):
         source = self.training.source(self.n_jobs)
         if self.features is not None:
             source = feature_source(self.selected, self.features, self.n_jobs)
-        return solve_coupled_passes(
+        return solve_coupled_rows(
             source,
             loss,
             self.coupling(loss),

@@ -285,8 +285,8 @@ def test_lazy_cuts_are_few_on_real_data(data_dir):
     from milearn._kernels.instance import instance_kernel
     from milearn._solvers.common.gram import KernelGram
     from milearn._solvers.common.options import SolverOptions
-    from milearn._solvers.svm.bag_gram import SetKernelGram
-    from milearn._solvers.svm.coupled_cccp import solve_coupled
+    from milearn._solvers.svm.coupled.cccp import solve_coupled
+    from milearn._solvers.svm.coupled.gram import SetKernelGram
     from milearn._solvers.svm.losses import Coupling, Hinge
 
     with np.load(data_dir / "musk1.npz") as file:

@@ -131,7 +131,7 @@ def test_sums_by_symmetry_are_those_of_a_loop(monkeypatch, rows, store):
 
 
 def test_many_bags_start_from_the_support_vectors_of_libsvm(monkeypatch):
-    from milearn._solvers.svm import coupled_dual
+    from milearn._solvers.svm.coupled import dual as coupled_dual
 
     bags, y = make_bags(n_bags=300, bag_size=(1, 3), random_state=0)
     weights = np.linspace(0.5, 2.0, 300)

@@ -16,8 +16,8 @@ from milearn._kernels.bag import (
 )
 from milearn._kernels.instance import instance_kernel
 from milearn._solvers.common.gram import KernelGram, LinearGram
-from milearn._solvers.svm.bag_gram import PrecomputedGram, SetKernelGram
-from milearn._solvers.svm.coupled_dual import solve_step
+from milearn._solvers.svm.coupled.dual import solve_step
+from milearn._solvers.svm.coupled.gram import PrecomputedGram, SetKernelGram
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from tests.oracles import highest_of
 

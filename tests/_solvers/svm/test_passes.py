@@ -13,10 +13,10 @@ from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm import coupled_passes
-from milearn._solvers.svm.bag_gram import SetKernelGram
-from milearn._solvers.svm.coupled_cccp import coupled_objective, solve_coupled
-from milearn._solvers.svm.coupled_passes import solve_coupled_passes
+from milearn._solvers.svm.coupled import rows as coupled_rows
+from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
+from milearn._solvers.svm.coupled.gram import SetKernelGram
+from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum import labels_rows
 from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
@@ -41,7 +41,7 @@ TIED = [
 def near_rows(request, monkeypatch):
     """Whether few instances are the working set as a whole, or those near the margin only."""
     if request.param:
-        for module in (labels_rows, coupled_passes):
+        for module in (labels_rows, coupled_rows):
             monkeypatch.setattr(module, "EVERYTHING", 0)
 
 
@@ -146,7 +146,7 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
     first = bags.offsets[:-1]
     subgradient = np.zeros(bags.n_instances)
     subgradient[first] = 1.0
-    found = solve_coupled_passes(source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6)
+    found = solve_coupled_rows(source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6)
     dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
     assert found.converged
     assert 0 <= found.dual_gap <= 1e-6 * found.objective
@@ -167,13 +167,13 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
 
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2], TIED[4]], ids=",".join)
 def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind, monkeypatch):
-    monkeypatch.setattr(coupled_passes, "EVERYTHING", 0)
+    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
     for seed, gap_tol in enumerate([1e-1, 1e-3]):
         bags, signs, weights = data(seed)
         loss, coupling, scales = tied(bags, signs, weights, kind)
         first = bags.offsets[:-1]
         once = SolverOptions(1e-6, 1)
-        found = solve_coupled_passes(source(bags), loss, coupling, kind[1], first, once, gap_tol)
+        found = solve_coupled_rows(source(bags), loss, coupling, kind[1], first, once, gap_tol)
         held = step_value(bags, loss, coupling, scales, first, found.w)
         best = step_optimum(bags, loss, coupling, scales, first)
         assert held - best <= found.dual_gap + 1e-6 * abs(held)
@@ -220,10 +220,10 @@ def test_few_rows_of_each_bag_are_enough(kind, monkeypatch):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
     arguments = loss, coupling, kind[1], bags.offsets[:-1], OPTIONS, 1e-5
-    free = solve_coupled_passes(source(bags), *arguments)
-    monkeypatch.setattr(coupled_passes, "EVERYTHING", 0)
-    monkeypatch.setattr(coupled_passes, "_WORKING_NUMBERS", 1)
-    few = solve_coupled_passes(source(bags), *arguments)
+    free = solve_coupled_rows(source(bags), *arguments)
+    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
+    monkeypatch.setattr(coupled_rows, "_WORKING_NUMBERS", 1)
+    few = solve_coupled_rows(source(bags), *arguments)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
 
@@ -232,7 +232,7 @@ def test_constant_targets_have_their_solution_at_zero():
     bags, _, weights = data(0)
     loss = Tube(np.full(40, 7.0), weights, 0.5)
     coupling = Coupling("max", weights)
-    found = solve_coupled_passes(source(bags), loss, coupling, "set", "auto", OPTIONS, 1e-6)
+    found = solve_coupled_rows(source(bags), loss, coupling, "set", "auto", OPTIONS, 1e-6)
     assert found.objective <= found.objective_scale
     assert found.intercept == pytest.approx(7.0)
 
@@ -247,10 +247,10 @@ def solvers(bags, signs, weights):
         lambda data, options: solve_instance_labels_primal(
             data, Hinge(signs, weights), labels, options, 1e-4
         ),
-        lambda data, options: solve_coupled_passes(
+        lambda data, options: solve_coupled_rows(
             data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4
         ),
-        lambda data, options: solve_coupled_passes(
+        lambda data, options: solve_coupled_rows(
             data, Hinge(signs, weights), Coupling("l2", weights), "normalized_set", "mean", options,
             1e-4,
         ),
@@ -292,7 +292,7 @@ def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     arguments = loss, coupling, "set", bags.offsets[:-1], OPTIONS, 1e-12
-    found = solve_coupled_passes(source(bags), *arguments, max_passes=3)
+    found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
     assert found.stopped == "max_iter"
     assert np.isfinite([found.objective, found.dual_gap]).all()
     assert found.history == [found.objective]

@@ -13,9 +13,9 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.qp import QPProblem, solve_qp, sparse_columns
-from milearn._solvers.svm.bag_gram import SetKernelGram
-from milearn._solvers.svm.coupled_cccp import equal_subgradient, solve_coupled, top_subgradient
-from milearn._solvers.svm.coupled_passes import solve_coupled_passes
+from milearn._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled, top_subgradient
+from milearn._solvers.svm.coupled.gram import SetKernelGram
+from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.grouped_hinge import Patterns, solve_grouped_svm
@@ -65,9 +65,7 @@ def run(name, options, targets=None):
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":
         return solve_coupled(coupled_bags(X, offsets), loss, coupling, None, options)
-    return solve_coupled_passes(
-        ArraySource(X, offsets), loss, coupling, "set", "auto", options, 1e-6
-    )
+    return solve_coupled_rows(ArraySource(X, offsets), loss, coupling, "set", "auto", options, 1e-6)
 
 
 SOLVERS = ["mi_svm", "mi_svm_labels", "selection", "coupled", "coupled_rows"]

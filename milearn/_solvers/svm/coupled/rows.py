@@ -1,10 +1,10 @@
 """Bags tied to their highest instances, for a linear kernel, by passes over the instances.
 
-The problem is that of :mod:`.coupled_cccp`: bags are scaled sums of their instances and coupled to
+The problem is that of :mod:`.cccp`: bags are scaled sums of their instances and coupled to
 them, or their scores are those of the highest instances (a hard maximum, in regression). Bags and
 the mixtures that linearise the maximum, one of each bag, are held in memory; of the instances those
 that are near the top of their bags are in the working set. The loss of a bag and its coupling are
-groups of :mod:`..common.newton`, the width of the tube is a variable without a norm whose cost is
+groups of :mod:`...common.newton`, the width of the tube is a variable without a norm whose cost is
 the group [eps]_+.
 """
 
@@ -16,26 +16,26 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import (
+from ...._bags.segments import (
     pooling_matrix,
     segment_argmax,
     segment_index,
     segment_max,
     segment_rank,
 )
-from ..common.descent import (
+from ...common.descent import (
     EVERYTHING,
     MAX_PASSES,
     Matrix,
     descend,
 )
-from ..common.newton import GroupProblem, solve_groups
-from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource, rows_of_block, stacked, width_of
-from .coupled_cccp import CoupledSolution, coupled_objective
-from .losses import BagLoss, Coupling
+from ...common.newton import GroupProblem, solve_groups
+from ...common.options import SolverOptions
+from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from ..losses import BagLoss, Coupling
+from .cccp import CoupledSolution, coupled_objective
 
-__all__ = ["BagRows", "CoupledPassesResult", "solve_coupled_passes"]
+__all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
 # Instances within this distance of what counts belong to the working set, in units of the margin.
 _BAND = 0.3
@@ -52,7 +52,7 @@ _TUBE = np.iinfo(np.intp).max
 
 
 @dataclass(kw_only=True)
-class CoupledPassesResult(CoupledSolution):
+class CoupledRowsResult(CoupledSolution):
     """A local minimum of J.
 
     Attributes
@@ -120,7 +120,7 @@ class _SeenTops:
     owners: np.ndarray
 
 
-def solve_coupled_passes(
+def solve_coupled_rows(
     source: PassSource,
     loss: BagLoss,
     coupling: Coupling,
@@ -129,7 +129,7 @@ def solve_coupled_passes(
     options: SolverOptions,
     gap_tol: float,
     max_passes: int = MAX_PASSES,
-) -> CoupledPassesResult:
+) -> CoupledRowsResult:
     """Minimise J.
 
     Parameters
@@ -171,7 +171,7 @@ def solve_coupled_passes(
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
     found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
-    return CoupledPassesResult(
+    return CoupledRowsResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,
         intercept=middle + size * float(found.v[0]),
@@ -188,10 +188,10 @@ def _at_zero(loss: BagLoss) -> tuple[np.ndarray, float]:
 
 def _zero_result(
     loss: BagLoss, value: float, dim: int, options: SolverOptions
-) -> CoupledPassesResult:
+) -> CoupledRowsResult:
     stopped = options.on_iteration is not None and options.on_iteration(1, value)
     intercept, width = loss.free(np.zeros(len(loss.weights)))
-    return CoupledPassesResult(
+    return CoupledRowsResult(
         objective=value,
         history=[value],
         n_iter=1,

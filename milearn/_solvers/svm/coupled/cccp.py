@@ -15,14 +15,14 @@ from functools import partial
 
 import numpy as np
 
-from ..._bags.segments import segment_max, segment_sum
-from ..common.cccp import CCCPSolution, cccp
-from ..common.options import SolverOptions
-from ..common.witnesses import Witnesses
-from .bag_gram import BagGram
-from .coupled_dual import StepSolution, solve_step
-from .coupled_dual_qp import WarmStart
-from .losses import BagLoss, Coupling
+from ...._bags.segments import segment_max, segment_sum
+from ...common.cccp import CCCPSolution, cccp
+from ...common.options import SolverOptions
+from ...common.witnesses import Witnesses
+from ..losses import BagLoss, Coupling
+from .dual import StepSolution, solve_step
+from .dual_qp import WarmStart
+from .gram import BagGram
 
 __all__ = [
     "CoupledResult",

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import segment_index, segment_sum
-from ..common.gram import KERNEL_BLOCK_BYTES, Gram
+from ...._bags.segments import segment_index, segment_sum
+from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 
 __all__ = ["BagGram", "BagsAlone", "PrecomputedGram", "SetKernelGram", "alone_bytes", "exact_bytes"]
 

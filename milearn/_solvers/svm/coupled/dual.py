@@ -26,13 +26,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..._bags.segments import segment_argmax, segment_max
-from ..._compat import LimitedSVC
-from ..common.qp import QPResult, solve_qp_near
-from .bag_gram import BagGram
-from .coupled_dual_qp import CoupledDualQP, WarmStart
-from .coupled_geometry import StepGeometry
-from .losses import BagLoss, Coupling
+from ...._bags.segments import segment_argmax, segment_max
+from ...._compat import LimitedSVC
+from ...common.qp import QPResult, solve_qp_near
+from ..losses import BagLoss, Coupling
+from .dual_qp import CoupledDualQP, WarmStart
+from .geometry import StepGeometry
+from .gram import BagGram
 
 __all__ = ["StepSolution", "WarmStart", "solve_step"]
 

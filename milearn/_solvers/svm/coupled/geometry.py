@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._bags.segments import segment_index
-from .bag_gram import BagGram
-from .losses import BagLoss, Coupling
+from ...._bags.segments import segment_index
+from ..losses import BagLoss, Coupling
+from .gram import BagGram
 
 __all__ = ["StepGeometry"]
 

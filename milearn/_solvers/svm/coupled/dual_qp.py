@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..common.qp import ActiveSet, QPProblem, QPResult
-from .coupled_geometry import StepGeometry
-from .losses import DualColumns
+from ...common.qp import ActiveSet, QPProblem, QPResult
+from ..losses import DualColumns
+from .geometry import StepGeometry
 
 __all__ = ["CoupledDualQP", "WarmStart"]
 

@@ -1,0 +1,1 @@
+"""Bags coupled to their highest instances (Cheung and Kwok): dual and rows."""
