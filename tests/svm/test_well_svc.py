@@ -20,10 +20,11 @@ from tests.toys import two_level_bags
 
 def first_problem(model, bags, y, C):
     """Value of the problem of one selection at f, the highest instances selected."""
-    V = model.support_vectors_
-    V = V.toarray() if sparse.issparse(V) else V
-    K = V @ V.T if model.kernel == "linear" else rbf_kernel(V, gamma=model.gamma_)
-    value = 0.5 * (model.dual_coef_ @ K @ model.dual_coef_.T).item()
+    if model.kernel == "linear":
+        value = 0.5 * float(model.coef_[0] @ model.coef_[0])
+    else:
+        K = rbf_kernel(model.support_vectors_, gamma=model.gamma_)
+        value = 0.5 * (model.dual_coef_ @ K @ model.dual_coef_.T).item()
     scores = model.instance_decision_function(bags)
     for first, last, label in zip(bags.offsets[:-1], bags.offsets[1:], y, strict=True):
         if label:
