@@ -428,9 +428,10 @@ class Selection(MaximumDual):
         return solve_selection(self.problem(loss), self.settings, options, rows)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        svms = [each.svm for each in results]
         if not self.rows:
-            return super().function(results, sign)
-        return primal_function(self.training, None, results, sign)
+            return super().function(svms, sign)
+        return primal_function(self.training, None, svms, sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------

@@ -26,7 +26,7 @@ from .._solvers.svm.mixture import (
 )
 from ..base import BagClassifier
 from ._centre import Centre
-from ._formulations import TrainingBags, stored_support
+from ._formulations import TrainingBags, stored_linear, stored_support
 from ._functions import BagFunction, InstanceFunction
 from ._kernel import Kernel, training_gram
 
@@ -81,11 +81,12 @@ class WellSVC(BagClassifier):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights, for the linear kernel only.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Coefficients of the support vectors in f.
+        Coefficients of the support vectors in f; not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
+        Rows of the support vectors in the training instances; not set for the linear kernel.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Distinct training instances with a coefficient, for some class.
+        Distinct training instances with a coefficient, for some class; not set for the linear
+        kernel.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
@@ -239,8 +240,11 @@ class WellSVC(BagClassifier):
             coefs.append(np.bincount(*gram.expansion(everything, coef), minlength=len(rows)))
             intercepts.append(intercept)
             uppers.append(0.5 * float(coef @ scores) + loss)
-        numbers = training.rows[rows]
-        expansion, stored = stored_support(found.sign * np.stack(coefs), points, numbers, kernel)
+        coef = found.sign * np.stack(coefs)
+        if kernel.linear:
+            expansion, stored = stored_linear(np.asarray((points.T @ coef.T).T))
+        else:
+            expansion, stored = stored_support(coef, points, training.rows[rows], kernel)
         intercept_ = found.sign * np.array(intercepts)
         function, attributes = centre.restored(
             bags, InstanceFunction(expansion, intercept_), {**stored, "intercept_": intercept_}

@@ -104,12 +104,6 @@ class SelectionResult(CCCPSolution):
         run = {name: getattr(svm, name) for name in names}
         return cls(**run, svm=svm, selected=selected, **relaxed)
 
-    def __getattr__(self, name: str) -> Any:
-        # The function is that of the SVM. Copies ask for special names before it is set.
-        if name == "svm" or name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.svm, name)
-
 
 @dataclass(frozen=True)
 class ByPasses:
@@ -300,7 +294,8 @@ def _polished(
         scores = run.scores
     else:
         run = by_passes.solve(problem, rounded.selected, watched)
-        run.n_passes += rounded.n_passes
+        assert isinstance(rounded.svm, PrimalMISVMResult)
+        run.n_passes += rounded.svm.n_passes
         scores = by_passes.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.

@@ -30,12 +30,12 @@ def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish, tight):
     assert rows.history[0] == pytest.approx(dual.history[0], rel=1e-5)
     np.testing.assert_array_equal(rows.selected, dual.selected)
     np.testing.assert_allclose(rows.eta, dual.eta)
-    w = bags.instances[dual.rows].T @ dual.coef
-    np.testing.assert_allclose(rows.w, w, atol=1e-2)
+    w = bags.instances[dual.svm.rows].T @ dual.svm.coef
+    np.testing.assert_allclose(rows.svm.w, w, atol=1e-2)
     if polish:
-        scores = bags.instances @ rows.w
+        scores = bags.instances @ rows.svm.w
         assert (rows.selected == segment_argmax(scores, bags.offsets)[y == 1]).all()
-    assert rows.n_passes > 1
+    assert rows.svm.n_passes > 1
     # Each step is reported once, the first with the objective of the selection.
     assert [step for step, _ in seen[:n_dual]] == list(range(1, dual.n_iter + 1))
     assert seen[0][1] == dual.history[0]
