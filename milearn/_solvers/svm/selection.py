@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -294,8 +294,7 @@ def _polished(
         scores = run.scores
     else:
         run = by_passes.solve(problem, rounded.selected, watched)
-        assert isinstance(rounded.svm, PrimalMISVMResult)
-        run.n_passes += rounded.svm.n_passes
+        run.n_passes += cast(PrimalMISVMResult, rounded.svm).n_passes
         scores = by_passes.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.
