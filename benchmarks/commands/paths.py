@@ -165,7 +165,7 @@ def choices() -> list[Choice]:
             f"{SOLVERS}.common.newton.direction:Limits(dense_columns)",
             {"cholesky": never, "conjugate gradients": always},
             (
-                Case("1,000 columns", MISVC(**linear), partial(texts, 700, 1000), fast=True),
+                Case("500 columns", MISVC(**linear), partial(texts, 150, 500), fast=True),
                 Case("4,000 columns", MISVC(**linear), partial(texts, 1200, 4000)),
             ),
         ),

@@ -16,7 +16,7 @@ from milearn.utils.estimator_checks import parametrize_with_bag_checks
 # Checks that fail for a reason, by the beginning of the estimator's repr. They are strict:
 # one that passes has to be taken off. A check is named with its problem or without.
 EXPECTED_FAILURES: dict[str, dict[str, str]] = {
-    "DPBoost(learner=DecisionTree": {
+    "DPBoost(estimator=DecisionTree": {
         "check_sparse_equals_dense(noisy,multiclass)": "trees sum CSR columns in another order"
     },
 }
