@@ -198,7 +198,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "linear MISVC: rows near the margin, or all of them",
-            f"{SOLVERS}.svm.maximum.view:_FEW_ROWS",
+            f"{SOLVERS}.svm.maximum.view:RowLimits(whole_rows)",
             {"all": 20_000, "near": 0},
             (
                 Case("200 bags", MISVC(**linear), partial(overlapping, 200, 60), fast=True),
@@ -207,7 +207,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "linear InstanceMISVC: rows near the margin, or all of them",
-            f"{SOLVERS}.svm.maximum.labels_rows:EVERYTHING",
+            f"{SOLVERS}.svm.maximum.labels_rows:LabelLimits(whole_rows)",
             {"all": never, "near": always},
             (
                 Case("200 bags", InstanceMISVC(**linear), partial(overlapping, 200), fast=True),

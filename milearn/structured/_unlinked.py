@@ -11,8 +11,7 @@ from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import LinkedSolution
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.maximum.rows import solve_mi_svm_primal
-from .._solvers.svm.maximum.view import precision
+from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
 
 __all__ = ["is_mi_svm", "solve_unlinked"]
 
@@ -38,7 +37,7 @@ def solve_unlinked(
     loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
     gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
     first: Any = "auto" if start is None else start
-    found = solve_mi_svm_primal(source, loss, "bag", first, options, gap_tol)
+    found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
     size = max(abs(found.objective), found.objective_scale)
     return LinkedSolution(
         w=found.w,

@@ -37,9 +37,8 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
-from .._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
-from .._solvers.svm.maximum.rows import solve_mi_svm_primal
-from .._solvers.svm.maximum.view import precision
+from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
+from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ..exceptions import SolverError
@@ -280,7 +279,10 @@ class MaximumDual(_Maximum):
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
-        first = None if isinstance(start, str) else start
+        first: Any = None if isinstance(start, str) else start
+        if isinstance(start, str) and start == "auto" and self.kernel.linear:
+            # The start of a linear model is the same over rows.
+            first = start
         if self.slack == "labels":
             if isinstance(start, str) and start == ANNEALED:
                 first = annealed_labels(problem, options)
@@ -327,8 +329,8 @@ class MaximumRows(_Maximum):
         source = primal_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
         if self.slack == "labels":
-            return solve_instance_labels_primal(source, loss, start, options, self.gap_tol)
-        return solve_mi_svm_primal(source, loss, self.slack, start, options, self.gap_tol)
+            return solve_instance_labels_rows(source, loss, start, options, self.gap_tol)
+        return solve_mi_svm_rows(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return primal_function(self.training, self.features, results, sign)

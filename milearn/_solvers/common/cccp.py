@@ -24,9 +24,9 @@ _MIN_TOL = 1e-13
 class Point(Protocol):
     """What a convex step returns.
 
-    ``objective`` is the value of the original, non-convex problem; ``dual_gap`` bounds how far the
-    convex problem is from its optimum; ``linearisation`` is the array that states the next convex
-    problem (witnesses, labels).
+    ``objective`` is the value of the original, non-convex problem, which is not above that of the
+    convex one; ``dual_gap`` bounds how far the latter is from its optimum; ``linearisation`` is the
+    array that states the next convex problem (witnesses, labels).
     """
 
     objective: float
@@ -41,18 +41,18 @@ class CCCPResult:
     Attributes
     ----------
     point : Point
-        The last convex solution that lowered the objective.
     history : list of float, one value per step, never rising
     n_iter : int
     stopped : {"", "max_iter", "callback"}
-        What ended the run; empty at a fixed point, or where a step lowered the objective by no
-        more than ``tol``.
+        Empty at a fixed point, or where a step lowers the objective by no more than ``tol``.
+    dual_gap : float
     """
 
     point: Any
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
     stopped: str = "max_iter"
+    dual_gap: float = np.inf
 
     @property
     def converged(self) -> bool:
@@ -63,7 +63,7 @@ class CCCPResult:
         """What the run gives to a :class:`CCCPSolution`."""
         return {
             "objective": self.point.objective,
-            "dual_gap": self.point.dual_gap,
+            "dual_gap": self.dual_gap,
             "history": self.history,
             "n_iter": self.n_iter,
             "stopped": self.stopped,
@@ -106,6 +106,8 @@ def cccp(
     start: np.ndarray,
     options: SolverOptions,
     inner_tol: float,
+    *,
+    certified: bool = False,
 ) -> CCCPResult:
     """Iterate convex steps until the linearisation repeats itself or the objective converges.
 
@@ -120,6 +122,10 @@ def cccp(
     inner_tol : float
         First precision of the steps. When the objective rises, which only an inexact step can
         cause, the precision is tightened a hundredfold and the step repeated.
+    certified : bool
+        Whether a run ends at the point before a step that lowers the objective by little, with the
+        gap of that step: it belongs to the linearisation at the point. Otherwise the run ends at
+        the lower point, with the gap of the step that led there.
     """
     linearisation = start
     result = CCCPResult(point=None)
@@ -132,22 +138,22 @@ def cccp(
                 break
             inner_tol *= 1e-2
             point = step(linearisation, best, inner_tol)
-        if best is not None and point.objective >= best.objective:
-            # Within rounding the step found nothing better: the point before it is as good.
-            result.history.append(best.objective)
-            result.stopped = ""
-            break
-        result.point = point
+        fixed = np.array_equal(point.linearisation, linearisation)
+        if best is not None:
+            fall, allowed = best.objective - point.objective, options.tol * abs(best.objective)
+            # The step that the best point states lowers the objective by no more than this.
+            gap = max(0.0, fall + point.dual_gap)
+            if fall <= 0 or (certified and gap <= allowed and not fixed):
+                result.history.append(best.objective)
+                result.dual_gap, result.stopped = gap, ""
+                break
+            fixed |= not certified and fall <= allowed
+        result.point, result.dual_gap = point, point.dual_gap
         result.history.append(point.objective)
         asked_to_stop = options.on_iteration is not None and options.on_iteration(
             result.n_iter, point.objective
         )
-        if np.array_equal(point.linearisation, linearisation):
-            result.stopped = ""
-            break
-        if best is not None and best.objective - point.objective <= options.tol * abs(
-            best.objective
-        ):
+        if fixed:
             result.stopped = ""
             break
         if asked_to_stop:

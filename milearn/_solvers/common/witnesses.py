@@ -42,17 +42,15 @@ class Witnesses:
         self.rows, self.offsets = gather_rows(offsets, bags)
         self._known = np.full(len(self.rows), np.nan)
 
-    def of(self, scores: np.ndarray) -> np.ndarray:
+    def of(self, scores: np.ndarray, *, constant: bool = False) -> np.ndarray:
         """Row of the highest instance of each bag, from the scores of all instances.
 
-        Returns
-        -------
-        ndarray of int of the length of ``bags``
+        Where the function is ``constant`` up to the precision of its solver, all instances tie.
         """
         if len(self.bags) == 0:
             return np.zeros(0, dtype=np.intp)
         own, sizes = scores[self.rows], np.diff(self.offsets)
-        near = self.tie * max(1.0, float(np.abs(own).max()))
+        near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
         tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
         several = np.repeat(segment_sum(tied.astype(np.intp), self.offsets) > 1, sizes)
         ranking = np.where(tied, 0.0, -np.inf)

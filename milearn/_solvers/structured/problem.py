@@ -10,7 +10,7 @@ For bags i with signs y_i in {-1, 0, 1} (0: unlabelled), f(x) = w.x + b and f_i 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -95,11 +95,14 @@ class LinkedProblem:
 
     @cached_property
     def _highest(self) -> Witnesses:
-        return Witnesses(self.offsets, self.linearised, self._along_difference)
+        # A function without a reference to this problem: a cycle would keep X in memory.
+        X, labelled = self.X, (self.offsets, self.signs, self.weights)
 
-    @cached_property
-    def _difference(self) -> np.ndarray:
-        return np.asarray(self.X.T @ mean_difference(self.offsets, self.signs, self.weights))
+        @cache
+        def difference() -> np.ndarray:
+            return np.asarray(X.T @ mean_difference(*labelled))
 
-    def _along_difference(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(self.X[rows] @ self._difference)
+        def along_difference(rows: np.ndarray) -> np.ndarray:
+            return np.asarray(X[rows] @ difference())
+
+        return Witnesses(self.offsets, self.linearised, along_difference)

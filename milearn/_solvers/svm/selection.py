@@ -32,7 +32,7 @@ from .guo.relaxation import RelaxationProblem, RelaxationResult, solve_relaxatio
 from .losses import Hinge
 from .maximum.dual import MISVMResult, solve_mi_svm, witness_rule
 from .maximum.grouped_hinge import Patterns, solve_grouped_svm
-from .maximum.rows import PrimalMISVMResult, solve_mi_svm_primal
+from .maximum.rows import RowsSolution, solve_mi_svm_rows
 from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 
@@ -88,7 +88,7 @@ class SelectionSettings:
 class SelectionResult(CCCPSolution):
     """A point of (3) and the relaxation that it came from."""
 
-    svm: MISVMResult | PrimalMISVMResult
+    svm: MISVMResult | RowsSolution
     selected: np.ndarray  # row of the selected instance of each positive bag
     relaxation: RelaxationResult
     eta: np.ndarray  # of each row of ``relaxation.rows``
@@ -97,7 +97,7 @@ class SelectionResult(CCCPSolution):
 
     @classmethod
     def of(
-        cls, svm: MISVMResult | PrimalMISVMResult, selected: np.ndarray, **relaxed: Any
+        cls, svm: MISVMResult | RowsSolution, selected: np.ndarray, **relaxed: Any
     ) -> SelectionResult:
         """The result whose objective, history and gap are those of the SVM."""
         names = ("objective", "history", "n_iter", "stopped", "dual_gap", "objective_scale")
@@ -118,14 +118,14 @@ class ByPasses:
 
     def solve(
         self, problem: BinaryProblem, start: np.ndarray, options: SolverOptions
-    ) -> PrimalMISVMResult:
+    ) -> RowsSolution:
         """MI-SVM with one slack per instance, from a selection."""
         loss = Hinge(problem.signs, problem.weights)
-        return solve_mi_svm_primal(self.source, loss, "instance", start, options, self.gap_tol)
+        return solve_mi_svm_rows(self.source, loss, "instance", start, options, self.gap_tol)
 
     def fit_selected(
         self, problem: BinaryProblem, selected: np.ndarray, options: SolverOptions
-    ) -> PrimalMISVMResult:
+    ) -> RowsSolution:
         """The SVM of a selection: one step of MI-SVM, with the value of the selection."""
         found = self.solve(problem, selected, SolverOptions(options.tol, 1))
         scores = self.scores(found.w) + found.intercept
@@ -165,7 +165,7 @@ def solve_selection(
     relaxation = solve_relaxation(relaxed, tol=_RELAXATION_TOL * options.tol)
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
-    def fitted(selection: np.ndarray) -> MISVMResult | PrimalMISVMResult:
+    def fitted(selection: np.ndarray) -> MISVMResult | RowsSolution:
         if by_passes is None:
             return fit_selected(problem, selection, options)
         return by_passes.fit_selected(problem, selection, options)
@@ -288,13 +288,13 @@ def _polished(
 ) -> SelectionResult:
     """The local minimum of MI-SVM that the concave-convex procedure finds from a selection."""
     watched = options.watched_by(_from_second_step(options))
-    run: MISVMResult | PrimalMISVMResult
+    run: MISVMResult | RowsSolution
     if by_passes is None:
         run = solve_mi_svm(problem, "instance", rounded.selected, watched)
         scores = run.scores
     else:
         run = by_passes.solve(problem, rounded.selected, watched)
-        run.n_passes += cast(PrimalMISVMResult, rounded.svm).n_passes
+        run.n_passes += cast(RowsSolution, rounded.svm).n_passes
         scores = by_passes.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 
 from milearn._solvers.common.cccp import cccp
 from milearn._solvers.common.options import SolverOptions
@@ -17,7 +18,7 @@ class Scripted:
     linearisation: np.ndarray
 
 
-def run(objectives, *, states=None, tol=1e-6, max_iter=50, gaps=None):
+def run(objectives, *, states=None, tol=1e-6, max_iter=50, gaps=None, certified=False):
     """Steps that return the given objectives; each call consumes one."""
     calls = []
 
@@ -28,7 +29,7 @@ def run(objectives, *, states=None, tol=1e-6, max_iter=50, gaps=None):
         gap = 0.0 if gaps is None else gaps[number]
         return Scripted(objectives[number], gap, np.array([state]))
 
-    result = cccp(step, np.array([0]), SolverOptions(tol, max_iter), inner_tol=1e-7)
+    result = cccp(step, np.array([0]), SolverOptions(tol, max_iter), 1e-7, certified=certified)
     return result, calls
 
 
@@ -43,6 +44,22 @@ def test_stops_when_the_decrease_is_small():
     result, _ = run([5.0, 4.0, 4.0 - 1e-9, 3.0])
     assert result.converged
     assert result.history == [5.0, 4.0, 4.0 - 1e-9]
+
+
+def test_a_certified_run_stops_before_a_step_that_lowers_the_objective_by_little():
+    gaps = [1e-3, 1e-3, 1e-8, 0.0]
+    result, _ = run([5.0, 4.0, 4.0 - 1e-9, 3.0], gaps=gaps, certified=True)
+    assert result.converged
+    assert result.history == [5.0, 4.0, 4.0]
+    # The gap belongs to the step that the point states, which is not the one it came from.
+    assert result.point.objective == 4.0
+    assert result.dual_gap == pytest.approx(1.1e-8)
+
+
+def test_an_inexact_step_that_lowers_the_objective_by_little_is_no_end():
+    script = {"states": [1, 2, 3, 3], "gaps": [0.0, 0.0, 1e-3, 0.0]}
+    result, _ = run([5.0, 4.0, 4.0 - 1e-9, 3.0], **script, certified=True)
+    assert result.history == [5.0, 4.0, 4.0 - 1e-9, 3.0]
 
 
 def test_max_iter_is_not_convergence():

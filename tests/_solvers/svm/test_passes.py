@@ -18,14 +18,14 @@ from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
 from milearn._solvers.svm.coupled.gram import SetKernelGram
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
-from milearn._solvers.svm.maximum import labels_rows
 from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
-from milearn._solvers.svm.maximum.labels_rows import solve_instance_labels_primal
+from milearn._solvers.svm.maximum.labels_rows import LabelLimits, solve_instance_labels_rows
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
+NEAR = LabelLimits(whole_rows=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -39,10 +39,11 @@ TIED = [
 
 @pytest.fixture(params=[False, True], ids=["whole", "near"])
 def near_rows(request, monkeypatch):
-    """Whether few instances are the working set as a whole, or those near the margin only."""
-    if request.param:
-        for module in (labels_rows, coupled_rows):
-            monkeypatch.setattr(module, "EVERYTHING", 0)
+    """Limits of labels: whether few instances are the working set as a whole."""
+    if not request.param:
+        return LabelLimits()
+    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
+    return NEAR
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -85,7 +86,9 @@ def labelled_loss(bags, weights, labels, w, b):
 def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
-    found = solve_instance_labels_primal(source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6)
+    found = solve_instance_labels_rows(
+        source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6, limits=near_rows
+    )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
     assert found.converged
@@ -105,8 +108,8 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
         bags, signs, weights = data(seed)
         start = np.repeat(signs, np.diff(bags.offsets))
         once = SolverOptions(1e-6, 1)
-        found = solve_instance_labels_primal(
-            source(bags), Hinge(signs, weights), start, once, gap_tol
+        found = solve_instance_labels_rows(
+            source(bags), Hinge(signs, weights), start, once, gap_tol, limits=near_rows
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -122,13 +125,18 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
         assert held - program.value <= found.dual_gap + 1e-6 * held
 
 
-def test_rows_that_cross_the_margin_join_the_working_set(monkeypatch):
+def test_rows_that_cross_the_margin_join_the_working_set():
     """With sums of rows alone the step would go in circles."""
-    monkeypatch.setattr(labels_rows, "EVERYTHING", 0)
-    monkeypatch.setattr(labels_rows, "_BAND", 0.0)
     bags, signs, weights = data(4)
     start = np.repeat(signs, np.diff(bags.offsets))
-    found = solve_instance_labels_primal(source(bags), Hinge(signs, weights), start, OPTIONS, 1e-4)
+    found = solve_instance_labels_rows(
+        source(bags),
+        Hinge(signs, weights),
+        start,
+        OPTIONS,
+        1e-4,
+        limits=LabelLimits(whole_rows=0, band=0.0),
+    )
     assert found.converged
     assert found.dual_gap <= 1e-4 * found.objective
 
@@ -240,12 +248,12 @@ def test_constant_targets_have_their_solution_at_zero():
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights):
+def solvers(bags, signs, weights, limits=None):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
     return [
-        lambda data, options: solve_instance_labels_primal(
-            data, Hinge(signs, weights), labels, options, 1e-4
+        lambda data, options: solve_instance_labels_rows(
+            data, Hinge(signs, weights), labels, options, 1e-4, limits=limits
         ),
         lambda data, options: solve_coupled_rows(
             data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4
@@ -261,7 +269,7 @@ def test_blocks_types_and_maps_do_not_matter(tmp_path, near_rows):
     bags, signs, weights = data(3, n_bags=120, d=8)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
     mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
-    for solve in solvers(bags, signs, weights):
+    for solve in solvers(bags, signs, weights, near_rows):
         whole = solve(ArraySource(bags.instances, bags.offsets), OPTIONS)
         for instances in (bags.instances, sparse.csr_array(bags.instances), mapped):
             blocks = ArraySource(instances, bags.offsets, block_bytes=8 * 16 * 30)
@@ -293,6 +301,6 @@ def test_passes_run_out_before_the_first_step_is_solved():
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     arguments = loss, coupling, "set", bags.offsets[:-1], OPTIONS, 1e-12
     found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
-    assert found.stopped == "max_iter"
+    assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()
     assert found.history == [found.objective]

@@ -207,7 +207,7 @@ def solve_coupled(
             qp_solver=options.qp_solver,
         )
         start = top_subgradient(svm.scores, offsets)
-    run = cccp(step, start, options, 0.1 * options.tol)
+    run = cccp(step, start, options, 0.1 * options.tol, certified=True)
     point: _DualPoint = run.point
     return CoupledResult(
         **run.outcome(),

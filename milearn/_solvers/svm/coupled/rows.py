@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -23,12 +24,7 @@ from ...._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ...common.descent import (
-    EVERYTHING,
-    MAX_PASSES,
-    Matrix,
-    descend,
-)
+from ...common.descent import Duals, PassLimits, descend
 from ...common.newton import GroupProblem, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
@@ -37,6 +33,10 @@ from .cccp import CoupledSolution, coupled_objective
 
 __all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Numbers in all instances up to which they are the working set.
+EVERYTHING = 2**20
 # Instances within this distance of what counts belong to the working set, in units of the margin.
 _BAND = 0.3
 # Numbers in the instances that a pass adds to the working set, at the most, and how many of each
@@ -109,7 +109,7 @@ class _BlockTops:
 
 @dataclass(frozen=True)
 class _SeenTops:
-    """What a pass saw: a :class:`.descent.Seen` with a working set of instances."""
+    """What a pass saw: a view (:class:`.descent.View`) with a working set of instances."""
 
     value: float
     objective: float
@@ -128,7 +128,7 @@ def solve_coupled_rows(
     start: str | np.ndarray,
     options: SolverOptions,
     gap_tol: float,
-    max_passes: int = MAX_PASSES,
+    max_passes: int = 500,
 ) -> CoupledRowsResult:
     """Minimise J.
 
@@ -170,7 +170,8 @@ def solve_coupled_rows(
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
+    limits = PassLimits(max_passes)
+    found = descend(model, (w, v), held, options, gap_tol, rough=rough, limits=limits)
     return CoupledRowsResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,
@@ -278,7 +279,9 @@ class _Coupled:
 
     # -- the model --
 
-    def look(self, w: np.ndarray, v: np.ndarray, held: _Held) -> _SeenTops:
+    def view(
+        self, w: np.ndarray, v: np.ndarray, held: _Held, before: _SeenTops | None
+    ) -> _SeenTops:
         """Pass over all instances."""
         self.n_passes += 1
         mixed = np.asarray(held.vectors @ w)
@@ -324,13 +327,15 @@ class _Coupled:
             owners=np.r_[seen.owners, before.owners[extra]][order],
         )
 
-    def advanced(self, seen: _SeenTops) -> _SeenTops:
-        """The working set does not depend on the linearisation."""
-        return seen
+    def advanced(
+        self, held: _Held, before: _SeenTops | None, view: _SeenTops, duals: Duals
+    ) -> tuple[_Held, _SeenTops]:
+        """The highest instances; the working set does not depend on the linearisation."""
+        return view.linearisation, view
 
-    def same(self, left: _Held, right: _Held) -> bool:
-        """Whether the same instances stand for their bags."""
-        return bool(np.array_equal(left.rows, right.rows))
+    def settled(self, held: _Held, view: _SeenTops) -> bool:
+        """Whether the same instances represent their bags."""
+        return bool(np.array_equal(held.rows, view.linearisation.rows))
 
     def problem(self, held: _Held, seen: _SeenTops) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""

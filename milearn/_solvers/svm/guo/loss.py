@@ -132,10 +132,10 @@ class RelaxationLoss:
         ]
         of_negative = [(below <= 0, Piece.NOTHING), (below >= 1, Piece.WHOLE)]
         codes = [_first(of_bags, Piece.ABOVE), _first(of_negative, Piece.MARGIN)]
-        return Pieces(np.concatenate(codes).astype(np.int8), filled)
+        return Pieces(np.concatenate(codes), filled)
 
-    def _functions(self, stiffness: float, pieces: Pieces) -> np.ndarray:
-        """Slope, zero and constant of the function of each instance but those at a level."""
+    def _functions(self, stiffness: float) -> np.ndarray:
+        """Slope, zero and constant of each piece but the level."""
         t, s = stiffness, self.s
         table = {
             Piece.NOTHING: (0.0, 0.0, 0.0),
@@ -146,12 +146,12 @@ class RelaxationLoss:
             Piece.FLOOR: (0.0, 0.0, self.lowest),
             Piece.LEVEL: (0.0, 0.0, 0.0),
         }
-        return np.array([table[piece] for piece in Piece]).T[:, pieces.codes]
+        return np.array([table[piece] for piece in Piece]).T
 
     def multipliers(self, x: np.ndarray, stiffness: float, pieces: Pieces) -> np.ndarray:
         """The linear functions of these pieces, which need not be those of ``x``."""
         p = self.p
-        slope, zero, constant = self._functions(stiffness, pieces)
+        slope, zero, constant = (each[pieces.codes] for each in self._functions(stiffness))
         scaled = slope * (x - zero) + constant
         member, slopes = self._slopes(stiffness, pieces)
         # Each instance that has e_i > 0 takes v + s/2 - h_i, and these have the sum one.
@@ -165,7 +165,7 @@ class RelaxationLoss:
 
         Together the negative derivative of :meth:`multipliers` in the margins.
         """
-        slope, _, _ = self._functions(stiffness, pieces)
+        slope = self._functions(stiffness)[0][pieces.codes]
         member, slopes = self._slopes(stiffness, pieces)
         pull = np.where(member, np.sqrt(self.costs[: self.p] / slopes[self.bag]), 0.0)
         return slope * self.costs, pull
@@ -195,5 +195,8 @@ class RelaxationLoss:
 
 
 def _first(cases: list[tuple[np.ndarray, Piece]], default: Piece) -> np.ndarray:
-    conditions, codes = zip(*cases, strict=True)
-    return np.select(conditions, codes, default)
+    """The piece of the first condition that holds. It takes half the time of np.select."""
+    codes = np.full(len(cases[0][0]), int(default))
+    for condition, piece in reversed(cases):
+        codes[condition] = int(piece)
+    return codes

@@ -19,13 +19,14 @@ import numpy as np
 
 from ...._bags.segments import gather_rows, segment_max
 from ...common.cccp import CCCPResult, CCCPSolution, cccp
-from ...common.gram import KERNEL_BLOCK_BYTES, Gram
+from ...common.gram import KERNEL_BLOCK_BYTES, Gram, LinearGram
 from ...common.options import SolverOptions
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
+from .sample import SampleLimits, sample_of
 
 __all__ = [
     "MISVMPoint",
@@ -75,7 +76,11 @@ class MISVMPoint:
 
 
 def solve_mi_svm(
-    problem: BinaryProblem, slack: str, start: np.ndarray | None, options: SolverOptions
+    problem: BinaryProblem,
+    slack: str,
+    start: str | np.ndarray | None,
+    options: SolverOptions,
+    sample: SampleLimits | None = None,
 ) -> MISVMResult:
     """Minimise J.
 
@@ -84,14 +89,54 @@ def solve_mi_svm(
     problem : BinaryProblem
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
-    start : ndarray of int or None
+    start : "auto", ndarray of int or None
         Row of the first witness of each positive bag. None starts from the mean of each positive
-        bag, the linearisation at w = 0 in which all instances have the same weight.
+        bag, the linearisation at w = 0 in which all instances have the same weight. "auto" is the
+        start of :mod:`.sample`; the inner products have to be linear.
     options : SolverOptions
+    sample : SampleLimits, default=None
     """
+    if not isinstance(start, str):
+        return _descend(problem, slack, start, options)
+    limits, instances = SampleLimits() if sample is None else sample, problem.gram.instances
+    if limits.holds_all(*instances.shape):
+        return _better(problem, slack, options)
+    offsets, signs = problem.offsets, problem.signs
+    bags, rows, sizes = sample_of(offsets, signs, instances.shape[1], limits)
+    gram, own = LinearGram(instances[rows]), np.r_[0, np.cumsum(sizes)]
+    part = BinaryProblem(gram, own, signs[bags], problem.weights[bags])
+    found = _better(part, slack, SolverOptions(limits.tol, limits.max_passes, options.qp_solver))
+    scores = np.asarray(instances @ gram.weights(found.rows, found.coef))
+    return _descend(problem, slack, witness_rule(problem).of(scores), options)
+
+
+def _better(problem: BinaryProblem, slack: str, options: SolverOptions) -> MISVMResult:
+    """The better end of two descents: from the means, and from inherited labels."""
+    first = _descend(problem, slack, None, options)
+    if first.stopped == "callback":
+        return first
+    watch = options.on_iteration
+    if watch is not None:
+        options = options.watched_by(lambda n, value: watch(first.n_iter + n, value))
+    everything, signs = np.arange(problem.n_instances + 1), problem.instance_signs
+    inherited = Patterns(everything[:-1], None, everything, signs, problem.instance_weights)
+    tol = min(0.05, 100.0 * options.tol)
+    svm = solve_grouped_svm(
+        problem.gram, inherited, tol=tol, qp_solver=options.qp_solver, sharp=False
+    )
+    second = _descend(problem, slack, witness_rule(problem).of(svm.scores), options)
+    return first if first.objective <= second.objective else second
+
+
+def _descend(
+    problem: BinaryProblem, slack: str, start: np.ndarray | None, options: SolverOptions
+) -> MISVMResult:
+    """A local minimum from given witnesses, or from the means."""
     positive = problem.signs > 0
     layout = WitnessLayout(problem, slack)
     rule = witness_rule(problem)
+    costs, signs = layout.group_weights, layout.group_signs
+    at_zero = 2.0 * min(float(costs[signs > 0].sum()), float(costs[signs < 0].sum()))
     n_solves = n_backend = 0
 
     def step(witnesses: np.ndarray, previous: MISVMPoint | None, inner_tol: float) -> MISVMPoint:
@@ -107,24 +152,24 @@ def solve_mi_svm(
         n_backend += solution.n_backend
         highest = segment_max(solution.scores, problem.offsets)
         # Given w the best intercept of J itself, which is never above that of the convex step.
-        if slack == "bag":
-            values, sides, costs = highest, problem.signs, problem.weights
-        else:
+        values = highest[np.r_[problem.positive, problem.negative]]
+        if slack == "instance":
             values = np.concatenate([highest[positive], solution.scores[layout.negative_rows]])
-            sides, costs = layout.group_signs, layout.group_weights
-        intercept = optimal_intercept(values, sides, costs)
-        hinge = np.maximum(0.0, 1.0 - sides * (values + intercept))
+        intercept = optimal_intercept(values, signs, costs)
+        hinge = np.maximum(0.0, 1.0 - signs * (values + intercept))
+        objective = 0.5 * solution.norm2 + float(costs @ hinge)
+        constant = at_zero - solution.objective <= options.tol * at_zero
         return MISVMPoint(
-            objective=0.5 * solution.norm2 + float(costs @ hinge),
+            objective=objective,
             dual_gap=solution.gap,
-            linearisation=rule.of(solution.scores),
+            linearisation=rule.of(solution.scores, constant=constant),
             intercept=intercept,
             solution=solution,
         )
 
     first = _NO_WITNESSES if start is None else start
-    run = cccp(step, first, options, 0.1 * options.tol)
-    return result_of_run(run, n_solves, n_backend, rounding_scale(layout.group_weights))
+    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
+    return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
 
 
 def result_of_run(

@@ -11,30 +11,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...._bags.segments import segment_index, segment_max
+from ...._bags.segments import segment_argmax
 from ...common.cccp import cccp
 from ...common.options import SolverOptions
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..problem import BinaryProblem
-from .dual import MISVMPoint, MISVMResult, WitnessLayout, result_of_run, witness_rule
+from .dual import (
+    MISVMPoint,
+    MISVMResult,
+    WitnessLayout,
+    result_of_run,
+    solve_mi_svm,
+    witness_rule,
+)
 from .grouped_hinge import Patterns, solve_grouped_svm
 
-__all__ = ["best_labels", "solve_instance_labels"]
+__all__ = ["best_labels", "solve_instance_labels", "widened"]
 
 
 def solve_instance_labels(
-    problem: BinaryProblem, start: np.ndarray | None, options: SolverOptions
+    problem: BinaryProblem, start: str | np.ndarray | None, options: SolverOptions
 ) -> MISVMResult:
     """Minimise J.
 
     Parameters
     ----------
     problem : BinaryProblem
-    start : ndarray of shape (n_instances,) or None
-        First labels of all instances, +1.0 or -1.0. None takes those that the SVM between the
-        means of the positive bags and the negative instances gives: with all instances of positive
-        bags positive, w = 0 can be a fixed point.
+    start : "auto", ndarray of shape (n_instances,) or None
+        First labels of all instances, +1.0 or -1.0. "auto" takes the best ones for a multiple of a
+        function of MI-SVM with a slack of each instance, two steps from its own start. None takes
+        those of the SVM between the means of the positive bags and the negative instances: with all
+        instances of positive bags positive, w = 0 can be a fixed point.
     options : SolverOptions
     """
     offsets, signs = problem.offsets, problem.signs
@@ -65,26 +73,68 @@ def solve_instance_labels(
             solution=solution,
         )
 
-    first = start
-    if first is None:
+    if isinstance(start, str):
+        few = SolverOptions(1e-2, 2, options.qp_solver)
+        found = solve_mi_svm(problem, "instance", start, few)
+        scores, bags = found.scores - found.intercept, (offsets, signs, costs)
+        first = widened(scores, found.intercept, found.norm2, bags)[2]
+    elif start is None:
         means = WitnessLayout(problem, "instance").means()
         svm = solve_grouped_svm(
             problem.gram, means, tol=0.1 * options.tol, qp_solver=options.qp_solver
         )
         first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.of(svm.scores))
-    run = cccp(step, first, options, 0.1 * options.tol)
+    else:
+        first = start
+    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
     return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
 
 
 def best_labels(
-    scores: np.ndarray, offsets: np.ndarray, signs: np.ndarray, witnesses: np.ndarray
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    signs: np.ndarray,
+    witnesses: np.ndarray | None = None,
 ) -> np.ndarray:
     """The labels of least loss: the sign of the score, at least one positive per positive bag.
 
-    ``witnesses`` are the rows of the highest instances of the positive bags.
+    ``witnesses`` are the rows of the highest instances of the positive bags, by default the first
+    of them.
     """
     positive = signs > 0
-    labels = np.where(positive[segment_index(offsets)] & (scores > 0), 1.0, -1.0)
-    without = segment_max(labels, offsets)[positive] < 0
-    labels[witnesses[without]] = 1.0
+    if witnesses is None:
+        witnesses = segment_argmax(scores, offsets)[positive]
+    labels = np.where(np.repeat(positive, np.diff(offsets)) & (scores > 0), 1.0, -1.0)
+    labels[witnesses] = 1.0
     return labels
+
+
+def widened(
+    scores: np.ndarray,
+    intercept: float,
+    norm2: float,
+    bags: tuple[np.ndarray, np.ndarray, np.ndarray],
+    largest: float = 2.0**10,
+) -> tuple[float, float, np.ndarray]:
+    """The multiple of a function, doubled while that lowers J, its intercept and best labels.
+
+    Where every instance is labelled, margins are wider than with one of each bag.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_instances,), without the intercept
+    intercept, norm2 : float
+    bags : offsets, signs, and the weights of all instances
+    largest : float
+    """
+    (offsets, signs, costs), best, factor = bags, np.inf, 1.0
+    while factor < largest:
+        labels = best_labels(factor * (scores + intercept), offsets, signs)
+        b = optimal_intercept(factor * scores, labels, costs)
+        hinges = np.maximum(0.0, 1.0 - labels * (factor * scores + b))
+        value = 0.5 * factor**2 * norm2 + float(costs @ hinges)
+        if value >= best:
+            break
+        best, found = value, (factor, b, labels)
+        factor *= 2.0
+    return found

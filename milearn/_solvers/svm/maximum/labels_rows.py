@@ -1,9 +1,9 @@
-"""mi-SVM with a linear kernel in the primal, by passes over the instances.
+"""mi-SVM over rows: a linear kernel or explicit features, by passes over the instances.
 
 The problem is that of :mod:`.labels_dual`. A convex step (labels held) is an SVM over all
-instances. Rows near the margin are in its working set one by one. Those beyond it, whose hinges are
-linear there, and those that keep clear of it are summed up, by their labels and the intervals of
-their margins, in a few rows whose hinges bound the sums of hinges from below by convexity.
+instances. Rows near the margin are in its working set. The others are summed up, by their labels
+and the intervals of their margins, in a few rows whose hinges bound the sums of hinges from below
+by convexity.
 """
 
 from __future__ import annotations
@@ -13,84 +13,78 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
-from ...._bags.segments import segment_argmax, segment_max
-from ...common.cccp import CCCPSolution
-from ...common.descent import (
-    EVERYTHING,
-    MAX_PASSES,
-    Matrix,
-    descend,
-)
-from ...common.newton import GroupProblem, solve_groups
+from ...common.descent import Duals, PassLimits, descend
+from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
-from .rows import solve_mi_svm_primal
+from .labels_dual import best_labels, widened
+from .rows import RowsSolution, rough_svm, solve_mi_svm_rows, svm_problem
+from .view import Matrix, RowLimits
 
-__all__ = ["PrimalLabelsResult", "solve_instance_labels_primal"]
+__all__ = ["LabelLimits", "solve_instance_labels_rows"]
 
-# Rows with a margin within this distance of one belong to the working set.
-_BAND = 0.3
-# Numbers in the rows that a pass adds to the working set, at the most.
-_WORKING_NUMBERS = 2**22
-_START_TOL = 1e-2
-_LARGEST_FACTOR = 2.0**10
-# Rows on which a first function for given labels is found, per feature and at least.
-_SAMPLE_PER_FEATURE, _SAMPLE = 100, 4_000
-# Rows beside the working set are summed up between these margins, by label.
+# Rows outside of the working set are summed up between these margins, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
 
 
-@dataclass(kw_only=True)
-class PrimalLabelsResult(CCCPSolution):
-    """A local minimum.
+@dataclass(frozen=True)
+class LabelLimits(RowLimits):
+    """All rows up to a million numbers, then those near the margin."""
 
-    Attributes
-    ----------
-    w : ndarray of shape (n_features,)
-    intercept : float
-    n_passes : int
-        Passes over all instances.
-    """
-
-    w: np.ndarray
-    intercept: float
-    n_passes: int
+    numbers: int = 2**22
+    whole_rows: int = 2**20
+    whole_numbers: int = 2**20
+    narrow: int = 0
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Weighted sums of rows by label and margin, and the sums of their weights.
-
-    Attributes
-    ----------
-    vectors : ndarray of shape (n_sums, n_features)
-    costs : ndarray of shape (n_sums,)
-    """
+    """Weighted sums of rows by label and margin, (n_sums, n_features), and of their weights."""
 
     vectors: np.ndarray
     costs: np.ndarray
 
+    @classmethod
+    def of_rows(cls, rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> _Sums:
+        n = len(kinds)
+        spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
+        sums: Matrix = spread @ rows
+        if sparse.issparse(sums):
+            sums = sums.toarray()
+        costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
+        return cls(np.asarray(sums, dtype=np.float64), costs)
+
+    @classmethod
+    def total(cls, parts: list[_Sums]) -> _Sums:
+        vectors, costs = [part.vectors for part in parts], [part.costs for part in parts]
+        return cls(np.sum(vectors, axis=0), np.sum(costs, axis=0))
+
+    def without(self, taken: _Sums) -> _Sums:
+        left = self.costs - taken.costs
+        # A sum of which no row is left is zero up to rounding.
+        gone = left <= 1e-12 * self.costs
+        vectors = np.where(gone[:, None], 0.0, self.vectors - taken.vectors)
+        return _Sums(vectors, np.where(gone, 0.0, left))
+
 
 @dataclass(frozen=True)
-class _SeenLabels:
-    """What a pass saw, in a block or in all.
+class LabelsView:
+    """A pass over a block or over all; of a block ``value`` and ``objective`` are losses alone.
 
     Attributes
     ----------
-    value, objective : float
-        Of a block the losses alone, without ``w``.
-    w, v : ndarray, the point, with the best intercept
+    w, v : ndarray
+        The point, with the best intercept.
     step_v : ndarray of shape (1,)
-        The intercept for which rows are near or beside the margin under the labels held.
-    linearisation : ndarray of int8 of shape (n_instances,)
-        The best labels.
-    numbers, rows : the working set for the labels held and for the best ones
-    costs : ndarray, weights of these rows
-    of_held, of_best : _Sums, of the rows beside them
+        The intercept that decides which rows are near the margin under the labels held.
+    labels : ndarray of int8 of shape (n_instances,)
+        The best ones.
+    numbers, rows, costs : the working set, for the labels held and for the best ones
+    of_held, of_best : _Sums, of the other rows
     """
 
     value: float
@@ -98,7 +92,7 @@ class _SeenLabels:
     w: np.ndarray
     v: np.ndarray
     step_v: np.ndarray
-    linearisation: np.ndarray
+    labels: np.ndarray
     numbers: np.ndarray
     rows: Matrix
     costs: np.ndarray
@@ -106,296 +100,221 @@ class _SeenLabels:
     of_best: _Sums
 
 
-def solve_instance_labels_primal(
+def solve_instance_labels_rows(
     source: PassSource,
     loss: Hinge,
     start: str | np.ndarray,
     options: SolverOptions,
     gap_tol: float,
-    max_passes: int = MAX_PASSES,
-) -> PrimalLabelsResult:
-    """mi-SVM with a linear kernel.
+    *,
+    max_passes: int = 500,
+    limits: LabelLimits | None = None,
+) -> RowsSolution:
+    """mi-SVM over rows.
 
     Parameters
     ----------
     source : PassSource
     loss : Hinge
     start : {"auto", "mean"} or ndarray of shape (n_instances,)
-        First labels of all instances, 1 or -1, or whose signs give them: MI-SVM with a slack of
-        each instance, from its own start, or the SVM between the means of positive bags and
-        negative instances.
+        First labels of all instances, 1 or -1: given, or the best ones for a multiple of a function
+        of MI-SVM with a slack of each instance, two steps from its start of this name.
     options : SolverOptions
-        ``qp_solver`` is not used.
+        ``tol`` and ``qp_solver`` are not used.
     gap_tol : float
         Relative duality gap of a convex step.
     max_passes : int
         Maximum number of passes.
+    limits : LabelLimits, default=None
     """
-    model = _Labels(source, loss)
-    if not isinstance(start, str):
-        held = np.asarray(start, dtype=np.int8)
-        w, v = model.first_function(held)
-    else:
-        once = SolverOptions(options.tol, 1)
-        first = solve_mi_svm_primal(source, loss, "instance", start, once, _START_TOL)
+    model = _Labels(source, loss, LabelLimits() if limits is None else limits)
+    if isinstance(start, str):
+        few = SolverOptions(options.tol, 2)
+        first = solve_mi_svm_rows(source, loss, "instance", start, few, 1e-2)
         model.n_passes = first.n_passes
-        w, v, held = model.scaled(first.w, np.array([first.intercept]))
-    rough = isinstance(start, str) and start == "auto"
-    found = descend(model, (w, v), held, options, gap_tol, rough=rough, max_passes=max_passes)
-    return PrimalLabelsResult(
-        **found.outcome(),
+        point, held = model.widened(first.w, first.intercept)
+    else:
+        held = np.asarray(start, dtype=np.int8)
+        point = model.first_function(held)
+    found = descend(
+        model,
+        point,
+        held,
+        options,
+        gap_tol,
+        rough=isinstance(start, str) and start == "auto",
+        limits=PassLimits(max_passes),
         objective_scale=rounding_scale(loss.weights),
-        w=found.w,
-        intercept=float(found.v[0]),
-        n_passes=model.n_passes,
     )
+    return RowsSolution.of(found, loss.weights, model.n_passes)
 
 
 class _Labels:
     """The problem as a :class:`.descent.PassModel`; labels are the linearisation."""
 
-    def __init__(self, source: PassSource, loss: Hinge) -> None:
-        self.source, self.loss = source, loss
+    def __init__(self, source: PassSource, loss: Hinge, limits: RowLimits) -> None:
+        self.source, self.loss, self.limits = source, loss, limits
+        self.costs = np.repeat(loss.weights, np.diff(source.offsets))
         self.n_passes = 0
 
-    def scaled(self, w: np.ndarray, v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The multiple of a function, doubled while that lowers J, and the best labels there.
+    def best_labels(self, scores: np.ndarray) -> np.ndarray:
+        """Labels of least loss."""
+        return best_labels(scores, self.source.offsets, self.loss.signs).astype(np.int8)
 
-        Where every instance is labelled, margins are wider than with one of each bag.
-        """
+    def widened(self, w: np.ndarray, b: float) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """A multiple of a function, and the best labels there."""
         self.n_passes += 1
-        found = self.source.map(_label, w, v, self.loss)
-        scores, _, costs = (np.concatenate(each) for each in zip(*found, strict=True))
-        best, factor = np.inf, 1.0
-        while factor < _LARGEST_FACTOR:
-            at = scores * factor, v * factor
-            labels = np.concatenate(self.source.map(_labels_of, *at, self.loss))
-            intercept = optimal_intercept(at[0], labels.astype(np.float64), costs)
-            hinges = np.maximum(0.0, 1.0 - labels * (at[0] + intercept))
-            value = 0.5 * factor**2 * float(w @ w) + float(costs @ hinges)
-            if value >= best:
-                break
-            best, point = value, (factor * w, np.array([intercept]), labels)
-            factor *= 2.0
-        return point
+        scores = np.concatenate(self.source.map(_scores_of, w))
+        norm2, offsets, signs = float(w @ w), self.source.offsets, self.loss.signs
+        factor, intercept, labels = widened(scores, b, norm2, (offsets, signs, self.costs))
+        return (factor * w, np.array([intercept])), labels.astype(np.int8)
 
-    def first_function(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def first_function(
+        self, labels: np.ndarray, n_rows: int = 4_000, per_feature: int = 100
+    ) -> tuple[np.ndarray, np.ndarray]:
         """A rough SVM for given labels on instances at equal distances."""
-        source = self.source
-        wanted = max(_SAMPLE, _SAMPLE_PER_FEATURE * source.n_features)
-        wanted = min(wanted, max(_SAMPLE, _WORKING_NUMBERS // source.n_features))
-        rows = np.arange(0, source.n_instances, max(1, source.n_instances // wanted))
-        weights = np.concatenate(source.map(_weights_at, rows, self.loss.weights))
-        weights *= source.n_instances / len(rows)
-        sample = stacked(source.map(rows_of_block, rows))
-        problem = _signed(sample, labels[rows].astype(np.float64), weights)
-        found = solve_groups(problem, np.zeros(source.n_features), np.zeros(1), gap_tol=0.05)
-        return found.w, found.v
+        n, d = self.source.n_instances, self.source.n_features
+        wanted = max(n_rows, min(per_feature * d, self.limits.numbers // d))
+        rows = np.arange(0, n, max(1, n // wanted))
+        sample = stacked(self.source.map(rows_of_block, rows))
+        costs = self.costs[rows] * (n / len(rows))
+        return rough_svm(sample, labels[rows].astype(np.float64), costs)
 
-    def look(self, w: np.ndarray, v: np.ndarray, held: np.ndarray) -> _SeenLabels:
+    # -- the model --
+
+    def view(
+        self, w: np.ndarray, v: np.ndarray, held: np.ndarray, before: LabelsView | None
+    ) -> LabelsView:
         """Pass over all instances: once for the best intercept, once for what belongs to it."""
         self.n_passes += 2
-        source = self.source
-        scored = source.map(_label, w, v, self.loss)
-        scores = np.concatenate([found for found, _, _ in scored])
-        labels = np.concatenate([found for _, found, _ in scored])
-        costs = np.concatenate([found for _, _, found in scored])
-        best = np.array([optimal_intercept(scores, labels.astype(np.float64), costs)])
-        parts = source.map(_look, scores, (v, best), held, self.loss)
-        norm = 0.5 * float(w @ w)
-        return _SeenLabels(
-            value=norm + sum(part.value for part in parts),
-            objective=norm + sum(part.objective for part in parts),
+        scores = np.concatenate(self.source.map(_scores_of, w))
+        labels = self.best_labels(scores + v[0])
+        best = np.array([optimal_intercept(scores, labels.astype(np.float64), self.costs)])
+        labels, norm = self.best_labels(scores + best[0]), 0.5 * float(w @ w)
+        steps = (held, v[0]), (labels, best[0])
+        values = [float(self.costs @ np.maximum(0, 1 - y * (scores + b))) for y, b in steps]
+        parts = self.source.map(_rows_and_sums, scores, steps, self.loss.weights, self.limits)
+        numbers, rows, of_held, of_best = map(list, zip(*parts, strict=True))
+        near = np.concatenate(numbers)
+        return LabelsView(
+            value=norm + values[0],
+            objective=norm + values[1],
             w=w,
             v=best,
             step_v=v,
-            linearisation=np.concatenate([part.linearisation for part in parts]),
-            numbers=np.concatenate([part.numbers for part in parts]),
-            rows=stacked([part.rows for part in parts]),
-            costs=np.concatenate([part.costs for part in parts]),
-            of_held=_total([part.of_held for part in parts]),
-            of_best=_total([part.of_best for part in parts]),
+            labels=labels,
+            numbers=near,
+            rows=stacked(rows),
+            costs=self.costs[near],
+            of_held=_Sums.total(of_held),
+            of_best=_Sums.total(of_best),
         )
 
-    def joined(self, before: _SeenLabels, seen: _SeenLabels, held: np.ndarray) -> _SeenLabels:
-        """The working set of a pass with the rows of the one before, for the labels held.
+    def joined(self, before: LabelsView, view: LabelsView, held: np.ndarray) -> LabelsView:
+        """The view with the working set of the one before it, for the labels held.
 
         Rows that crossed the margin between the two passes join it: in the sums they would cross
         it again, back and forth.
         """
         self.n_passes += 1
-        known = np.union1d(before.numbers, seen.numbers)
-        points = (before.w, before.step_v), (seen.w, seen.step_v)
-        parts = self.source.map(_crossed, points, held, self.loss, known)
-        crossed = np.concatenate([numbers for numbers, _, _ in parts])
-        extra = ~np.isin(before.numbers, seen.numbers)
-        numbers = np.r_[before.numbers[extra], crossed]
-        rows = stacked([before.rows[extra], *[rows for _, rows, _ in parts]])
-        costs = np.concatenate([before.costs[extra], *[costs for _, _, costs in parts]])
-        labels = held[numbers].astype(np.float64)
-        kind = _kinds(labels, labels * (np.asarray(rows @ seen.w) + seen.step_v[0]))
-        # They are in the sums of the rows beside the working set.
-        taken = _summed(rows, kind, costs)
-        left = seen.of_held.costs - taken.costs
-        # What rounding leaves of a sum whose rows are all known is no row.
-        gone = left <= 1e-12 * seen.of_held.costs
-        vectors = seen.of_held.vectors - taken.vectors
+        known = np.union1d(before.numbers, view.numbers)
+        points = (before.w, before.step_v), (view.w, view.step_v)
+        parts = self.source.map(_crossed, points, held, known, self.limits)
+        extra = ~np.isin(before.numbers, view.numbers)
+        numbers = np.concatenate([before.numbers[extra], *[numbers for numbers, _ in parts]])
+        rows = stacked([before.rows[extra], *[rows for _, rows in parts]])
+        costs, labels = self.costs[numbers], held[numbers].astype(np.float64)
+        margins = labels * (np.asarray(rows @ view.w) + view.step_v[0])
         return replace(
-            seen,
-            numbers=np.r_[seen.numbers, numbers],
-            rows=stacked([seen.rows, rows]),
-            costs=np.r_[seen.costs, costs],
-            of_held=_Sums(np.where(gone[:, None], 0.0, vectors), np.where(gone, 0.0, left)),
+            view,
+            numbers=np.r_[view.numbers, numbers],
+            rows=stacked([view.rows, rows]),
+            costs=np.r_[view.costs, costs],
+            of_held=view.of_held.without(_Sums.of_rows(rows, _kinds(labels, margins), costs)),
         )
 
-    def advanced(self, seen: _SeenLabels) -> _SeenLabels:
-        """The working set of the best labels."""
-        return replace(seen, of_held=seen.of_best, step_v=seen.v)
+    def advanced(
+        self, held: np.ndarray, before: LabelsView | None, view: LabelsView, duals: Duals
+    ) -> tuple[np.ndarray, LabelsView]:
+        """The best labels, and the view with the working set for them."""
+        return view.labels, replace(view, of_held=view.of_best, step_v=view.v)
 
-    def problem(self, held: np.ndarray, seen: _SeenLabels) -> tuple[GroupProblem, np.ndarray]:
+    def settled(self, held: np.ndarray, view: LabelsView) -> bool:
+        """Whether the labels are the same."""
+        return bool(np.array_equal(held, view.labels))
+
+    def problem(self, held: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
         """The SVM over a working set, summed rows last."""
-        sums = seen.of_held
+        sums = view.of_held
         used = np.flatnonzero(sums.costs > 0)
         means: Matrix = sums.vectors[used] / sums.costs[used, None]
-        if sparse.issparse(seen.rows):
+        if sparse.issparse(view.rows):
             means = sparse.csr_array(means)
-        labels = np.r_[
-            held[seen.numbers].astype(np.float64), np.where(used < _N_SUMS // 2, 1.0, -1.0)
-        ]
-        costs = np.r_[seen.costs, sums.costs[used]]
-        keys = np.r_[seen.numbers, np.full(len(used), -1)]
-        return _signed(stacked([seen.rows, means]), labels, costs), keys
-
-    def same(self, left: np.ndarray, right: np.ndarray) -> bool:
-        """Whether the labels are the same."""
-        return bool(np.array_equal(left, right))
+        sides = np.where(used < _N_SUMS // 2, 1.0, -1.0)
+        labels = np.r_[held[view.numbers].astype(np.float64), sides]
+        costs = np.r_[view.costs, sums.costs[used]]
+        keys = np.r_[view.numbers, np.full(len(used), -1)]
+        return svm_problem(stacked([view.rows, means]), labels, costs), keys
 
 
 def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """Which of the sums a row belongs to, those of the label 1 first."""
+    """The sum to which each row belongs, those of the label 1 first."""
     return np.searchsorted(_MARGINS, margins) + (labels < 0) * (_N_SUMS // 2)
 
 
-def _signed(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
-    if sparse.issparse(rows):
-        signed = (sparse.diags_array(-labels) @ rows).tocsr()
-    else:
-        signed = rows * -labels[:, None]
-    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
+# -- functions of a block --------------------------------------------------------------------------
 
 
-def _total(parts: list[_Sums]) -> _Sums:
-    return _Sums(
-        np.sum([part.vectors for part in parts], axis=0),
-        np.sum([part.costs for part in parts], axis=0),
-    )
+def _scores_of(block: Block, w: np.ndarray) -> np.ndarray:
+    return block.scores(w)
 
 
-def _weights_at(block: Block, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)] - block.first_row
-    owner = np.searchsorted(block.offsets, mine, side="right") - 1
-    return np.asarray(weights[block.bags][owner])
+def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
+    per_row = limits.numbers / (n_instances * width_of(block.instances))
+    return max(1, int(per_row * block.instances.shape[0]))
 
 
-def _best_labels(scores: np.ndarray, block: Block, positive: np.ndarray) -> np.ndarray:
-    """Labels of least loss; ``positive`` says which bags are."""
-    own = np.repeat(positive, np.diff(block.offsets))
-    labels = np.where(own & (scores > 0), 1, -1).astype(np.int8)
-    without = positive & (segment_max(scores, block.offsets) <= 0)
-    labels[segment_argmax(scores, block.offsets)[without]] = 1
-    return labels
-
-
-def _label(
-    block: Block, w: np.ndarray, v: np.ndarray, loss: Hinge
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Scores without the intercept, best labels with it, and weights of all instances."""
-    scores = block.scores(w)
-    labels = _best_labels(scores + v[0], block, loss.signs[block.bags] > 0)
-    return scores, labels, np.repeat(loss.weights[block.bags], np.diff(block.offsets))
-
-
-def _labels_of(block: Block, scores: np.ndarray, v: np.ndarray, loss: Hinge) -> np.ndarray:
-    return _best_labels(scores[block.rows] + v[0], block, loss.signs[block.bags] > 0)
-
-
-def _look(
+def _rows_and_sums(
     block: Block,
     scores: np.ndarray,
-    intercepts: tuple[np.ndarray, np.ndarray],
-    held: np.ndarray,
-    loss: Hinge,
-) -> _SeenLabels:
-    """The convex step at the first intercept, the objective at the second."""
-    own, (step_v, best_v), width = scores[block.rows], intercepts, width_of(block.instances)
-    best = _best_labels(own + best_v[0], block, loss.signs[block.bags] > 0)
-    held, band = held[block.rows], _BAND if len(scores) * width > EVERYTHING else np.inf
-    per_row = _WORKING_NUMBERS / (len(scores) * width)
-    weights = np.repeat(loss.weights[block.bags], np.diff(block.offsets))
-    margins, best_margins = held * (own + step_v[0]), best * (own + best_v[0])
-    distance = np.minimum(np.abs(1.0 - margins), np.abs(1.0 - best_margins))
-    near = distance <= band
-    limit = max(1, int(per_row * len(held)))
-    if int(near.sum()) > limit:
-        near = distance < np.partition(distance, limit)[limit]
-    of_held = _sums_of(block, ~near, held, margins, weights)
-    if np.array_equal(held, best) and step_v[0] == best_v[0]:
-        of_best = of_held
-    else:
-        of_best = _sums_of(block, ~near, best, best_margins, weights)
-    rows = np.flatnonzero(near)
-    return _SeenLabels(
-        value=float(weights @ np.maximum(0.0, 1.0 - margins)),
-        objective=float(weights @ np.maximum(0.0, 1.0 - best_margins)),
-        w=own[:0],
-        v=best_v,
-        step_v=step_v,
-        linearisation=best,
-        numbers=rows + block.first_row,
-        rows=block.take(rows),
-        costs=weights[rows],
-        of_held=of_held,
-        of_best=of_best,
-    )
+    steps: tuple[tuple[np.ndarray, float], ...],
+    bag_weights: np.ndarray,
+    limits: RowLimits,
+) -> tuple[np.ndarray, Matrix, _Sums, _Sums]:
+    """Rows near the margin under any labels and intercept, and sums of the others under each."""
+    own, n, instances = block.rows, len(scores), block.instances
+    band = np.inf if limits.hold_all(n, width_of(instances)) else limits.band
+    sides = [labels[own] for labels, _ in steps]
+    margins = [y * (scores[own] + b) for y, (_, b) in zip(sides, steps, strict=True)]
+    distance = np.minimum(*(np.abs(1.0 - each) for each in margins))
+    near, most = distance <= band, _most_rows(block, n, limits)
+    if int(near.sum()) > most:
+        near = distance < np.partition(distance, most)[most]
+    weights = np.repeat(bag_weights[block.bags], np.diff(block.offsets))
+    rows, others = np.flatnonzero(near), np.where(near, 0.0, weights)
+    sums = [_Sums(np.zeros((_N_SUMS, instances.shape[1])), np.zeros(_N_SUMS))] * 2
+    if len(rows) < len(near):
+        kinds = [_kinds(y, each) for y, each in zip(sides, margins, strict=True)]
+        sums = [_Sums.of_rows(instances, each, others) for each in kinds]
+    return rows + block.first_row, block.take(rows), sums[0], sums[1]
 
 
 def _crossed(
     block: Block,
     points: tuple[tuple[np.ndarray, np.ndarray], ...],
     held: np.ndarray,
-    loss: Hinge,
     known: np.ndarray,
-) -> tuple[np.ndarray, Matrix, np.ndarray]:
-    """Numbers, rows and weights of instances that crossed the margin between two points."""
+    limits: RowLimits,
+) -> tuple[np.ndarray, Matrix]:
+    """Numbers and rows of instances that crossed the margin between two points."""
     labels = held[block.rows]
     one, other = (1.0 - labels * (block.scores(w) + v[0]) for w, v in points)
     crossed = one * other < 0
     mine = known[(known >= block.rows.start) & (known < block.rows.stop)]
     crossed[mine - block.first_row] = False
-    rows = np.flatnonzero(crossed)
-    per_row = _WORKING_NUMBERS / (len(held) * width_of(block.instances))
-    limit = max(1, int(per_row * len(labels)))
-    if len(rows) > limit:
+    rows, most = np.flatnonzero(crossed), _most_rows(block, len(held), limits)
+    if len(rows) > most:
         # Those that a sum may misjudge by most.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
-        rows = np.sort(rows[np.argpartition(-size, limit)[:limit]])
-    owner = np.searchsorted(block.offsets, rows, side="right") - 1
-    return rows + block.first_row, block.take(rows), loss.weights[block.bags][owner]
-
-
-def _sums_of(
-    block: Block, beside: np.ndarray, labels: np.ndarray, margins: np.ndarray, weights: np.ndarray
-) -> _Sums:
-    if not beside.any():
-        return _Sums(np.zeros((_N_SUMS, block.instances.shape[1])), np.zeros(_N_SUMS))
-    return _summed(block.instances, _kinds(labels, margins), np.where(beside, weights, 0.0))
-
-
-def _summed(rows: Matrix, kinds: np.ndarray, weights: np.ndarray) -> _Sums:
-    n = len(kinds)
-    spread = sparse.csc_array((weights, kinds, np.arange(n + 1)), shape=(_N_SUMS, n))
-    sums: Matrix = spread @ rows
-    if sparse.issparse(sums):
-        sums = sums.toarray()
-    costs = np.bincount(kinds, weights=weights, minlength=_N_SUMS)
-    return _Sums(np.asarray(sums, dtype=np.float64), costs)
+        rows = np.sort(rows[np.argpartition(-size, most)[:most]])
+    return rows + block.first_row, block.take(rows)

@@ -1,60 +1,84 @@
-"""Passes over all instances at a point, and the working set of a convex step of MI-SVM.
+"""Views of MI-SVM by passes over all instances, and the working sets of its convex steps.
 
-The working set holds a witness of each positive bag, and of the negative bags the rows near or
-beyond the margin. What is far from it is summed up in two rows, whose hinges bound the sums of
-hinges from below by convexity: a minimum over the working set is a lower bound of the step. Where
-there are few instances they all belong to it.
+The working set has a witness of each positive bag, and of the negative bags the rows near or beyond
+the margin. The others are summed up in two rows, whose hinges bound the sums of hinges from below
+by convexity: a minimum over the working set is a lower bound of the step. Few instances all belong
+to it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...._bags.segments import gather_rows, segment_argmax, segment_max, segment_rank
+from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import below_each_other
+from .sample import SampleLimits
 
 __all__ = [
-    "BAND",
-    "Held",
-    "Moved",
-    "Pass",
-    "Prices",
-    "Proportions",
+    "BagCosts",
+    "MaximumView",
+    "RowLimits",
+    "WitnessRows",
     "joined",
     "kept_type",
-    "pass_over",
-    "precision",
+    "view_at",
     "working_set",
 ]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
-
-# Rows within this distance of what counts belong to the working set, in units of the margin.
-BAND = 0.3
-# Rows of a bag in the working set for each of those that have one slack for all rows; more where
-# the band is wider.
-_PER_BAG = 4
-# Numbers in the working set of negative bags, at the most.
-_WORKING_NUMBERS = 2**25
-# Instances, and numbers in them, up to which they all belong to the working set. Narrow ones are
-# kept apart earlier: there a step costs more than a pass, and few rounds find the rows that count.
-_FEW_ROWS, _FEW_NUMBERS = 20_000, 2**24
-_NARROW, _FEW_NARROW_ROWS = 50, 2_000
-# Numbers in rows of earlier passes that stay in it at any size.
-_KEPT_NUMBERS = 2**21
-# Relative gap of a convex step for so many numbers in all instances, and for more.
-_FINE_NUMBERS, _FINE, _COARSE = 2**21, 1e-8, 5e-4
+Point = tuple[np.ndarray, float]
 
 
 @dataclass(frozen=True)
-class Prices:
-    """Signs of the bags, costs of their slacks, and whether each instance has one."""
+class RowLimits:
+    """Which rows of negative bags belong to a working set.
+
+    Attributes
+    ----------
+    band : float
+        Distance from what counts, in units of the margin.
+    per_bag : int
+        Rows of a bag with one slack for all; more where the band is wider.
+    numbers : int
+        Numbers in all rows.
+    whole_rows, whole_numbers : int
+        Instances, and numbers in them, up to which all belong to it.
+    narrow, whole_narrow_rows : int
+        Instances with at most so many numbers are kept apart earlier: a step over all of them would
+        cost more than a pass, and few rounds find the rows that count.
+    kept_numbers : int
+        Numbers in rows of earlier passes that stay in it at any size.
+    sample : SampleLimits
+        Of the start.
+    """
+
+    band: float = 0.3
+    per_bag: int = 4
+    numbers: int = 2**25
+    whole_rows: int = 20_000
+    whole_numbers: int = 2**24
+    narrow: int = 50
+    whole_narrow_rows: int = 2_000
+    kept_numbers: int = 2**21
+    sample: SampleLimits = field(default_factory=SampleLimits)
+
+    def hold_all(self, n_instances: int, width: float) -> bool:
+        """Whether all rows of negative bags belong to the working set."""
+        rows = self.whole_rows
+        if width <= self.narrow:
+            rows = min(rows, self.whole_narrow_rows)
+        return n_instances <= rows and n_instances * width <= self.whole_numbers
+
+
+@dataclass(frozen=True)
+class BagCosts:
+    """Signs of the bags, costs of their slacks, and whether each negative instance has one."""
 
     signs: np.ndarray
     weights: np.ndarray
@@ -64,43 +88,38 @@ class Prices:
     def positive(self) -> np.ndarray:
         return np.flatnonzero(self.signs > 0)
 
+    def at_zero(self, sizes: np.ndarray) -> float:
+        """The least loss of a constant function; ``sizes`` are those of the bags."""
+        negative = self.signs < 0
+        slacks = np.where(negative & self.by_instance, sizes, 1)
+        sums = [float(self.weights[side] @ slacks[side]) for side in (negative, ~negative)]
+        return 2.0 * min(sums)
+
 
 @dataclass(frozen=True)
-class Moved:
-    """Positive bags whose witness is not the one held, as positions among them; and the witnesses.
+class WitnessRows:
+    """Witnesses as numbers and as instances; ``bags`` are positions among the positive bags.
 
-    Attributes
-    ----------
-    positions : ndarray of int of shape (n_moved,)
-    witnesses : ndarray of int of shape (n_moved,), the rows
-    vectors : matrix of shape (n_moved, n_features), the instances there
+    The number -1 stands for the mean of a bag.
     """
 
-    positions: np.ndarray
-    witnesses: np.ndarray
+    numbers: np.ndarray
     vectors: Matrix
+    bags: np.ndarray
 
-
-@dataclass
-class Held:
-    """The witnesses of a convex step, as rows and as instances; -1 stands for the mean of a bag."""
-
-    witnesses: np.ndarray
-    vectors: Matrix
-
-    def move(self, moved: Moved) -> None:
-        """Take over witnesses that moved, in place: all of them are too large to be held twice."""
-        if len(moved.positions) == len(self.witnesses):
-            self.witnesses, self.vectors = moved.witnesses, moved.vectors
-            return
-        self.witnesses = self.witnesses.copy()
-        self.witnesses[moved.positions] = moved.witnesses
-        if sparse.issparse(self.vectors):
-            place = np.arange(len(self.witnesses))
-            place[moved.positions] = len(place) + np.arange(len(moved.positions))
-            self.vectors = stacked([self.vectors, moved.vectors])[place]
+    def moved(self, there: WitnessRows) -> WitnessRows:
+        """The witnesses with others for some bags; vectors are replaced in place."""
+        if len(there.bags) == len(self.numbers):
+            return there
+        numbers, vectors = self.numbers.copy(), self.vectors
+        numbers[there.bags] = there.numbers
+        if sparse.issparse(vectors):
+            place = np.arange(len(numbers))
+            place[there.bags] = len(place) + np.arange(len(there.bags))
+            vectors = stacked([vectors, there.vectors])[place]
         else:
-            self.vectors[moved.positions] = moved.vectors
+            vectors[there.bags] = there.vectors
+        return WitnessRows(numbers, vectors, self.bags)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Inner products with the weight vector."""
@@ -108,274 +127,260 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Pass:
-    """What a pass found, in a block or in all.
+class _RowSum:
+    """A weighted sum of rows, and the sum of their weights."""
 
-    Attributes
-    ----------
-    band : float
-        Rows within it are in the working set.
-    span : (float, float), the lowest of the highest scores of all bags, and the highest
-    moved : Moved, or None where it is known already
-    rows, numbers, groups : the working set of negative bags: instances, their rows, their bags
-    far, far_cost : weighted sum of the rows beyond the band, and the sum of their weights
-    quiet, quiet_cost : the same for the highest rows of bags that keep clear of the margin
-    loss, positive_loss : float, of all negative bags, and of all positive ones
-    """
+    vector: np.ndarray
+    cost: float
 
-    band: float
-    span: tuple[float, float]
-    moved: Moved | None
-    rows: Matrix
-    numbers: np.ndarray
-    groups: np.ndarray
-    far: np.ndarray
-    far_cost: float
-    quiet: np.ndarray
-    quiet_cost: float
-    loss: float
-    positive_loss: float
+    @classmethod
+    def of_block(cls, block: Block, rows: np.ndarray, weights: np.ndarray) -> _RowSum:
+        return cls(block.weighted_sum(rows, weights), float(weights.sum()))
 
+    @classmethod
+    def total(cls, parts: list[_RowSum]) -> _RowSum:
+        vectors = [part.vector for part in parts]
+        return cls(np.sum(vectors, axis=0), sum(part.cost for part in parts))
 
-def precision(n_instances: int, width: float) -> float:
-    """Relative gap of a convex step that suits the numbers in all instances."""
-    return _FINE if n_instances * width <= _FINE_NUMBERS else _COARSE
+    def without(self, rows: Matrix, weights: np.ndarray) -> _RowSum:
+        vector = self.vector - np.asarray(below_each_other([rows]).T @ weights)
+        return _RowSum(vector, max(0.0, self.cost - float(weights.sum())))
 
 
 @dataclass(frozen=True)
-class Proportions:
-    """Proportions of the rows of a working set, by which the next one starts.
+class MaximumView:
+    """A pass over a block or over all; the norm of w is not in ``loss`` and ``positive_loss``.
 
     Attributes
     ----------
-    positive : ndarray of shape (n_positive,)
-    numbers, negative : the rows of negative bags, sorted, and their proportions
+    moves : WitnessRows or None
+        Highest instances of positive bags where they are not those that were held.
+    rows, numbers, bags : the working set of negative bags
+    beyond : _RowSum
+        Rows beyond the margin and the band, if each has a slack.
+    inactive : _RowSum
+        Highest rows of bags that clear the margin by more than the band.
+    loss, positive_loss : float
+        Of all negative bags, and of all positive ones.
     """
 
-    positive: np.ndarray
+    point: Point
+    band: float
+    moves: WitnessRows | None
+    rows: Matrix
     numbers: np.ndarray
-    negative: np.ndarray
+    bags: np.ndarray
+    beyond: _RowSum
+    inactive: _RowSum
+    loss: float
+    positive_loss: float
+    value: float = np.nan
 
     @property
-    def known(self) -> bool:
-        """Whether they are those of a solution."""
-        return bool(self.positive.any())
+    def v(self) -> np.ndarray:
+        """The intercept."""
+        return np.array([self.point[1]])
 
-    @classmethod
-    def none(cls, n_positive: int) -> Proportions:
-        return cls(np.zeros(n_positive), np.zeros(0, dtype=np.intp), np.zeros(0))
-
-    @classmethod
-    def of_solution(cls, proportions: np.ndarray, found: Pass, n_positive: int) -> Proportions:
-        last = n_positive + len(found.numbers)
-        return cls(proportions[:n_positive], found.numbers, proportions[n_positive:last])
-
-    def of_rows(self, numbers: np.ndarray) -> np.ndarray:
-        """Proportions of given rows, zero for those that are new."""
-        found = np.zeros(len(numbers))
-        if len(self.numbers):
-            place = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
-            known = self.numbers[place] == numbers
-            found[known] = self.negative[place[known]]
-        return found
-
-    def first_of(self, problem: GroupProblem, found: Pass, u: np.ndarray) -> np.ndarray:
-        """First proportions; in a group without any the highest row takes all where that pays."""
-        n_positive, n_rows = len(self.positive), len(found.numbers)
-        proportions = np.zeros(len(u))
-        proportions[:n_positive] = self.positive
-        proportions[n_positive : n_positive + n_rows] = self.of_rows(found.numbers)
-        top = segment_argmax(u, problem.offsets)
-        missing = np.add.reduceat(proportions, problem.offsets[:-1]) == 0
-        proportions[top[missing & (u[top] > 0)]] = 1.0
-        return proportions
+    @property
+    def objective(self) -> float:
+        """The problem at the point."""
+        w, _ = self.point
+        return 0.5 * float(w @ w) + self.loss + self.positive_loss
 
 
-def pass_over(
+def view_at(
     source: PassSource,
-    point: tuple[np.ndarray, float],
-    prices: Prices,
-    groups: np.ndarray | None = None,
-    band: float = BAND,
-    witnesses: np.ndarray | None = None,
-) -> Pass:
+    point: Point,
+    costs: BagCosts,
+    *,
+    held: np.ndarray | None = None,
+    before: np.ndarray | None = None,
+    band: float | None = None,
+    limits: RowLimits | None = None,
+) -> MaximumView:
     """A pass at a point.
 
     Parameters
     ----------
     source : PassSource
     point : (w, b)
-    prices : Prices
-    groups : ndarray of int, default=None
-        The bags with rows in the working set.
-    band : float
-        Rows within it of what counts come into the working set.
-    witnesses : ndarray of int of shape (n_positive,), default=None
-        The rows that are held; instances of others are gathered.
+    costs : BagCosts
+    held : ndarray of int of shape (n_positive,), default=None
+        Witnesses; only others are gathered.
+    before : ndarray of int, default=None
+        Bags with rows in the working set of the view before.
+    band : float, default=None
+        In place of that of the limits.
+    limits : RowLimits, default=None
     """
-    bags = np.zeros(0, dtype=np.intp) if groups is None else groups
-    if witnesses is not None and witnesses[0] < 0:
-        witnesses = None
-    parts = source.map(_look, point, prices, bags, witnesses, (band, source.n_instances))
-    firsts = np.cumsum([0, *[n_positive for n_positive, _ in parts[:-1]]])
-    parts = [part for _, part in parts]
-    moved = [part.moved for part in parts]
-    return Pass(
-        band=band,
-        span=(min(part.span[0] for part in parts), max(part.span[1] for part in parts)),
-        moved=Moved(
-            np.concatenate([part.positions + n for part, n in zip(moved, firsts, strict=True)]),
-            np.concatenate([part.witnesses for part in moved]),
-            stacked([part.vectors for part in moved]),
+    limits = RowLimits() if limits is None else limits
+    limits = limits if band is None else replace(limits, band=band)
+    known = np.zeros(0, dtype=np.intp) if before is None else before
+    if held is not None and held[0] < 0:
+        held = None
+    parts = source.map(_view_of_block, point, costs, held, known, (limits, source.n_instances))
+    firsts = np.cumsum([0, *[n_positive for n_positive, _ in parts]])
+    views = [view for _, view in parts]
+    moves = [view.moves for view in views]
+    return MaximumView(
+        point=point,
+        band=limits.band,
+        moves=WitnessRows(
+            np.concatenate([each.numbers for each in moves]),
+            stacked([each.vectors for each in moves]),
+            np.concatenate([each.bags + n for each, n in zip(moves, firsts[:-1], strict=True)]),
         ),
-        rows=below_each_other([part.rows for part in parts]),
-        numbers=np.concatenate([part.numbers for part in parts]),
-        groups=np.concatenate([part.groups for part in parts]),
-        far=np.sum([part.far for part in parts], axis=0),
-        far_cost=sum(part.far_cost for part in parts),
-        quiet=np.sum([part.quiet for part in parts], axis=0),
-        quiet_cost=sum(part.quiet_cost for part in parts),
-        loss=sum(part.loss for part in parts),
-        positive_loss=sum(part.positive_loss for part in parts),
+        rows=below_each_other([view.rows for view in views]),
+        numbers=np.concatenate([view.numbers for view in views]),
+        bags=np.concatenate([view.bags for view in views]),
+        beyond=_RowSum.total([view.beyond for view in views]),
+        inactive=_RowSum.total([view.inactive for view in views]),
+        loss=sum(view.loss for view in views),
+        positive_loss=sum(view.positive_loss for view in views),
     )
 
 
-def _look(
+def _view_of_block(
     block: Block,
-    point: tuple[np.ndarray, float],
-    prices: Prices,
-    held: np.ndarray,
-    known_witnesses: np.ndarray | None,
-    extent: tuple[float, int],
-) -> tuple[int, Pass]:
-    """Number of positive bags of a block, and what a pass finds there."""
-    (w, b), (band, n_instances) = point, extent
-    numbers = n_instances * width_of(block.instances)
-    few = _FEW_ROWS if width_of(block.instances) > _NARROW else min(_FEW_ROWS, _FEW_NARROW_ROWS)
-    whole = n_instances <= few and numbers <= _FEW_NUMBERS
-    # Few instances all belong to the working set, and are worth all digits.
+    point: Point,
+    costs: BagCosts,
+    held: np.ndarray | None,
+    before: np.ndarray,
+    extent: tuple[RowLimits, int],
+) -> tuple[int, MaximumView]:
+    """Number of positive bags of a block, and the view of it."""
+    (w, b), (limits, n_instances) = point, extent
+    whole = limits.hold_all(n_instances, width_of(block.instances))
+    # Few instances are worth all digits.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
-    signs, weights = prices.signs[block.bags], prices.weights[block.bags]
-    top, highest = segment_max(scores, block.offsets), segment_argmax(scores, block.offsets)
+    signs, weights = costs.signs[block.bags], costs.weights[block.bags]
+    highest = segment_argmax(scores, block.offsets)
+    top = scores[highest]
     positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     rows, offsets = gather_rows(block.offsets, negative)
-    owner = np.repeat(negative, np.diff(offsets))
-    u, top_u = 1.0 + scores[rows], 1.0 + top[negative]
-    band = np.inf if whole else band
-    limit = max(len(negative), int(_WORKING_NUMBERS / numbers * len(rows)))
-    if prices.by_instance:
-        beyond = u > 1.0 + band
-        near = (u > -band) & ~beyond
-        if int(near.sum()) > limit:
-            # The rows nearest to the margin; the others beyond it are summed up.
-            nearest = np.partition(np.abs(u), limit)[limit]
-            beyond |= near & (u >= nearest)
-            near &= np.abs(u) < nearest
-        loss = float(weights[owner] @ np.maximum(u, 0.0))
+    owner, u = np.repeat(negative, np.diff(offsets)), 1.0 + scores[rows]
+    row_weights = weights[owner]
+    share = len(rows) / (n_instances * width_of(block.instances))
+    limits = replace(limits, numbers=int(limits.numbers * share))
+    if costs.by_instance:
+        near, beyond = _near_the_margin(u, len(negative), whole, limits)
+        loss = float(row_weights @ np.maximum(u, 0.0))
     else:
+        near = _near_the_top(u, offsets, 1.0 + top[owner], whole, limits)
         beyond = np.zeros(len(u), dtype=bool)
-        near = u > np.maximum(1.0 + top[owner], 0.0) - band
-        if not whole:
-            limit = min(limit, int(_PER_BAG * (band / BAND) ** 2) * len(negative))
-        if int(near.sum()) > limit:
-            # Where scores hardly differ, the highest rows of each bag stand for the others.
-            near &= segment_rank(u, offsets) < max(2, limit // max(1, len(negative)))
-        loss = float(weights[negative] @ np.maximum(top_u, 0.0))
-    kept = kept_type(block)
-    witnesses = highest[positive]
-    moved = np.arange(len(positive))
-    if known_witnesses is not None:
-        first, last = np.searchsorted(known_witnesses, [block.rows.start, block.rows.stop])
-        moved = np.flatnonzero(known_witnesses[first:last] != witnesses + block.first_row)
+        loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
     # A bag with rows in the working set pays there.
-    known = np.isin(negative + block.first_bag, held)
-    silent = negative[(top_u <= -band) & ~known]
-    return len(positive), Pass(
-        band=band,
-        span=(float(top.min()), float(top.max())),
-        moved=Moved(moved, witnesses[moved] + block.first_row, block.take(witnesses[moved], kept)),
-        rows=block.take(rows[near], kept),
+    clear = 1.0 + top[negative] <= (-np.inf if whole else -limits.band)
+    inactive = negative[clear & ~np.isin(negative + block.first_bag, before)]
+    return len(positive), MaximumView(
+        point=point,
+        band=limits.band,
+        moves=_moves(block, highest[positive], held),
+        rows=block.take(rows[near], kept_type(block)),
         numbers=rows[near] + block.first_row,
-        groups=owner[near] + block.first_bag,
-        far=block.weighted_sum(rows[beyond], weights[owner[beyond]]),
-        far_cost=float(weights[owner[beyond]].sum()),
-        quiet=block.weighted_sum(highest[silent], weights[silent]),
-        quiet_cost=float(weights[silent].sum()),
+        bags=owner[near] + block.first_bag,
+        beyond=_RowSum.of_block(block, rows[beyond], row_weights[beyond]),
+        inactive=_RowSum.of_block(block, highest[inactive], weights[inactive]),
         loss=loss,
         positive_loss=float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0)),
     )
 
 
+def _near_the_margin(
+    u: np.ndarray, n_bags: int, whole: bool, limits: RowLimits
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows with a slack each that belong to the working set, and those that are summed up."""
+    if whole:
+        return np.ones(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
+    beyond = u > 1.0 + limits.band
+    near, most = (u > -limits.band) & ~beyond, max(n_bags, limits.numbers)
+    if int(near.sum()) > most:
+        distance = np.abs(u)
+        farthest = np.partition(distance, most)[most]
+        beyond |= near & (u >= farthest)
+        near &= distance < farthest
+    return near, beyond
+
+
+def _near_the_top(
+    u: np.ndarray, offsets: np.ndarray, top: np.ndarray, whole: bool, limits: RowLimits
+) -> np.ndarray:
+    """Rows of bags with one slack that belong to the working set; ``top`` is that of the bag."""
+    if whole:
+        return np.ones(len(u), dtype=bool)
+    n_bags, wider = len(offsets) - 1, (limits.band / RowLimits.band) ** 2
+    most = min(max(n_bags, limits.numbers), int(limits.per_bag * wider) * n_bags)
+    near = u > np.maximum(top, 0.0) - limits.band
+    if int(near.sum()) > most:
+        # Where scores hardly differ, the highest rows of each bag stand for the others.
+        near &= segment_rank(u, offsets) < max(2, most // max(1, n_bags))
+    return np.asarray(near)
+
+
+def _moves(block: Block, highest: np.ndarray, held: np.ndarray | None) -> WitnessRows:
+    """Highest instances of the positive bags of a block that are not held."""
+    bags = np.arange(len(highest))
+    if held is not None:
+        first, last = np.searchsorted(held, [block.rows.start, block.rows.stop])
+        bags = np.flatnonzero(held[first:last] != highest + block.first_row)
+    vectors = block.take(highest[bags], kept_type(block))
+    return WitnessRows(highest[bags] + block.first_row, vectors, bags)
+
+
 def kept_type(block: Block) -> Any:
-    """Type of gathered rows: products of dense ones convert them as they go, of sparse ones not."""
+    """Type of gathered rows: products convert dense ones as they go, but not sparse ones."""
     return np.float64 if sparse.issparse(block.instances) else block.instances.dtype
 
 
 def joined(
-    before: Pass,
-    found: Pass,
-    point: tuple[np.ndarray, float],
-    prices: Prices,
-    kept: np.ndarray,
-) -> Pass:
-    """The working set of a pass with some rows of the one before."""
-    (w, b), extra = point, np.flatnonzero(kept & ~np.isin(before.numbers, found.numbers))
+    before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
+) -> MaximumView:
+    """The working set of a view with some rows of the one before."""
+    (w, b), extra = view.point, np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
     u = 1.0 + np.asarray(before.rows @ w)[extra] + b
-    if prices.by_instance:
+    if costs.by_instance:
         # Rows inside of the band that the pass left out are in its sum.
-        outside = (u <= -found.band) | (u > 1.0 + found.band)
+        outside = (u <= -view.band) | (u > 1.0 + view.band)
         extra, u = extra[outside], u[outside]
-    most = max(len(found.numbers), int(_KEPT_NUMBERS / width_of(before.rows)))
+    most = max(len(view.numbers), int(kept_numbers / width_of(before.rows)))
     if len(extra) > most:
         nearest = np.argpartition(np.abs(u), most)[:most]
         extra, u = extra[nearest], u[nearest]
     if len(extra) == 0:
-        return found
-    rows, groups = before.rows[extra], before.groups[extra]
-    far, far_cost = found.far, found.far_cost
-    if prices.by_instance:
-        # Rows that went beyond the band are looked at one by one again.
-        weights = prices.weights[groups] * (u > 1.0 + found.band)
-        far = far - np.asarray(below_each_other([rows]).T @ weights)
-        far_cost = max(0.0, far_cost - float(weights.sum()))
-    numbers = np.r_[found.numbers, before.numbers[extra]]
+        return view
+    rows, bags, beyond = before.rows[extra], before.bags[extra], view.beyond
+    if costs.by_instance:
+        # Rows that went beyond the band belong to the working set again.
+        beyond = beyond.without(rows, costs.weights[bags] * (u > 1.0 + view.band))
+    numbers = np.r_[view.numbers, before.numbers[extra]]
     order = np.argsort(numbers, kind="stable")
     return replace(
-        found,
-        rows=below_each_other([found.rows, rows], order=order),
+        view,
+        rows=below_each_other([view.rows, rows], order=order),
         numbers=numbers[order],
-        groups=np.r_[found.groups, groups][order],
-        far=far,
-        far_cost=far_cost,
+        bags=np.r_[view.bags, bags][order],
+        beyond=beyond,
     )
 
 
-def working_set(vectors: Matrix, found: Pass, prices: Prices) -> GroupProblem:
-    """The convex step over the working set: positive bags first, summed rows last."""
-    positive = prices.positive
-    n_positive, n_rows = len(positive), found.rows.shape[0]
-    sums = [
-        (total / cost, cost)
-        for total, cost in ((found.far, found.far_cost), (found.quiet, found.quiet_cost))
-        if cost > 0
-    ]
-    parts = [vectors, found.rows]
+def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupProblem:
+    """The convex step over the working set: witnesses first, summed rows last."""
+    positive = costs.positive
+    n_positive, n_rows = len(positive), view.rows.shape[0]
+    sums = [each for each in (view.beyond, view.inactive) if each.cost > 0]
+    parts = [witnesses, view.rows]
     if sums:
-        means = np.stack([mean for mean, _ in sums])
-        parts.append(sparse.csr_array(means) if sparse.issparse(vectors) else means)
-    if prices.by_instance:
-        starts = np.arange(n_rows)
-    else:
-        starts = np.flatnonzero(np.r_[True, found.groups[1:] != found.groups[:-1]][:n_rows])
+        means = np.stack([each.vector / each.cost for each in sums])
+        parts.append(sparse.csr_array(means) if sparse.issparse(witnesses) else means)
+    starts = np.arange(n_rows)
+    if not costs.by_instance:
+        starts = np.flatnonzero(np.r_[True, view.bags[1:] != view.bags[:-1]][:n_rows])
     n_all = n_positive + n_rows + len(sums)
     ends = np.arange(n_positive + n_rows, n_all + 1)
+    row_costs = costs.weights[view.bags[starts]]
     return GroupProblem(
         Z=below_each_other(parts, [-1.0, 1.0, 1.0][: len(parts)]),
-        e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)],
+        e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
-        costs=np.r_[
-            prices.weights[positive],
-            prices.weights[found.groups[starts]],
-            [cost for _, cost in sums],
-        ],
+        costs=np.r_[costs.weights[positive], row_costs, [each.cost for each in sums]],
     )

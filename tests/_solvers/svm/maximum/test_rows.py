@@ -11,10 +11,16 @@ from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.svm.losses import Hinge
-from milearn._solvers.svm.maximum import view
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
-from milearn._solvers.svm.maximum.rows import solve_mi_svm_primal
-from milearn._solvers.svm.maximum.view import Prices, joined, pass_over, working_set
+from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
+from milearn._solvers.svm.maximum.sample import SampleLimits
+from milearn._solvers.svm.maximum.view import (
+    BagCosts,
+    RowLimits,
+    joined,
+    view_at,
+    working_set,
+)
 from milearn._solvers.svm.problem import BinaryProblem
 from milearn.datasets import make_bags
 from tests.oracles import maximum_loss, maximum_step
@@ -33,23 +39,23 @@ def objective(bags, loss, slack, w, b):
     return 0.5 * w @ w + maximum_loss(scores, bags.offsets, loss.signs > 0, loss.weights, slack)
 
 
-@pytest.fixture(params=["all rows", "rows near the margin"])
-def rows_held(request, monkeypatch):
-    """Small data are held as a whole, unless the parameter says otherwise."""
-    if request.param != "all rows":
-        monkeypatch.setattr(view, "_FEW_ROWS", 0)
+# Small data are held as a whole, unless the limits say otherwise.
+NEAR = RowLimits(whole_rows=0)
+ROWS_HELD = pytest.mark.parametrize(
+    "limits", [None, NEAR], ids=["all rows", "rows near the margin"]
+)
 
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("cost", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.usefixtures("rows_held")
-def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack):
+@ROWS_HELD
+def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost, slack, limits):
     bags, loss = data(seed, cost=cost)
     start = bags.offsets[:-1][loss.signs > 0]
     options = SolverOptions(1e-7, 100)
-    primal = solve_mi_svm_primal(
-        ArraySource(bags.instances, bags.offsets), loss, slack, start, options, 1e-9
+    primal = solve_mi_svm_rows(
+        ArraySource(bags.instances, bags.offsets), loss, slack, start, options, 1e-9, limits=limits
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
     dual = solve_mi_svm(problem, slack, start, options)
@@ -64,14 +70,14 @@ def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost
 
 @pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("gap_tol", [1e-2, 1e-4])
-@pytest.mark.usefixtures("rows_held")
-def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol):
+@ROWS_HELD
+def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limits):
     for seed in range(5):
         bags, loss = data(seed)
         start = bags.offsets[:-1][loss.signs > 0]
         source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 5 * 20)
         one = SolverOptions(1e-6, 1)
-        found = solve_mi_svm_primal(source, loss, slack, start, one, gap_tol)
+        found = solve_mi_svm_rows(source, loss, slack, start, one, gap_tol, limits=limits)
         held = objective(bags, loss, slack, found.w, found.intercept)
         positive = np.flatnonzero(loss.signs > 0)
         tops = segment_max(bags.instances @ found.w, bags.offsets)[positive]
@@ -85,14 +91,14 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol):
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-@pytest.mark.usefixtures("rows_held")
-def test_blocks_types_and_maps_do_not_matter(slack, tmp_path):
+@ROWS_HELD
+def test_blocks_types_and_maps_do_not_matter(slack, limits, tmp_path):
     bags, loss = data(3, n_bags=200, d=8)
     options = SolverOptions(1e-6, 100)
 
     def solve(instances, **blocks):
         source = ArraySource(instances, bags.offsets, **blocks)
-        return solve_mi_svm_primal(source, loss, slack, "mean", options, 1e-4)
+        return solve_mi_svm_rows(source, loss, slack, "mean", options, 1e-4, limits=limits)
 
     whole = solve(bags.instances)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
@@ -110,7 +116,7 @@ def test_its_own_start_is_as_good_as_the_means_of_the_bags():
     loss = Hinge(np.where(y == 1, 1.0, -1.0), np.ones(400))
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     own, means = (
-        solve_mi_svm_primal(source, loss, "bag", start, options, 1e-3) for start in ("auto", "mean")
+        solve_mi_svm_rows(source, loss, "bag", start, options, 1e-3) for start in ("auto", "mean")
     )
     assert own.objective <= means.objective * 1.001
     assert own.n_passes <= 20
@@ -125,25 +131,24 @@ def test_a_callback_and_max_iter_are_the_reasons_to_stop():
         seen.append((iteration, objective))
         return True
 
-    stopped = solve_mi_svm_primal(
+    stopped = solve_mi_svm_rows(
         source, loss, "bag", "mean", SolverOptions(1e-6, 50, on_iteration=stop), 1e-5
     )
     assert stopped.stopped == "callback"
     assert seen == [(1, stopped.objective)]
-    limited = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 1), 1e-5)
+    limited = solve_mi_svm_rows(source, loss, "bag", "mean", SolverOptions(1e-6, 1), 1e-5)
     assert limited.stopped == "max_iter"
     assert limited.n_iter == 1
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-def test_a_small_working_set_gives_the_same(slack, monkeypatch):
+def test_a_small_working_set_gives_the_same(slack):
     bags, loss = data(2, n_bags=150, d=4)
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     start = bags.offsets[:-1][loss.signs > 0]
-    free = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
-    monkeypatch.setattr(view, "_FEW_ROWS", 0)
-    monkeypatch.setattr(view, "_WORKING_NUMBERS", 4 * 60)
-    small = solve_mi_svm_primal(source, loss, slack, start, options, 1e-3)
+    free = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3)
+    limits = RowLimits(whole_rows=0, numbers=4 * 60)
+    small = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3, limits=limits)
     assert small.dual_gap <= 1e-3 * small.objective
     assert small.objective == pytest.approx(free.objective, rel=2e-3)
     positive = loss.signs > 0
@@ -160,18 +165,19 @@ def test_the_better_of_two_starts_over_all_bags(slack):
     bags, loss = data(4, n_bags=60)
     source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
     own, means = (
-        solve_mi_svm_primal(source, loss, slack, start, options, 1e-6) for start in ("auto", "mean")
+        solve_mi_svm_rows(source, loss, slack, start, options, 1e-6) for start in ("auto", "mean")
     )
     assert own.objective <= means.objective * (1 + 1e-6)
     assert own.converged
     assert own.n_passes > means.n_passes
 
 
-def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
-    monkeypatch.setattr(view, "_FEW_ROWS", 0)
+def test_too_few_passes_leave_the_first_step_with_its_gap():
     bags, loss = data(1, n_bags=150)
     source = ArraySource(bags.instances, bags.offsets)
-    found = solve_mi_svm_primal(source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, 1)
+    found = solve_mi_svm_rows(
+        source, loss, "bag", "mean", SolverOptions(1e-6, 50), 1e-7, max_passes=1, limits=NEAR
+    )
     assert found.stopped == "max_passes"
     assert (found.n_iter, found.n_passes) == (1, 3)
     assert found.history == [found.objective]
@@ -181,25 +187,26 @@ def test_too_few_passes_leave_the_first_step_with_its_gap(monkeypatch):
 
 
 @pytest.mark.parametrize("slack", SLACKS)
-def test_a_working_set_lies_below_the_step_everywhere(slack, monkeypatch):
+def test_a_working_set_lies_below_the_step_everywhere(slack):
     """Rows that were kept must not be counted again in the sums of rows that are far."""
-    monkeypatch.setattr(view, "_FEW_ROWS", 0)
     bags, loss = data(0, n_bags=150, d=4)
     source = ArraySource(bags.instances, bags.offsets, block_bytes=8 * 4 * 50)
-    prices = Prices(loss.signs, loss.weights, slack == "instance")
+    costs = BagCosts(loss.signs, loss.weights, slack == "instance")
     positive = loss.signs > 0
     start = bags.offsets[:-1][positive]
     vectors = bags.instances[start]
     rng = np.random.default_rng(0)
-    found = pass_over(source, (rng.normal(size=4), 0.0), prices)
+    found = view_at(source, (rng.normal(size=4), 0.0), costs, limits=NEAR)
     n_kept = 0
     for _ in range(6):
         point = rng.normal(size=4) * rng.choice([0.3, 3.0]), float(rng.normal())
-        before, found = found, pass_over(source, point, prices, np.unique(found.groups))
+        known = np.unique(found.bags)
+        before, found = found, view_at(source, point, costs, before=known, limits=NEAR)
         fresh = len(found.numbers)
-        found = joined(before, found, point, prices, np.ones(len(before.numbers), dtype=bool))
+        everything = np.ones(len(before.numbers), dtype=bool)
+        found = joined(before, found, costs, everything, NEAR.kept_numbers)
         n_kept += len(found.numbers) - fresh
-        problem = working_set(vectors, found, prices)
+        problem = working_set(vectors, found, costs)
         assert len(np.unique(found.numbers)) == len(found.numbers)
         for _ in range(40):
             w, b = rng.normal(size=4) * rng.choice([0.1, 1.0, 10.0]), float(3 * rng.normal())
@@ -208,3 +215,63 @@ def test_a_working_set_lies_below_the_step_everywhere(slack, monkeypatch):
             value = objective(bags, loss, slack, w, b) + loss.weights[positive] @ (held - free)
             assert problem.objective(w, problem.values(w, b)) <= value * (1 + 1e-9)
     assert n_kept > 50
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("cost", [0.01, 1.0])
+def test_the_gap_belongs_to_the_witnesses_of_the_solution(cost, slack):
+    """Also where a run ends because the next step could lower the objective by little only."""
+    n_moved = 0
+    for seed in range(4):
+        bags, loss = data(seed, n_bags=100, cost=cost)
+        start, positive = bags.offsets[:-1][loss.signs > 0], loss.signs > 0
+        source = ArraySource(bags.instances, bags.offsets)
+        options = SolverOptions(1e-3, 100)
+        found = solve_mi_svm_rows(source, loss, slack, start, options, 1e-3)
+        assert found.converged
+        witnesses = _highest(bags, found)[positive]
+        best = maximum_step(bags, positive, loss.weights, slack, witnesses)
+        assert found.objective - best <= found.dual_gap + 1e-6 * found.objective
+        assert found.dual_gap <= 1e-3 * found.objective
+        n_moved += found.history[-1] == found.history[-2]
+    assert n_moved > 0
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_the_start_does_not_depend_on_the_solver(slack):
+    lower = 0
+    for seed in range(12):
+        bags, loss = data(seed, n_bags=(30, 60)[seed % 2], d=(5, 20)[seed % 2])
+        source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
+        problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+        found = solve_mi_svm(problem, slack, "auto", options)
+        by_rows = solve_mi_svm_rows(source, loss, slack, "auto", options, 1e-6)
+        assert found.objective == pytest.approx(by_rows.objective, rel=1e-5)
+        means = solve_mi_svm(problem, slack, None, options)
+        assert found.objective <= means.objective
+        lower += found.objective < 0.999 * means.objective
+    assert lower > 0
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_the_gap_in_the_dual_belongs_to_the_witnesses_of_the_solution(slack):
+    for seed in range(4):
+        bags, loss = data(seed, n_bags=100, cost=0.01 if seed % 2 else 1.0)
+        problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+        found = solve_mi_svm(problem, slack, None, SolverOptions(1e-3, 100))
+        assert found.converged
+        rows = segment_argmax(found.scores, bags.offsets)[loss.signs > 0]
+        best = maximum_step(bags, loss.signs > 0, loss.weights, slack, rows)
+        assert found.objective - best <= found.dual_gap + 1e-6 * found.objective
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+def test_a_sample_gives_the_first_witnesses_of_many_instances(slack):
+    bags, loss = data(3, n_bags=120, d=20)
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+    few = SampleLimits(instances=40, per_feature=1, bags=20)
+    options = SolverOptions(1e-6, 100)
+    found = solve_mi_svm(problem, slack, "auto", options, sample=few)
+    assert found.converged
+    whole = solve_mi_svm(problem, slack, "auto", options)
+    assert found.objective <= 1.2 * whole.objective
