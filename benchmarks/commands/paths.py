@@ -262,6 +262,7 @@ def main(args: argparse.Namespace) -> int:
             if not found.passes:
                 wrong.append(f"{choice.name} ({case.size})")
             rows.append(_row(choice, case, found))
+            print(" | ".join(rows[-1]), flush=True)
     show(
         Table(
             title="CPU seconds of a fit as the package chooses, and with either side forced",
