@@ -17,6 +17,7 @@ from ._functions import BagFunction
 __all__ = [
     "COMPONENTS",
     "COUPLED_CONSTRAINTS",
+    "INSTANCE_KERNELS",
     "KERNEL_CONSTRAINTS",
     "LOSSES",
     "START_CONSTRAINTS",
@@ -40,6 +41,8 @@ START_CONSTRAINTS: dict[str, Any] = {
     "n_init": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
+# Of the estimators that take kernel values between instances as well.
+INSTANCE_KERNELS = [StrOptions({*KERNELS, "precomputed"}), callable]
 COMPONENTS = [Interval(Integral, 1, None, closed="left"), None]
 COUPLED_CONSTRAINTS: dict[str, Any] = {
     "random_state": ["random_state"],

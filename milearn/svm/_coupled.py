@@ -105,6 +105,9 @@ class CoupledSettings:
         return self.bag_kernel == "minmax" and not self.hard
 
 
+_Given = tuple[TrainingBags, Kernel, CoupledSettings, SolverOptions]
+
+
 def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRows:
     """The formulation for the problems of a fit, after a check of the memory that it needs.
 
@@ -142,7 +145,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     return CoupledDual(*given, _bag_gram(training, kernel, settings, room, needed, problems))
 
 
-def _coupled_rows(given: tuple[Any, ...], rng: Any, n_threads: int) -> CoupledRows:
+def _coupled_rows(given: _Given, rng: Any, n_threads: int) -> CoupledRows:
     training, kernel, settings, _ = given
     if not settings.minmax and kernel.linear:
         return CoupledRows(*given, n_jobs=n_threads)

@@ -120,6 +120,8 @@ def _stated(
     training = TrainingBags.of(bags, used[0])
     if is_linear(estimator):
         kernel = Kernel.plain()
+    elif isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
+        kernel = Kernel.given(estimator, training)
     else:
         spread = np.repeat(used[1], np.diff(training.offsets))
         kernel = Kernel.of(estimator, training.instances, spread)

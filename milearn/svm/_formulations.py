@@ -44,6 +44,7 @@ from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selectio
 from ..exceptions import SolverError
 from ._functions import (
     BagFunction,
+    ColumnExpansion,
     Expansion,
     InstanceFunction,
     KernelExpansion,
@@ -476,9 +477,11 @@ def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: 
     attributes: dict[str, Any] = {
         "dual_coef_": coef[:, support],
         "support_": numbers[support],
-        "support_vectors_": vectors[support],
     }
-    vectors, coef = attributes["support_vectors_"], attributes["dual_coef_"]
+    coef = attributes["dual_coef_"]
+    if kernel.columns is not None:
+        return ColumnExpansion(attributes["support_"], coef), attributes
+    attributes["support_vectors_"] = vectors = vectors[support]
     if kernel.linear:
         weights = np.asarray((vectors.T @ coef.T).T)
         return LinearExpansion(weights), {**attributes, "coef_": weights}

@@ -20,6 +20,7 @@ from .._solvers.common.gram import KERNEL_BLOCK_BYTES
 
 __all__ = [
     "BagFunction",
+    "ColumnExpansion",
     "Expansion",
     "InstanceFunction",
     "KernelExpansion",
@@ -90,6 +91,17 @@ class KernelExpansion:
             for first in range(0, rows.shape[0], step)
         ]
         return np.concatenate(blocks)
+
+
+@dataclass(frozen=True)
+class ColumnExpansion:
+    """Sums over columns of given kernel values: ``coef`` has shape (k, n_columns)."""
+
+    columns: np.ndarray
+    coef: np.ndarray
+
+    def __call__(self, rows: Any) -> np.ndarray:
+        return np.asarray(rows[:, self.columns] @ self.coef.T)
 
 
 @dataclass(frozen=True)

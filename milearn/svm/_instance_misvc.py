@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
-from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC
+from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
 from ._formulations import ANNEALED, maximum
 
@@ -37,6 +37,9 @@ class InstanceMISVC(BaseMISVC):
     C : float, default=10.0
         Cost of an instance's slack against the norm of w. Must be positive.
     {kernel}
+        With "precomputed" each row of the instances has the kernel values of an instance with all
+        training instances, in their order. The matrix is square in ``fit``, and cross-validation
+        cannot slice it.
     {gamma}
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
@@ -74,11 +77,11 @@ class InstanceMISVC(BaseMISVC):
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The support vectors.
+        The support vectors; not set for a precomputed kernel.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        Resolved value of ``gamma``; not set for the linear kernel.
+        Resolved value of ``gamma``; not set for the linear and a precomputed kernel.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -162,6 +165,7 @@ class InstanceMISVC(BaseMISVC):
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
         "init": [StrOptions({"auto", "mean", "bag", "random", ANNEALED})],
+        "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
     }
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn import get_config
 from sklearn.metrics.pairwise import linear_kernel
 
 from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import instance_kernel, resolve_gamma
-from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
 
 __all__ = ["Kernel", "memory_limit", "training_gram", "warn_of_indefinite"]
 
@@ -35,12 +36,16 @@ class Kernel:
         Takes two matrices and returns the matrix of shape (n_left, n_right).
     semidefinite : bool
         Whether the kernel is known to be positive semidefinite.
+    columns : ndarray of int or None
+        With a precomputed kernel, the columns of the training instances that are used: the rows
+        are kernel values, and ``values`` is not called.
     """
 
     name: str | Callable[[Any, Any], Any]
     gamma: float | None
     values: Callable[[Any, Any], np.ndarray]
     semidefinite: bool
+    columns: np.ndarray | None = None
 
     @classmethod
     def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
@@ -48,6 +53,23 @@ class Kernel:
         gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
         values, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
         return cls(estimator.kernel, gamma, values, semidefinite)
+
+    @classmethod
+    def given(cls, estimator: Any, training: Any) -> Kernel:
+        """The kernel whose values the instances of the bags are, or an error with the remedy."""
+        shape = training.bags.n_instances, training.bags.shape[1]
+        if shape[0] != shape[1]:
+            raise ValueError(
+                "kernel='precomputed' needs the square matrix of kernel values between all "
+                f"training instances, and X.instances has shape {shape}: cross-validation cannot "
+                "slice such a matrix; pass a callable kernel, or BagSVC(bag_kernel='precomputed')."
+            )
+        if estimator.n_components is not None:
+            raise ValueError(
+                "n_components draws landmarks from instances, and kernel='precomputed' has kernel "
+                "values alone: leave n_components=None, or pass a callable kernel."
+            )
+        return cls("precomputed", None, _given_values, False, training.rows)
 
     @classmethod
     def plain(cls) -> Kernel:
@@ -65,9 +87,16 @@ def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
     if kernel.linear:
         return LinearGram(rows)
     gram = KernelGram(rows, kernel.values, int(cache_bytes))
+    if kernel.columns is not None:
+        matrix = rows[:, kernel.columns]
+        gram = MatrixGram(rows, matrix.toarray() if sparse.issparse(matrix) else matrix)
     if kernel.semidefinite:
         return gram
     clipped, smallest = clipped_gram(gram)
     if smallest < 0:
         warn_of_indefinite(smallest, "training instances")
     return clipped
+
+
+def _given_values(left: Any, right: Any) -> np.ndarray:
+    raise AssertionError("the values of a precomputed kernel are given")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from .._compat import StrOptions, with_callbacks
 from .._fit.threads import fit_context
-from ._base import COMPONENTS, START_CONSTRAINTS, BaseMISVC
+from ._base import COMPONENTS, INSTANCE_KERNELS, START_CONSTRAINTS, BaseMISVC
 from ._fit import class_problems, is_linear, solve_and_store
 from ._formulations import ANNEALED, maximum
 
@@ -42,6 +42,9 @@ class MISVC(BaseMISVC):
     C : float, default=10.0
         Cost of a bag's slack against the norm of w. Must be positive.
     {kernel}
+        With "precomputed" each row of the instances has the kernel values of an instance with all
+        training instances, in their order. The matrix is square in ``fit``, and cross-validation
+        cannot slice it.
     {gamma}
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
@@ -85,11 +88,11 @@ class MISVC(BaseMISVC):
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The support vectors.
+        The support vectors; not set for a precomputed kernel.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     gamma_ : float
-        Resolved value of ``gamma``; not set for the linear kernel.
+        Resolved value of ``gamma``; not set for the linear and a precomputed kernel.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     objective_ : float or ndarray of shape (n_classes,)
@@ -178,6 +181,7 @@ class MISVC(BaseMISVC):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVC._parameter_constraints,
         **START_CONSTRAINTS,
+        "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
         "init": [StrOptions({"auto", "mean", "random", ANNEALED}), "array-like"],
         "slack": [StrOptions({"bag", "instance"})],

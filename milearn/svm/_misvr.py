@@ -6,7 +6,13 @@ from typing import Any, ClassVar
 
 from .._compat import with_callbacks
 from .._fit.threads import fit_context
-from ._base import COMPONENTS, COUPLED_CONSTRAINTS, START_CONSTRAINTS, BaseMISVR
+from ._base import (
+    COMPONENTS,
+    COUPLED_CONSTRAINTS,
+    INSTANCE_KERNELS,
+    START_CONSTRAINTS,
+    BaseMISVR,
+)
 from ._coupled import CoupledSettings, coupled
 from ._fit import is_linear, solve_and_store, value_problem
 
@@ -39,6 +45,9 @@ class MISVR(BaseMISVR):
     C : float, default=1.0
         Cost of a bag's distance from the tube against the norm of w. Must be positive.
     {kernel}
+        With "precomputed" each row of the instances has the kernel values of an instance with all
+        training instances, in their order. The matrix is square in ``fit``, and cross-validation
+        cannot slice it.
     {gamma}
     n_components : int, default=None
         Number of landmarks, drawn from the training instances: w is sought in the span of their
@@ -70,13 +79,13 @@ class MISVR(BaseMISVR):
         Rows of the support vectors in the training instances; with ``n_components`` those of the
         landmarks.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The support vectors.
+        The support vectors; not set for a precomputed kernel.
     intercept_ : ndarray of shape (1,)
         The constant b.
     tube_half_width_ : float
         Half the width of the tube, the epsilon of the problem.
     gamma_ : float
-        Resolved value of ``gamma``; not set for the linear kernel.
+        Resolved value of ``gamma``; not set for the linear and a precomputed kernel.
     witnesses_ : ndarray of shape (n_bags,)
         Row of the highest instance of each training bag.
     objective_ : float
@@ -143,6 +152,7 @@ class MISVR(BaseMISVR):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BaseMISVR._parameter_constraints,
         **START_CONSTRAINTS,
+        "kernel": INSTANCE_KERNELS,
         "n_components": COMPONENTS,
         "init": COUPLED_CONSTRAINTS["init"],
     }

@@ -26,7 +26,15 @@ Matrix = Any
 Kernel = Callable[[Matrix, Matrix], np.ndarray]
 Rows = tuple[np.ndarray, np.ndarray | None]
 
-__all__ = ["KERNEL_BLOCK_BYTES", "Gram", "KernelGram", "LinearGram", "Rows", "clipped_gram"]
+__all__ = [
+    "KERNEL_BLOCK_BYTES",
+    "Gram",
+    "KernelGram",
+    "LinearGram",
+    "MatrixGram",
+    "Rows",
+    "clipped_gram",
+]
 
 # Size of a block where a whole matrix would be too large.
 KERNEL_BLOCK_BYTES = 64 * 2**20
@@ -218,17 +226,12 @@ class KernelGram:
         return np.asarray(self._slot[rows])
 
 
-class _ClippedGram(KernelGram):
-    """An indefinite kernel matrix with its negative part dropped, K+ = K Pi.
+class MatrixGram(KernelGram):
+    """Kernel rows that are all given; ``instances`` are not looked at."""
 
-    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so that coefficients ``c`` over
-    K+ are coefficients ``Pi c`` over the kernel itself.
-    """
-
-    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
-        super().__init__(instances, _no_kernel, 8 * instances.shape[0] ** 2)
-        self._basis = vectors
-        self._rows = (vectors * values) @ vectors.T
+    def __init__(self, instances: Matrix, matrix: np.ndarray) -> None:
+        super().__init__(instances, _no_kernel, 8 * matrix.size)
+        self._rows = matrix
         self._slot = np.arange(self.n)
         self._used = self.n
 
@@ -239,15 +242,28 @@ class _ClippedGram(KernelGram):
         self.__dict__.update(state)
         self._lock = Lock()
 
-    def share_of(self, n_workers: int) -> _ClippedGram:
+    def share_of(self, n_workers: int) -> MatrixGram:
+        """The same object: nothing is added to it."""
         return self
+
+
+class _ClippedGram(MatrixGram):
+    """An indefinite kernel matrix with its negative part dropped, K+ = K Pi.
+
+    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so that coefficients ``c`` over
+    K+ are coefficients ``Pi c`` over the kernel itself.
+    """
+
+    def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
+        super().__init__(instances, (vectors * values) @ vectors.T)
+        self._basis = vectors
 
     def expansion(self, rows: np.ndarray, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.arange(self.n), self._basis @ (coef @ self._basis[rows])
 
 
 def _no_kernel(left: Matrix, right: Matrix) -> np.ndarray:
-    raise AssertionError("all rows of a clipped kernel matrix are kept")
+    raise AssertionError("all rows of the kernel matrix are kept")
 
 
 def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
@@ -267,8 +283,8 @@ def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
     if gram.capacity < gram.n:
         raise MemoryError(
             f"A kernel that may be indefinite needs its whole matrix of {gram.n} x {gram.n} "
-            f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise cache_size, give n_components= "
-            "(300, say), or use the linear, rbf or polynomial kernel with coef0 >= 0."
+            f"numbers ({8 * gram.n**2 / 2**20:.0f} MiB): raise scikit-learn's working_memory, "
+            "give n_components= (300, say), or use the linear, rbf or polynomial kernel."
         )
     everything = (np.arange(gram.n), None)
     matrix = gram.inner(everything, everything)
