@@ -54,13 +54,10 @@ class BoostedBags(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    # The program of points, bags, classes and costs.
+    _problem: Callable[..., DisjunctiveProblem]
     learners_: list[WeakLearner] | list[list[WeakLearner]]
     alpha_: np.ndarray | list[np.ndarray]
-
-    def _problem(
-        self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
-    ) -> DisjunctiveProblem:
-        raise NotImplementedError
 
     def _options(self) -> BoostingOptions:
         raise NotImplementedError

@@ -5,15 +5,12 @@ from __future__ import annotations
 from numbers import Integral
 from typing import Any, ClassVar
 
-import numpy as np
-
 from .._compat import Interval, with_callbacks
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
 from .._solvers.ensemble.points import disjunctive_problem
-from .._solvers.ensemble.problem import DisjunctiveProblem
 from ._base import BoostedBags
 
 __all__ = ["DPBoost"]
@@ -162,6 +159,7 @@ class DPBoost(BoostedBags):
     True
     """
 
+    _problem = staticmethod(disjunctive_problem)
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BoostedBags._parameter_constraints,
         "branch": ["boolean"],
@@ -215,11 +213,6 @@ class DPBoost(BoostedBags):
             The fitted estimator.
         """
         return self._fit(X, y, sample_weight)
-
-    def _problem(
-        self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
-    ) -> DisjunctiveProblem:
-        return disjunctive_problem(point_of, offsets, positive, costs)
 
     def _options(self) -> BoostingOptions:
         return BoostingOptions(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from .._compat import with_callbacks
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.points import inherited_problem
-from .._solvers.ensemble.problem import DisjunctiveProblem
 from ._base import BoostedBags
 
 __all__ = ["LPBoost"]
@@ -131,6 +128,8 @@ class LPBoost(BoostedBags):
     True
     """
 
+    _problem = staticmethod(inherited_problem)
+
     def __init__(
         self,
         C: float = 1.0,
@@ -174,11 +173,6 @@ class LPBoost(BoostedBags):
             The fitted estimator.
         """
         return self._fit(X, y, sample_weight)
-
-    def _problem(
-        self, point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
-    ) -> DisjunctiveProblem:
-        return inherited_problem(point_of, offsets, positive, costs)
 
     def _options(self) -> BoostingOptions:
         return BoostingOptions(tol=self.tol, n_estimators=self.n_estimators)

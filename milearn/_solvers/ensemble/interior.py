@@ -66,14 +66,14 @@ def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray
     return entries
 
 
-def soft_prices(problem: DisjunctiveProblem, y: np.ndarray, zero: float = 0.0) -> DualPrices:
+def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
     """Multipliers of these rows in the form in which learners are scored by them."""
     r = len(problem.points)
-    linear = np.bincount(problem.points, weights=problem.signs * y[:r], minlength=problem.n_points)
+    linear = problem.linear_prices(y[:r])
     bags = [
         BagPrices.of_whole(block, u)
         for block, u in zip(problem.members, y[r:].tolist(), strict=True)
-        if u > zero
+        if u > 0.0
     ]
     return DualPrices(linear, bags, np.zeros(problem.n_points))
 

@@ -27,23 +27,21 @@ def disjunctive_problem(
     positive : ndarray of bool, shape (n_bags,)
     costs : ndarray of shape (n_bags,)
     """
-    blocks: dict[tuple[int, ...], float] = {}
-    signed = _Signed()
-    for bag in range(len(positive)):
+    ambiguous: dict[tuple[int, ...], float] = {}
+    signed = np.repeat(~positive, np.diff(offsets))
+    for bag in np.flatnonzero(positive):
         members = np.unique(point_of[offsets[bag] : offsets[bag + 1]])
-        if positive[bag] and len(members) > 1:
+        if len(members) > 1:
             key = tuple(members.tolist())
-            blocks[key] = blocks.get(key, 0.0) + float(costs[bag])
-        elif positive[bag]:
-            signed.add(members, 1.0, costs[bag])
+            ambiguous[key] = ambiguous.get(key, 0.0) + float(costs[bag])
         else:
-            signed.add(point_of[offsets[bag] : offsets[bag + 1]], -1.0, costs[bag])
-    ordered = sorted(blocks)
+            signed[offsets[bag]] = True
+    ordered = sorted(ambiguous)
     return DisjunctiveProblem(
         int(point_of.max()) + 1,
         [np.array(key, dtype=np.intp) for key in ordered],
-        np.array([blocks[key] for key in ordered]),
-        *signed.arrays(),
+        np.array([ambiguous[key] for key in ordered]),
+        *_signed_points(point_of, offsets, positive, costs, signed),
     )
 
 
@@ -51,34 +49,25 @@ def inherited_problem(
     point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
 ) -> DisjunctiveProblem:
     """The supervised problem in which every instance has the label of its bag."""
-    signed = _Signed()
-    for bag in range(len(positive)):
-        sign = 1.0 if positive[bag] else -1.0
-        signed.add(point_of[offsets[bag] : offsets[bag + 1]], sign, costs[bag])
-    return DisjunctiveProblem(int(point_of.max()) + 1, [], np.zeros(0), *signed.arrays())
+    every = np.ones(len(point_of), dtype=bool)
+    signed = _signed_points(point_of, offsets, positive, costs, every)
+    return DisjunctiveProblem(int(point_of.max()) + 1, [], np.zeros(0), *signed)
 
 
-class _Signed:
-    """Points with signs and the sums of their costs."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[np.ndarray, float, float]] = []
-
-    def add(self, points: np.ndarray, sign: float, cost: float) -> None:
-        self._parts.append((points, sign, float(cost)))
-
-    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        if not self._parts:
-            return np.zeros(0, dtype=np.intp), np.zeros(0), np.zeros(0)
-        points = np.concatenate([part for part, _, _ in self._parts]).astype(np.intp)
-        signs = np.concatenate([np.full(len(part), sign) for part, sign, _ in self._parts])
-        costs = np.concatenate([np.full(len(part), cost) for part, _, cost in self._parts])
-        # Positive points first, each kind by point; costs of equal ones added in a fixed order.
-        keys, where = np.unique(
-            np.where(signs > 0, 0, points.max() + 1) + points, return_inverse=True
-        )
-        order = np.lexsort((costs, where))
-        total = np.zeros(len(keys))
-        np.add.at(total, where[order], costs[order])
-        size = int(points.max()) + 1
-        return keys % size, np.where(keys < size, 1.0, -1.0), total
+def _signed_points(
+    point_of: np.ndarray,
+    offsets: np.ndarray,
+    positive: np.ndarray,
+    costs: np.ndarray,
+    used: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points, signs and summed costs of the used instances, which take those of their bag."""
+    owner = np.repeat(np.arange(len(positive)), np.diff(offsets))[used]
+    points, costs = point_of[used].astype(np.intp), costs[owner]
+    # Positive points first, each kind by point; costs of equal ones added in a fixed order.
+    size = int(point_of.max()) + 1
+    keys, where = np.unique(np.where(positive[owner], 0, size) + points, return_inverse=True)
+    order = np.lexsort((costs, where))
+    total = np.zeros(len(keys))
+    np.add.at(total, where[order], costs[order])
+    return keys % size, np.where(keys < size, 1.0, -1.0), total

@@ -12,6 +12,7 @@ Its relaxation is in :mod:`.relaxation`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,15 @@ class DisjunctiveProblem:
     points: np.ndarray
     signs: np.ndarray
     costs: np.ndarray
+
+    def signed(self, columns: np.ndarray, constraints: Any = slice(None)) -> np.ndarray:
+        """Values of learners in constraints with a sign, shape (n_learners, n_constraints)."""
+        values: np.ndarray = self.signs[constraints] * columns[:, self.points[constraints]]
+        return values
+
+    def linear_prices(self, y: np.ndarray) -> np.ndarray:
+        """Signed multipliers of all constraints with a sign, summed over their points."""
+        return np.bincount(self.points, weights=self.signs * y, minlength=self.n_points)
 
     def margins(self, scores: np.ndarray) -> np.ndarray:
         """Margin of each constraint with a sign, then of each bag, for the scores of all points."""

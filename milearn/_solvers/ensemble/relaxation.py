@@ -74,7 +74,7 @@ class Disjunct:
         j = np.fromiter(self.reductions, dtype=np.intp, count=len(self.reductions))
         rows = [row for _, row in self.margins] + list(self.reductions.values())
         values = [columns[:, block].max(axis=1)[:, None] for block, _ in self.margins]
-        values.append(problem.signs[j] * columns[:, problem.points[j]])
+        values.append(problem.signed(columns, j))
         return np.array(rows, dtype=np.int64), np.concatenate(values, axis=1, dtype=np.float64)
 
 
@@ -202,9 +202,11 @@ class Relaxation:
     def include(self, constraints: np.ndarray) -> None:
         """Add rows, with their slacks, for constraints with a sign."""
         problem = self.problem
-        signed = problem.signs[constraints] * self.H[:, problem.points[constraints]]
         rows, slacks = self.model.add_soft_rows(
-            np.ones(len(constraints)), problem.costs[constraints], self.alpha_columns, signed.T
+            np.ones(len(constraints)),
+            problem.costs[constraints],
+            self.alpha_columns,
+            problem.signed(self.H, constraints).T,
         )
         self.margin_rows[constraints], self.slack_columns[constraints] = rows, slacks
 

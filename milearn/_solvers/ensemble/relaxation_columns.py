@@ -22,11 +22,7 @@ def dual_prices(relaxation: Relaxation, y: np.ndarray | None = None) -> DualPric
     """
     problem = relaxation.problem
     y = np.maximum(0.0, relaxation.result.y if y is None else y)
-    linear = np.bincount(
-        problem.points,
-        weights=problem.signs * relaxation.margin_multipliers(y),
-        minlength=problem.n_points,
-    )
+    linear = problem.linear_prices(relaxation.margin_multipliers(y))
     bags = []
     for number, bag in enumerate(relaxation.bags):
         if y[bag.row] > ZERO_TOL:
@@ -91,7 +87,7 @@ def add_learners(
     there = np.flatnonzero(relaxation.margin_rows >= 0)
     fixed = np.concatenate([relaxation.margin_rows[there], ambiguous])
     entries = np.empty((n, len(fixed)))
-    entries[:, : len(there)] = problem.signs[there] * columns[:, problem.points[there]]
+    entries[:, : len(there)] = problem.signed(columns, there)
     for k, bag in enumerate(relaxation.bags, start=len(there)):
         entries[:, k] = columns[:, bag.members].max(axis=1)
     rows = [fixed] * n

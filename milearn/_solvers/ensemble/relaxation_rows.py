@@ -34,10 +34,9 @@ def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[i
     parts = _solution_parts(relaxation)
     if not parts or not len(problem.points):
         return 0, 0.0
-    signed = problem.signs[:, None] * relaxation.H[:, problem.points].T
     alphas = np.stack([part.alpha for part in parts])
     etas = np.array([part.eta for part in parts])
-    lacking = np.maximum(0.0, etas[:, None] - alphas @ signed.T)
+    lacking = np.maximum(0.0, etas[:, None] - alphas @ problem.signed(relaxation.H))
     owner = np.array([part.bag for part in parts])
     firsts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
     excess = np.add.reduceat(lacking, firsts, axis=0) - relaxation.margin_slacks
@@ -189,7 +188,7 @@ def _add_reductions(
         if j in each.reductions:
             continue
         slack = _slack_of_reduction(relaxation, bag, j)
-        signed = problem.signs[j] * relaxation.H[:, problem.points[j]]
+        signed = problem.signed(relaxation.H, [j])[:, 0]
         row = _add_disjunct_row(relaxation, bag, place, signed, slack)
         each.reductions[j] = row
         bag.shared_slacks.setdefault(j, [row, -1])
