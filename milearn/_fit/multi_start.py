@@ -12,7 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from .._compat import FitTask
 from .warn import warn_user
 
-__all__ = ["MultiStart", "relative_gap", "values_of", "warn_of_gaps", "warn_of_stops"]
+__all__ = [
+    "MultiStart",
+    "attributes_of",
+    "relative_gap",
+    "values_of",
+    "warn_of_gaps",
+    "warn_of_stops",
+]
 
 
 class MultiStart:
@@ -145,6 +152,11 @@ def values_of(results: Sequence[Any], name: str) -> Any:
         arrays = [np.array(each) for each in found]
         return arrays[0] if len(arrays) == 1 else arrays
     return found[0] if len(found) == 1 else np.array(found)
+
+
+def attributes_of(results: Sequence[Any], *names: str, **renamed: str) -> dict[str, Any]:
+    """Fitted attributes from those of the results; ``renamed`` gives the result's by our name."""
+    return {f"{name}_": values_of(results, renamed.get(name, name)) for name in [*names, *renamed]}
 
 
 def relative_gap(result: Any) -> float:

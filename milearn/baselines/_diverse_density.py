@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_limit
 from .._kernels.instance import resolve_gamma
@@ -110,9 +110,7 @@ class _ConceptClassifier(BaselineClassifier):
                 "scales_": all_scales if several else all_scales[0],
                 "threshold_": np.array(thresholds) if several else thresholds[0],
                 "gamma_": gamma,
-                "objective_": values_of(results, "objective"),
-                "n_iter_": values_of(results, "n_iter"),
-                "converged_": values_of(results, "converged"),
+                **attributes_of(results, "objective", "n_iter", "converged"),
             }
         )
         warn_of_limit(self, sum(not each.converged for each in results), len(results))

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.baselines.noisy_or_boosting import (
     BoostingProblem,
@@ -198,12 +198,9 @@ class MILBoost(BaselineClassifier):
                 **training.fitted(),
                 "learners_": learners if several else learners[0],
                 "alpha_": steps if several else steps[0],
-                "intercept_": values_of(results, "intercept"),
+                **attributes_of(results, "intercept", "converged"),
                 "feature_importances_": _importances(results, training.bags.shape[1]),
-                "objective_": values_of(results, "objective"),
-                "objective_history_": values_of(results, "history"),
-                "n_iter_": values_of(results, "n_iter"),
-                "converged_": values_of(results, "converged"),
+                **attributes_of(results, "objective", "n_iter", objective_history="history"),
             }
         )
         return self

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.distinct import drawn_points
 from .._compat import Interval, StrOptions
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.one_norm import solve_one_norm
@@ -181,10 +181,7 @@ class MILES(BaselineClassifier):
                 "coef_": training.labels.sign * coef[:, selected],
                 "intercept_": training.labels.sign * np.array([each.intercept for each in results]),
                 "gamma_": gamma,
-                **{
-                    f"{name}_": values_of(results, name)
-                    for name in ("objective", "lower_bound", "n_iter")
-                },
+                **attributes_of(results, "objective", "lower_bound", "n_iter"),
             }
         )
         return self

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
-from .._fit.multi_start import values_of, warn_of_gaps
+from .._fit.multi_start import attributes_of, warn_of_gaps
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_indefinite, warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
@@ -234,9 +234,7 @@ class SparseMISVC(BaselineClassifier):
                 "dual_coef_": training.labels.sign * beta[:, support],
                 "intercept_": training.labels.sign * intercepts,
                 "gamma_": gamma,
-                "objective_": values_of(results, "objective"),
-                "dual_gap_": values_of(results, "dual_gap"),
-                "n_iter_": values_of(results, "n_iter"),
+                **attributes_of(results, "objective", "dual_gap", "n_iter"),
                 "_kernel": kernel,
             }
         )

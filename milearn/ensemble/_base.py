@@ -14,7 +14,7 @@ from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
 from .._compat import CallbackSupport, Interval
-from .._fit.multi_start import MultiStart, values_of
+from .._fit.multi_start import MultiStart, attributes_of
 from .._fit.training_labels import TrainingLabels
 from .._fit.warn import warn_user
 from .._solvers.ensemble.column_generation import BoostingOptions, Budget
@@ -89,12 +89,8 @@ class BoostedBags(CallbackSupport, BagClassifier):
                 "classes_": found.classes,
                 "_positive_sign": found.sign,
                 **_ensemble_attributes(results, bags),
-                "objective_": values_of(results, "objective"),
-                "lower_bound_": values_of(results, "lower_bound"),
-                "optimality_gap_": values_of(results, "optimality_gap"),
-                "objective_history_": values_of(results, "objective_history"),
-                "n_iter_": values_of(results, "n_iter"),
-                "converged_": values_of(results, "converged"),
+                **attributes_of(results, "objective", "lower_bound", "optimality_gap"),
+                **attributes_of(results, "objective_history", "n_iter", "converged"),
                 **self._more_attributes(results),
             }
         )

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 from .._compat import Interval, with_callbacks
-from .._fit.multi_start import values_of
+from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
 from .._solvers.ensemble.column_generation import BoostingOptions
 from .._solvers.ensemble.dpboost import DPResult
@@ -223,10 +223,6 @@ class DPBoost(BoostedBags):
         )
 
     def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
-        names = ("n_reductions", "n_active_reductions", "n_active_margins", "n_nodes")
-        return {
-            "relaxation_value_": values_of(results, "relaxation_value"),
-            "lower_bound_history_": values_of(results, "lower_bound_history"),
-            "n_generated_": values_of(results, "n_learners"),
-            **{f"{name}_": values_of(results, name) for name in names},
-        }
+        bounds = attributes_of(results, "relaxation_value", "lower_bound_history", "n_nodes")
+        rows = attributes_of(results, "n_reductions", "n_active_reductions", "n_active_margins")
+        return bounds | rows | attributes_of(results, n_generated="n_learners")

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.multi_start import MultiStart, relative_gap, values_of, warn_of_stops
+from .._fit.multi_start import MultiStart, attributes_of, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
@@ -272,12 +272,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             "coef_": sign * active.all_features(np.stack([result.w for result in best])),
             "intercept_": sign
             * np.array([result.intercept - result.w @ active.shift for result in best]),
-            "objective_": values_of(best, "objective"),
-            "objective_history_": values_of(best, "history"),
-            "loss_terms_": values_of(best, "risks"),
-            "dual_gap_": values_of(best, "dual_gap"),
-            "n_iter_": values_of(best, "n_iter"),
-            "converged_": values_of(best, "converged"),
+            **attributes_of(best, "objective", "dual_gap", "n_iter", "converged"),
+            **attributes_of(best, objective_history="history", loss_terms="risks"),
         }
         self._replace_fitted(fitted | self._on_training_bags(bags, fitted))
         self._warn(best)
