@@ -201,17 +201,10 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        bags = self._checked(X)
-        scores = self._instance_scores(bags)
-        if scores.ndim == 1:
-            return segment_argmax(self._positive_sign * scores, bags.offsets)
-        predicted = highest_class(self._bag_scores(bags))
-        return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
+        return deciding_rows(self, self._checked(X))
 
     def _decide(self, scores: np.ndarray) -> np.ndarray:
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(np.intp)]
-        return self.classes_[highest_class(scores)]
+        return decided(scores, self.classes_)
 
 
 class BagRegressor(RegressorMixin, BagEstimator):
@@ -303,6 +296,22 @@ class BagClusterer(ClusterMixin, BagEstimator):
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:
     """Scores in scikit-learn's sign: one column as it is for two classes, several side by side."""
     return sign * columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def decided(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Classes by scores of shape (n,), positive for ``classes[1]``, or (n, n_classes)."""
+    if scores.ndim == 1:
+        return classes[(scores > 0).astype(np.intp)]
+    return classes[highest_class(scores)]
+
+
+def deciding_rows(classifier: Any, bags: Bags) -> np.ndarray:
+    """Row of the highest instance of each bag, for the positive class or for the predicted one."""
+    scores = classifier._instance_scores(bags)
+    if scores.ndim == 1:
+        return segment_argmax(classifier._positive_sign * scores, bags.offsets)
+    predicted = highest_class(classifier._bag_scores(bags))
+    return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
 
 
 def highest_class(scores: np.ndarray) -> np.ndarray:

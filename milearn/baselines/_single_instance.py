@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
-from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_mean
+from .._bags.segments import gather_rows, segment_max, segment_mean
 from .._fit.validation import encode_classes, validate_bags, validate_labels
-from ..base import BagEstimator, highest_class
+from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
 from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
 
@@ -216,9 +216,8 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,)
             Values of ``classes_``, or the values of a regressor.
         """
-        bags = self._checked(X)
-        scores = self._pool(self._instance_scores(bags), bags)
-        return scores if self._regresses else self._decide(scores)
+        scores = self._bag_scores(self._checked(X))
+        return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_inner_has("decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
@@ -237,8 +236,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
             Pooled scores.
         """
-        bags = self._checked(X)
-        return self._pool(self._instance_scores(bags), bags)
+        return self._bag_scores(self._checked(X))
 
     @available_if(_inner_has("predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -337,7 +335,7 @@ class SingleInstance(BagEstimator):
             Values of ``classes_``, or the values of a regressor.
         """
         scores = self._instance_scores(self._checked(X))
-        return scores if self._regresses else self._decide(scores)
+        return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_pools_by_max)
     def witness(self, X: Any) -> np.ndarray:
@@ -357,12 +355,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_bags,)
             Positions in ``X.instances``.
         """
-        bags = self._checked(X)
-        scores = self._instance_scores(bags)
-        if scores.ndim == 1:
-            return segment_argmax(self._positive_sign * scores, bags.offsets)
-        predicted = highest_class(self._pool(scores, bags))
-        return segment_argmax(scores, bags.offsets)[np.arange(len(bags)), predicted]
+        return deciding_rows(self, self._checked(X))
 
     # -- what scikit-learn asks -------------------------------------------------------------
 
@@ -503,10 +496,13 @@ class SingleInstance(BagEstimator):
             scores = probe._instance_scores(held_out)
             for number, threshold in enumerate(_THRESHOLDS):
                 probe.threshold_ = float(threshold)
-                decided = probe._decide(probe._pool(scores, held_out))
-                right[number] += weights[test] @ (decided == y[test])
+                found = decided(probe._pool(scores, held_out), probe.classes_)
+                right[number] += weights[test] @ (found == y[test])
         best = np.flatnonzero(right >= right.max() - _EQUAL_ACCURACY * weights.sum())
         return float(_THRESHOLDS[best[len(best) // 2]])
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        return self._pool(self._instance_scores(bags), bags)
 
     def _pool(self, values: np.ndarray, bags: Bags) -> np.ndarray:
         if self._pooling == "mean":
@@ -521,11 +517,6 @@ class SingleInstance(BagEstimator):
             pooled = -self._positive_sign * np.stack(ranked, axis=1)
             return pooled[:, 0] if values.ndim == 1 else pooled
         return self._positive_sign * segment_max(self._positive_sign * values, bags.offsets)
-
-    def _decide(self, scores: np.ndarray) -> np.ndarray:
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(np.intp)]
-        return self.classes_[highest_class(scores)]
 
 
 def _check_weighed_classes(

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils import gen_batches
 
 from .._bags import Bags
-from .._bags.segments import gather_rows, segment_index
+from .._bags.segments import gather_rows, offsets_of, segment_index
 from .._solvers.structured.edges import Edges
 
 __all__ = ["ActiveBags"]
@@ -45,7 +45,7 @@ class ActiveBags:
         rows, offsets = gather_rows(bags.offsets, chosen)
         if sort:
             rows, order = _sorted_by_contents(bags.instances, rows, offsets)
-            chosen, offsets = chosen[order], np.r_[0, np.cumsum(np.diff(offsets)[order])]
+            chosen, offsets = chosen[order], offsets_of(np.diff(offsets)[order])
         number = _numbers(chosen, len(bags))
         self.offsets, self.n_features = offsets, bags.shape[1]
         self.labelled = number[labelled]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy import sparse
 from .._bags.coerce import canonical_graph
 from .._fit.validation import missing_labels
 
-__all__ = ["check_graph", "homophily", "link_graph"]
+__all__ = ["check_graph", "check_neighbors", "homophily", "link_graph"]
 
 _KINDS = ("direct", "cocitation", "coupling")
 _AVERAGES = ("link", "node")
@@ -76,13 +77,15 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     rows, columns = codes // max(n, 1), codes % max(n, 1)
     A = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
     if kind == "cocitation":
-        A.data /= np.repeat(np.diff(A.indptr), np.diff(A.indptr))
-        A = _without_diagonal(A.T @ _pattern(A))
+        A = (_divided(A.sum(axis=1)) @ A).T @ A
     elif kind == "coupling":
-        A.data /= np.bincount(A.indices, minlength=n)[A.indices]
-        A = _without_diagonal(A @ _pattern(A).T)
-    graph = canonical_graph(A, n, "links", "nodes")
-    assert graph is not None
+        A = A @ _divided(A.sum(axis=0)) @ A.T
+    joined = sparse.coo_array(A)
+    keep = joined.row != joined.col
+    graph = sparse.csr_array(
+        (joined.data[keep], (joined.row[keep], joined.col[keep])), shape=(n, n)
+    )
+    graph.sort_indices()
     return graph
 
 
@@ -175,6 +178,15 @@ def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
     return links
 
 
+def check_neighbors(name: str, k: Any) -> int:
+    """A number of neighbours of at least one."""
+    if isinstance(k, bool) or not isinstance(k, Integral):
+        raise TypeError(f"{name}={k!r} is not an integer.")
+    if k < 1:
+        raise ValueError(f"{name}={k} must be at least 1.")
+    return int(k)
+
+
 def _pairs(links: Any, n: int | None) -> tuple[np.ndarray, np.ndarray, int]:
     if sparse.issparse(links):
         if links.ndim != 2 or links.shape[0] != links.shape[1]:
@@ -206,15 +218,5 @@ def _pairs(links: Any, n: int | None) -> tuple[np.ndarray, np.ndarray, int]:
     return pairs[0], pairs[1], int(n)
 
 
-def _pattern(matrix: sparse.csr_array) -> sparse.csr_array:
-    return sparse.csr_array(
-        (np.ones(len(matrix.data)), matrix.indices, matrix.indptr), shape=matrix.shape
-    )
-
-
-def _without_diagonal(matrix: Any) -> sparse.csr_array:
-    found = sparse.coo_array(matrix)
-    keep = found.row != found.col
-    return sparse.csr_array(
-        (found.data[keep], (found.row[keep], found.col[keep])), shape=found.shape
-    )
+def _divided(degrees: np.ndarray) -> sparse.dia_array:
+    return sparse.diags_array(1.0 / np.maximum(degrees, 1.0))

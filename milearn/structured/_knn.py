@@ -10,6 +10,7 @@ from scipy import sparse
 from .._fit.validation import check_bags
 from .._solvers.common.rounding import RELATIVE_TIE
 from ..metrics import bag_distances
+from ._graphs import check_neighbors
 
 __all__ = ["knn_bag_graph"]
 
@@ -71,16 +72,13 @@ def knn_bag_graph(
            [0., 0., 0., 1.],
            [0., 0., 1., 0.]])
     """
-    if isinstance(n_neighbors, bool) or not isinstance(n_neighbors, (int, np.integer)):
-        raise TypeError(f"n_neighbors={n_neighbors!r} is not an integer.")
-    if n_neighbors < 1:
-        raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
+    n_neighbors = check_neighbors("n_neighbors", n_neighbors)
     distances = _distances(X, metric, kernel, n_jobs)
     n = len(distances)
     if n < 2:
         return sparse.csr_array((n, n))
     np.fill_diagonal(distances, np.inf)
-    last = min(int(n_neighbors), n - 1) - 1
+    last = min(n_neighbors, n - 1) - 1
     reach = np.partition(distances, last, axis=1)[:, last]
     near = distances <= (reach + RELATIVE_TIE * reach.max())[:, None]
     joined = near & near.T if mutual else near | near.T

@@ -17,7 +17,7 @@ from .._fit.threads import fit_context
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
 from .._solvers.structured.factorisation import FactorOptions, fit_link_content, separate_factors
-from ..base import BagEstimator, highest_class
+from ..base import BagEstimator, decided
 from ._graphs import check_graph
 from ._labels import LabelledScore, known_labels
 
@@ -203,7 +203,9 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
                 "link_factors_": model.link_factors,
                 "coef_": directions @ model.placement.T,
                 "intercept_": intercepts,
-                "transduction_": _decide(model.factors @ directions.T + intercepts, classes),
+                "transduction_": decided(
+                    _plain(model.factors @ directions.T + intercepts), classes
+                ),
                 "objective_": search.objective,
                 "gradient_": search.gradient,
                 "n_iter_": search.n_iter,
@@ -232,8 +234,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
             Scores of the bags.
         """
-        scores = self._scores(self._checked(X))
-        return scores[:, 0] if scores.shape[1] == 1 else scores
+        bags = self._checked(X)
+        return _plain(np.asarray(_means(bags) @ self.coef_.T) + self.intercept_)
 
     def predict(self, X: Any) -> np.ndarray:
         """Class of each bag by its content.
@@ -248,16 +250,11 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         ndarray of shape (n_bags,)
             Values of ``classes_``.
         """
-        return _decide(self._scores(self._checked(X)), self.classes_)
-
-    def _scores(self, bags: Bags) -> np.ndarray:
-        return np.asarray(_means(bags) @ self.coef_.T) + self.intercept_
+        return decided(self.decision_function(X), self.classes_)
 
 
-def _decide(scores: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    if scores.shape[1] == 1:
-        return classes[(scores[:, 0] > 0).astype(np.intp)]
-    return classes[highest_class(scores)]
+def _plain(scores: np.ndarray) -> np.ndarray:
+    return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _links(bags: Bags) -> sparse.csr_array:

@@ -292,39 +292,39 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
         """The edges that take part; none where their cost is zero."""
-        of_bags: Any = bags.bag_graph
-        of_instances: Any = bags.instance_graph
+        costs = self.mu, self._mu_instance()
+        sizes = {"bag": len(bags), "instance": bags.n_instances}
+        edges = []
+        for (name, n), graph, cost in zip(sizes.items(), self._graphs(bags), costs, strict=True):
+            if graph is not None:
+                # Checked even where it is not used: a cost of zero should not hide a mistake.
+                graph = check_graph(graph, n, f"{name}_graph", f"{name}s")
+            edges.append(
+                edges_of(graph if graph is not None and cost else sparse.csr_array((n, n)))
+            )
+        return edges[0], edges[1]
+
+    def _graphs(self, bags: Bags) -> tuple[Any, Any]:
+        """The graph on bags and the one on instances that ``graph`` asks for."""
         if self.graph == "spatial":
-            of_bags, of_instances = None, spatial_graph(bags, self.n_neighbors)
-        elif self.graph == "knn":
-            of_bags, of_instances = knn_bag_graph(bags, self.n_neighbors), None
-        elif callable(self.graph):
-            of_bags, of_instances = self.graph(bags), None
-            if of_bags is None:
+            return None, spatial_graph(bags, self.n_neighbors)
+        if self.graph == "knn":
+            return knn_bag_graph(bags, self.n_neighbors), None
+        if callable(self.graph):
+            found = self.graph(bags)
+            if found is None:
                 raise ValueError("graph is a callable that returned None: return a graph on bags.")
-        for name, choices in (("bag", ("bag", "both")), ("instance", ("instance", "both"))):
-            if self.graph in choices and getattr(bags, f"{name}_graph") is None:
+            return found, None
+        given = {"bag": bags.bag_graph, "instance": bags.instance_graph}
+        for name, graph in given.items():
+            if self.graph in (name, "both") and graph is None:
                 raise ValueError(
                     f"graph={self.graph!r} but the bags have no {name}_graph: pass "
                     f"Bags(..., {name}_graph=...), or graph='auto' to use the graphs that exist."
                 )
-        if self.graph == "bag":
-            of_instances = None
-        elif self.graph == "instance":
-            of_bags = None
-
-        def checked(graph: Any, cost: float, n: int, name: str, what: str) -> Edges:
-            if graph is not None:
-                # Checked even where it is not used: a cost of zero should not hide a mistake.
-                graph = check_graph(graph, n, name, what)
-            return edges_of(sparse.csr_array((n, n)) if graph is None or cost == 0 else graph)
-
-        return (
-            checked(of_bags, self.mu, len(bags), "bag_graph", "bags"),
-            checked(
-                of_instances, self._mu_instance(), bags.n_instances, "instance_graph", "instances"
-            ),
-        )
+            if self.graph not in ("auto", "both", name):
+                given[name] = None
+        return given["bag"], given["instance"]
 
     def _mu_instance(self) -> float:
         return self.mu if self.mu_instance is None else self.mu_instance

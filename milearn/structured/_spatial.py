@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from itertools import chain
 from numbers import Real
@@ -13,8 +12,9 @@ from scipy import sparse
 from scipy.spatial import cKDTree
 
 from .._bags import Bags
-from .._bags.segments import bag_ranges
+from .._bags.segments import bag_ranges, offsets_of
 from .._solvers.common.rounding import RELATIVE_TIE
+from ._graphs import check_neighbors
 
 __all__ = ["spatial_graph"]
 
@@ -124,14 +124,7 @@ def _checked(k: Any, radius: Any) -> tuple[int | None, float | None]:
     if k is None and radius is None:
         raise ValueError("k and radius are both None: give a number of neighbours or a radius.")
     if k is not None:
-        if isinstance(k, (bool, np.bool_)):
-            raise TypeError(f"k={k!r} is not an integer.")
-        try:
-            k = operator.index(k)
-        except TypeError:
-            raise TypeError(f"k={k!r} is not an integer.") from None
-        if k < 1:
-            raise ValueError(f"k={k} must be at least 1.")
+        k = check_neighbors("k", k)
     if radius is not None and not (isinstance(radius, Real) and 0 < float(radius) < np.inf):
         raise ValueError(f"radius={radius!r} must be a number above 0.")
     return k, None if radius is None else float(radius)
@@ -183,7 +176,7 @@ def _pairs(points: np.ndarray, k: int | None, radius: float | None) -> tuple[Any
             "radius."
         )
     parts = []
-    for first, last in bag_ranges(np.r_[0, np.cumsum(counts)], _PAIRS_AT_A_TIME):
+    for first, last in bag_ranges(offsets_of(counts), _PAIRS_AT_A_TIME):
         near = tree.query_ball_point(points[first:last], reach[first:last])
         left = np.repeat(np.arange(first, last), counts[first:last])
         right = np.fromiter(chain.from_iterable(near), np.intp, len(left))
