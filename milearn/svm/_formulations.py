@@ -286,10 +286,10 @@ class MaximumDual(_Maximum):
             first = start
         if self.slack == "labels":
             if isinstance(start, str) and start == ANNEALED:
-                first = annealed_labels(problem, options)
+                first = annealed_labels(problem)
             return solve_instance_labels(problem, first, options)
         if isinstance(start, str) and start == ANNEALED:
-            first = annealed_witnesses(problem, self.slack, options)
+            first = annealed_witnesses(problem, self.slack)
         return solve_mi_svm(problem, self.slack, first, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:

@@ -197,7 +197,7 @@ def descend(
     held : linearisation or None
         The first one. None takes that at the point.
     options : SolverOptions
-        ``tol`` and ``qp_solver`` are not used.
+        ``tol`` is not used.
     gap_tol : float
         Gap of a convex step, as a share of the objective, at which the step and the run end.
     rough : bool

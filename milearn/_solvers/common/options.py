@@ -10,7 +10,7 @@ __all__ = ["SolverOptions"]
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """When an outer iteration stops, who solves its programs, and what is called at each step.
+    """When an outer iteration stops, and what is called at each step.
 
     Attributes
     ----------
@@ -18,15 +18,12 @@ class SolverOptions:
         Relative decrease of the objective at which to stop.
     max_iter : int
         Maximum number of outer iterations.
-    qp_solver : str or None
-        Backend of qpsolvers; None stands for the default of the solver.
     on_iteration : callable or None
         Called with the number of the iteration and the objective; True asks to stop.
     """
 
     tol: float
     max_iter: int
-    qp_solver: str | None = None
     on_iteration: Callable[[int, float], bool] | None = None
 
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:

@@ -29,14 +29,13 @@ __all__ = [
     "QPProblem",
     "QPResult",
     "call_backend",
-    "check_qp_solver",
     "solve_qp",
     "solve_qp_near",
     "sparse_columns",
 ]
 
 # In the order in which they are tried.
-BACKENDS = ("piqp", "osqp")
+BACKENDS: tuple[str, ...] = ("piqp", "osqp")
 
 # How each backend spells its precision.
 _PRECISION_OPTIONS = {
@@ -65,17 +64,6 @@ _MIN_SIZE_FOR_FIXING = 150
 _MAX_FIXING_ROUNDS = 8
 
 
-def check_qp_solver(name: str | None) -> str:
-    """Name of an installed backend; the first of :data:`BACKENDS` for None."""
-    wanted = BACKENDS[0] if name is None else name
-    if wanted not in qpsolvers.available_solvers:
-        raise ValueError(
-            f"qp_solver={wanted!r} is not installed: choose one of "
-            f"{sorted(qpsolvers.available_solvers)} or install it."
-        )
-    return wanted
-
-
 def solve_qp(
     problem: QPProblem,
     *,
@@ -101,7 +89,7 @@ def solve_qp(
     SolverError
         When no backend finds a solution.
     """
-    backends = BACKENDS if solver is None else (check_qp_solver(solver),)
+    backends = BACKENDS if solver is None else (solver,)
     if start is not None:
         warm = active_set_iterations(problem, start, "active-set")
         if warm is not None and warm.residual <= tol:
@@ -139,7 +127,6 @@ def solve_qp_near(
     start: ActiveSet | None,
     *,
     tol: float = 1e-8,
-    solver: str | None = None,
 ) -> QPResult:
     """Solve a convex quadratic program from an estimate of its active constraints.
 
@@ -153,16 +140,14 @@ def solve_qp_near(
     start : ActiveSet or None
         None asks for a solution from nothing.
     tol : float, default=1e-8
-    solver : str, default=None
-        Backend of qpsolvers.
 
     Raises
     ------
     SolverError
-        When the backend does not solve the whole problem.
+        When no backend solves the whole problem.
     """
     if start is None or len(problem.q) <= _MIN_SIZE_FOR_FIXING:
-        return solve_qp(problem, tol=tol, solver=solver, start=start)
+        return solve_qp(problem, tol=tol, start=start)
     warm = active_set_iterations(problem, start, "active-set")
     if warm is not None and warm.residual <= tol:
         return warm
@@ -172,7 +157,7 @@ def solve_qp_near(
         if fixed.mean() < 0.2 or fixed.all():
             break
         try:
-            found = _with_fixed(problem, fixed, x, tol, solver)
+            found = _with_fixed(problem, fixed, x, tol)
         except SolverError:
             # What is fixed may leave nothing feasible.
             break
@@ -188,12 +173,10 @@ def solve_qp_near(
             whole = problem.with_residuals(found.x, found.y, found.z, z_box, found.solver)
             return polish(problem, whole)
         fixed &= ~wrong
-    return solve_qp(problem, tol=tol, solver=solver)
+    return solve_qp(problem, tol=tol)
 
 
-def _with_fixed(
-    problem: QPProblem, fixed: np.ndarray, x: np.ndarray, tol: float, solver: str | None
-) -> QPResult:
+def _with_fixed(problem: QPProblem, fixed: np.ndarray, x: np.ndarray, tol: float) -> QPResult:
     free = np.flatnonzero(~fixed)
     at = np.where(fixed, x, 0.0)
     G = problem.G[:, free]
@@ -208,7 +191,7 @@ def _with_fixed(
         lb=problem.lb[free],
         ub=problem.ub[free],
     )
-    found = solve_qp(part, tol=tol, solver=solver)
+    found = solve_qp(part, tol=tol)
     z, z_box, whole = np.zeros(len(problem.h)), np.zeros(len(x)), at.copy()
     z[rows], z_box[free], whole[free] = found.z, found.z_box, found.x
     return replace(found, x=whole, z=z, z_box=z_box)

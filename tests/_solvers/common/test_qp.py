@@ -12,7 +12,6 @@ from milearn._solvers.common.qp import (
     BACKENDS,
     ActiveSet,
     QPProblem,
-    check_qp_solver,
     solve_qp,
 )
 from milearn.exceptions import SolverError
@@ -101,11 +100,6 @@ def test_infeasible_problem_raises():
     )
     with pytest.raises(SolverError, match=r"was not solved .piqp"):
         solve_qp(problem)
-
-
-def test_unknown_backend_is_named():
-    with pytest.raises(ValueError, match="qp_solver='nosuch' is not installed: choose one of"):
-        check_qp_solver("nosuch")
 
 
 def test_a_problem_without_curvature_is_solved_without_a_warning():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import qpsolvers
 
@@ -10,10 +11,24 @@ from benchmarks.commands.backends import (
     BACKENDS,
     LOOPS,
     BackendTask,
+    only_backend,
     run_task,
 )
+from milearn._solvers.common.qp import QPProblem, solve_qp
+from milearn.exceptions import SolverError
 
 INSTALLED = [name for name in BACKENDS if name in qpsolvers.available_solvers]
+
+
+def test_programs_go_to_the_named_backend_alone():
+    ones = np.ones(2)
+    infeasible = QPProblem(
+        np.eye(2), np.zeros(2), A=ones[None], b=np.array([5.0]), lb=0 * ones, ub=ones
+    )
+    with only_backend("osqp"), pytest.raises(SolverError, match=r"was not solved \(osqp"):
+        solve_qp(infeasible)
+    with pytest.raises(SolverError, match=r"was not solved \(piqp.*; osqp"):
+        solve_qp(infeasible)
 
 
 @pytest.mark.parametrize("loop", LOOPS)

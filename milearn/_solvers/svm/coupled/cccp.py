@@ -177,7 +177,6 @@ def solve_coupled(
             coupling,
             subgradient,
             tol=inner_tol,
-            qp_solver=options.qp_solver,
             cuts=first,
             warm_start=warm_start,
         )
@@ -204,7 +203,6 @@ def solve_coupled(
             Coupling.none(bags.n_bags),
             equal_subgradient(offsets),
             tol=0.1 * options.tol,
-            qp_solver=options.qp_solver,
         )
         start = top_subgradient(svm.scores, offsets)
     run = cccp(step, start, options, 0.1 * options.tol, certified=True)

@@ -90,7 +90,6 @@ def solve_step(
     subgradient: np.ndarray,
     *,
     tol: float,
-    qp_solver: str | None = None,
     cuts: str | np.ndarray = "lazy",
     warm_start: WarmStart | None = None,
 ) -> StepSolution:
@@ -103,7 +102,6 @@ def solve_step(
     coupling : Coupling
     subgradient : ndarray of shape (n_instances,), the beta_ij
     tol : float
-    qp_solver : str, default=None
     cuts : {"lazy", "all"} or ndarray of int, default="lazy"
         Which c_ij the first dual problem has: none, every one, or those given.
     warm_start : WarmStart, default=None
@@ -124,7 +122,7 @@ def solve_step(
     while True:
         dual = CoupledDualQP(step)
         start = None if warm_start is None else dual.from_warm_start(warm_start)
-        result = solve_qp_near(dual.qp, start, tol=precision, solver=qp_solver)
+        result = solve_qp_near(dual.qp, start, tol=precision)
         n_solves += 1
         n_backend += result.solver != "active-set"
         warm_start = dual.to_warm_start(result)

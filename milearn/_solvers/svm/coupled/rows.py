@@ -143,7 +143,6 @@ def solve_coupled_rows(
         First linearisation: the highest instances under the model without coupling, the mean of
         each bag, or given rows. Where the maximum is hard that model is the one of the means.
     options : SolverOptions
-        ``qp_solver`` is not used.
     gap_tol : float
         Relative duality gap of a convex step.
     max_passes : int

@@ -26,7 +26,6 @@ from scipy.special import expit
 
 from ...._bags.segments import gather_rows, segment_index, segment_max
 from ...common.gram import Gram
-from ...common.options import SolverOptions
 from ..problem import BinaryProblem
 from .dual import WitnessLayout, witness_rule
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
@@ -44,7 +43,7 @@ _TOL = 1e-4
 _HALVINGS = 60
 
 
-def annealed_witnesses(problem: BinaryProblem, slack: str, options: SolverOptions) -> np.ndarray:
+def annealed_witnesses(problem: BinaryProblem, slack: str) -> np.ndarray:
     """Row of the witness of each positive bag at the lowest temperature.
 
     Parameters
@@ -52,8 +51,6 @@ def annealed_witnesses(problem: BinaryProblem, slack: str, options: SolverOption
     problem : BinaryProblem
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
-    options : SolverOptions
-        Of which the backend is taken.
 
     Returns
     -------
@@ -79,7 +76,7 @@ def annealed_witnesses(problem: BinaryProblem, slack: str, options: SolverOption
             patterns.weights = np.concatenate(
                 [costs * np.maximum(p, _NOTHING), layout.group_weights[n:]]
             )
-            solution = _solved(problem.gram, patterns, options, solution)
+            solution = _solved(problem.gram, patterns, solution)
             losses = np.maximum(0.0, 1.0 - solution.scores[rows] - solution.intercept)
             last, p = p, _gibbs(-losses / temperature, offsets)
             if np.abs(p - last).max() <= _SETTLED:
@@ -88,14 +85,12 @@ def annealed_witnesses(problem: BinaryProblem, slack: str, options: SolverOption
     return witness_rule(problem).of(solution.scores)
 
 
-def annealed_labels(problem: BinaryProblem, options: SolverOptions) -> np.ndarray:
+def annealed_labels(problem: BinaryProblem) -> np.ndarray:
     """Labels of all instances at the lowest temperature, +1.0 or -1.0.
 
     Parameters
     ----------
     problem : BinaryProblem
-    options : SolverOptions
-        Of which the backend is taken.
 
     Returns
     -------
@@ -118,7 +113,7 @@ def annealed_labels(problem: BinaryProblem, options: SolverOptions) -> np.ndarra
         for _ in range(_ROUNDS):
             sides = np.maximum(np.concatenate([q, 1.0 - q]), _NOTHING)
             patterns.weights = costs[chosen] * np.concatenate([sides, np.ones(len(others))])
-            solution = _solved(problem.gram, patterns, options, solution)
+            solution = _solved(problem.gram, patterns, solution)
             f = solution.scores[rows] + solution.intercept
             gains = np.maximum(0.0, 1.0 + f) - np.maximum(0.0, 1.0 - f)
             last, q = q, _probabilities(gains / temperature, offsets)
@@ -130,13 +125,9 @@ def annealed_labels(problem: BinaryProblem, options: SolverOptions) -> np.ndarra
     return best_labels(scores, problem.offsets, problem.signs, witnesses)
 
 
-def _solved(
-    gram: Gram, patterns: Patterns, options: SolverOptions, last: SVMSolution | None
-) -> SVMSolution:
+def _solved(gram: Gram, patterns: Patterns, last: SVMSolution | None) -> SVMSolution:
     start = None if last is None else last.working
-    return solve_grouped_svm(
-        gram, patterns, tol=_TOL, qp_solver=options.qp_solver, start=start, sharp=False
-    )
+    return solve_grouped_svm(gram, patterns, tol=_TOL, start=start, sharp=False)
 
 
 def _gibbs(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:

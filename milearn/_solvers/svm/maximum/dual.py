@@ -105,7 +105,7 @@ def solve_mi_svm(
     bags, rows, sizes = sample_of(offsets, signs, instances.shape[1], limits)
     gram, own = LinearGram(instances[rows]), np.r_[0, np.cumsum(sizes)]
     part = BinaryProblem(gram, own, signs[bags], problem.weights[bags])
-    found = _better(part, slack, SolverOptions(limits.tol, limits.max_passes, options.qp_solver))
+    found = _better(part, slack, SolverOptions(limits.tol, limits.max_passes))
     scores = np.asarray(instances @ gram.weights(found.rows, found.coef))
     return _descend(problem, slack, witness_rule(problem).of(scores), options)
 
@@ -121,9 +121,7 @@ def _better(problem: BinaryProblem, slack: str, options: SolverOptions) -> MISVM
     everything, signs = np.arange(problem.n_instances + 1), problem.instance_signs
     inherited = Patterns(everything[:-1], None, everything, signs, problem.instance_weights)
     tol = min(0.05, 100.0 * options.tol)
-    svm = solve_grouped_svm(
-        problem.gram, inherited, tol=tol, qp_solver=options.qp_solver, sharp=False
-    )
+    svm = solve_grouped_svm(problem.gram, inherited, tol=tol, sharp=False)
     second = _descend(problem, slack, witness_rule(problem).of(svm.scores), options)
     return first if first.objective <= second.objective else second
 
@@ -145,7 +143,6 @@ def _descend(
             problem.gram,
             layout.patterns(witnesses),
             tol=inner_tol,
-            qp_solver=options.qp_solver,
             start=None if previous is None else previous.solution.working,
         )
         n_solves += solution.n_solves

@@ -155,7 +155,6 @@ def solve_grouped_svm(
     patterns: Patterns,
     *,
     tol: float,
-    qp_solver: str | None = None,
     start: WorkingSet | None = None,
     sharp: bool = True,
 ) -> SVMSolution:
@@ -167,8 +166,6 @@ def solve_grouped_svm(
     patterns : Patterns
     tol : float
         Duality gap as a share of the objective.
-    qp_solver : str, default=None
-        Backend for groups of several patterns.
     start : WorkingSet, default=None
         That of a solution of a problem with the same groups.
     sharp : bool, default=True
@@ -196,7 +193,7 @@ def solve_grouped_svm(
     coarse: tuple[SVMSolution, float] | None = None
     while True:
         dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
-        values, result = dual.solve(working, precision, qp_solver)
+        values, result = dual.solve(working, precision)
         n_solves += 1
         n_backend += result.solver != "active-set"
         solution = _certify(gram, patterns, dual, values, working)
@@ -303,9 +300,7 @@ class _GroupedDual:
             rank=products.gram.rank,
         )
 
-    def solve(
-        self, working: WorkingSet, precision: float, qp_solver: str | None
-    ) -> tuple[np.ndarray, QPResult]:
+    def solve(self, working: WorkingSet, precision: float) -> tuple[np.ndarray, QPResult]:
         """Dual variables in the units of the weights, and the result in the problem's own.
 
         Its multiplier of the equality is the intercept for scores counted from the mean of the
@@ -314,19 +309,19 @@ class _GroupedDual:
         start = self._active_set(working)
         result = None
         by_libsvm = len(self.shared) == 0 and (self.reach == 1.0).all()
-        if by_libsvm and qp_solver is None and not working.libsvm_failed:
+        if by_libsvm and not working.libsvm_failed:
             # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
             # with an RBF kernel, trying it always costs about a quarter more.
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
             result = self._solve_alone(start if near else None, precision)
             working.libsvm_failed = result is None
         if result is None and start is not None and not working.inexact:
-            result = solve_qp_near(self.qp, start, tol=precision, solver=qp_solver)
+            result = solve_qp_near(self.qp, start, tol=precision)
             if result.residual > _EXACT_RESIDUAL:
                 # Digits are scarce here, and those of the whole problem are the better ones.
                 working.inexact, result, start = True, None, None
         if result is None:
-            result = solve_qp(self.qp, tol=precision, solver=qp_solver, start=start)
+            result = solve_qp(self.qp, tol=precision, start=start)
         working.status[self.chosen] = np.where(
             result.active.lower, 0, np.where(result.active.upper, 2, 1)
         )

@@ -56,7 +56,6 @@ def solve_instance_labels(
             problem.gram,
             Patterns(np.arange(n), None, np.arange(n + 1), labels, costs),
             tol=inner_tol,
-            qp_solver=options.qp_solver,
             start=None if previous is None else previous.solution.working,
         )
         n_solves += solution.n_solves
@@ -74,15 +73,13 @@ def solve_instance_labels(
         )
 
     if isinstance(start, str):
-        few = SolverOptions(1e-2, 2, options.qp_solver)
+        few = SolverOptions(1e-2, 2)
         found = solve_mi_svm(problem, "instance", start, few)
         scores, bags = found.scores - found.intercept, (offsets, signs, costs)
         first = widened(scores, found.intercept, found.norm2, bags)[2]
     elif start is None:
         means = WitnessLayout(problem, "instance").means()
-        svm = solve_grouped_svm(
-            problem.gram, means, tol=0.1 * options.tol, qp_solver=options.qp_solver
-        )
+        svm = solve_grouped_svm(problem.gram, means, tol=0.1 * options.tol)
         first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.of(svm.scores))
     else:
         first = start

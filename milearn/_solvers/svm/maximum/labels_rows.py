@@ -120,7 +120,7 @@ def solve_instance_labels_rows(
         First labels of all instances, 1 or -1: given, or the best ones for a multiple of a function
         of MI-SVM with a slack of each instance, two steps from its start of this name.
     options : SolverOptions
-        ``tol`` and ``qp_solver`` are not used.
+        ``tol`` is not used.
     gap_tol : float
         Relative duality gap of a convex step.
     max_passes : int

@@ -91,7 +91,7 @@ def solve_mi_svm_rows(
         First witnesses: the better of two starts on a sample of the bags (see :mod:`.sample`), the
         mean of each bag, or given rows.
     options : SolverOptions
-        ``tol`` and ``qp_solver`` are not used.
+        ``tol`` is not used.
     gap_tol : float
         Relative duality gap of a convex step.
     max_passes : int
