@@ -83,8 +83,8 @@ def main(args: argparse.Namespace) -> int:
         say("\nTiny data, no search (--fast): the figures below say nothing about the methods.")
     print_tables(summaries)
     say(
-        f"\n{folds}-fold cross-validation over bags, each method as it comes; where it makes rows "
-        "of bags,\nC is chosen by inner folds. accuracy: mean +- standard deviation over the folds."
+        f"\n{folds}-fold cross-validation over bags, default settings; for methods that embed "
+        "bags,\nC is chosen by inner folds. accuracy: mean +- standard deviation over the folds."
     )
     if complete and list(args.methods) == list(METHODS):
         with RecordFile(args.out / "quick.jsonl") as file:

@@ -48,18 +48,13 @@ class AverageKernel:
 
     where :math:`\tilde K` is the centred matrix of the n training bags: each kernel is an inner
     product of images whose training mean is zero and whose mean squared length is one.
-
-    Attributes
-    ----------
-    kernels : sequence of FittedKernels
-    means : ndarray of shape (n_kernels, n_train)
-        m of the training bags, by each kernel.
-    factors : ndarray of shape (n_kernels,)
-        Weight times n over the trace; zero for a kernel that is the same for all training bags.
     """
 
     kernels: Sequence[FittedKernels]
+    # Of shape (n_kernels, n_train). m of the training bags, by each kernel.
     means: np.ndarray
+    # Of shape (n_kernels,). Weight times n over the trace; zero for a kernel that is the same for
+    # all training bags.
     factors: np.ndarray
 
     def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:

@@ -108,24 +108,16 @@ def _directions(unit: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the kernels between instances share.
+    """What the kernels between instances share."""
 
-    Attributes
-    ----------
-    columns : Side or None
-        Training instances.
-    centre : ndarray of shape (n_features,) or None
-        Mean of dense training instances, from which their differences are taken.
-    scale : float
-        Scale s of "set_median" and "graph".
-    row_scale : float or None
-        That of "miles_rows"; None for cosines.
-    n_jobs : int or None
-    """
-
+    # Training instances.
     columns: Side | None = None
+    # Of shape (n_features,). Mean of dense training instances, from which their differences are
+    # taken.
     centre: np.ndarray | None = None
+    # Scale s of "set_median" and "graph".
     scale: float = 1.0
+    # That of "miles_rows"; None for cosines.
     row_scale: float | None = None
     n_jobs: int | None = None
 

@@ -152,23 +152,18 @@ def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -
 
 @dataclass
 class PairSums:
-    """What :func:`pair_reductions` found, None where it was not asked for.
+    """What :func:`pair_reductions` found, None where it was not asked for."""
 
-    Attributes
-    ----------
-    there : ndarray of shape (n_left_bags, n_right_bags)
-        Mean over the instances of the left bag of the smallest squared distance to the right one.
-    back : ndarray of shape (n_left_bags, n_right_bags)
-        The same from the instances of the right bag to the left one.
-    nearest : ndarray of shape (n_left_bags, n_right_instances)
-        Squared distance of each instance on the right to the nearest of each bag on the left.
-    sums : ndarray of shape (n_left_bags, n_right_bags)
-        Sums of the RBF.
-    """
-
+    # Of shape (n_left_bags, n_right_bags). Mean over the instances of the left bag of the smallest
+    # squared distance to the right one.
     there: np.ndarray | None = None
+    # Of shape (n_left_bags, n_right_bags). The same from the instances of the right bag to the left
+    # one.
     back: np.ndarray | None = None
+    # Of shape (n_left_bags, n_right_instances). Squared distance of each instance on the right to
+    # the nearest of each bag on the left.
     nearest: np.ndarray | None = None
+    # Of shape (n_left_bags, n_right_bags). Sums of the RBF.
     sums: np.ndarray | None = None
 
 

@@ -20,18 +20,14 @@ _LARGEST_C = 1e6
 
 @dataclass(frozen=True)
 class Calibration:
-    """Log odds of each class, affine in its score.
+    """Log odds of each class, affine in its score."""
 
-    Attributes
-    ----------
-    slope, constant : ndarray of shape (n_columns,)
-    shift : ndarray of shape (n_columns,)
-        What is taken off the log odds for the decision: zero where the likeliest class is
-        predicted, the log odds of the class in the training bags where classes count equally.
-    """
-
+    # Of shape (n_columns,).
     slope: np.ndarray
     constant: np.ndarray
+    # Of shape (n_columns,). What is taken off the log odds for the decision: zero where the
+    # likeliest class is predicted, the log odds of the class in the training bags where classes
+    # count equally.
     shift: np.ndarray
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:

@@ -35,22 +35,14 @@ _TOL = 1e-5
 
 @dataclass(frozen=True)
 class Training:
-    """Targets and weights of the merged training bags.
+    """Targets and weights of the merged training bags."""
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n_bags,)
-        Class numbers, 1 for the positive of two classes; or values.
-    n_columns : int
-        Number of columns of scores.
-    regression : bool
-    weights : ndarray of shape (n_bags,)
-    C : float
-    """
-
+    # Of shape (n_bags,). Class numbers, 1 for the positive of two classes; or values.
     targets: np.ndarray
+    # Number of columns of scores.
     n_columns: int
     regression: bool
+    # Of shape (n_bags,).
     weights: np.ndarray
     C: float
 
@@ -107,17 +99,11 @@ class _BagFunction:
 
 @dataclass(frozen=True)
 class BagCandidate:
-    """Support vector machines on an average of bag kernels; one per class against the rest.
-
-    Attributes
-    ----------
-    rows : BagRows
-    matrix : ndarray of shape (n_bags, n_bags) or (n_bags, n_features)
-        Kernel matrix or features of the training bags.
-    training : Training
-    """
+    """Support vector machines on an average of bag kernels; one per class against the rest."""
 
     rows: BagRows
+    # Of shape (n_bags, n_bags) or (n_bags, n_features). Kernel matrix or features of the training
+    # bags.
     matrix: np.ndarray
     training: Training
 
@@ -204,20 +190,12 @@ class Scaling:
 
 @dataclass(frozen=True)
 class InstanceCandidate:
-    """An estimator whose bags score as their highest instance does.
+    """An estimator whose bags score as their highest instance does."""
 
-    Attributes
-    ----------
-    model : MISVC or CoupledMISVR
-        Not fitted.
-    scale : Scaling
-    bags : Bags
-        Training bags, scaled.
-    training : Training
-    """
-
+    # Not fitted.
     model: Any
     scale: Scaling
+    # Training bags, scaled.
     bags: Bags
     training: Training
 

@@ -19,19 +19,11 @@ COMBINED = "combined"
 
 @dataclass(frozen=True)
 class Judged:
-    """A way to learn, by its scores of bags that were left out.
+    """A way to learn, by its scores of bags that were left out."""
 
-    Attributes
-    ----------
-    criterion : float
-        What decides between the ways: a measure and the AUC.
-    error : float
-        Standard error of the share of bags that are classified rightly.
-    measures : dict of float
-    calibration : Calibration
-    """
-
+    # What decides between the ways: a measure and the AUC.
     criterion: float
+    # Standard error of the share of bags that are classified rightly.
     error: float
     measures: dict[str, float]
     calibration: Calibration
@@ -43,11 +35,6 @@ class CombinedFunction:
 
     An uninformative model states the same log odds for all bags and has no effect, unlike in a mean
     of scores or of kernels.
-
-    Attributes
-    ----------
-    functions : list of ScoreFunction
-    calibrations : list of Calibration
     """
 
     functions: list[ScoreFunction]

@@ -30,29 +30,19 @@ _BAGS_FOR_ONE_FOLD = 2_000
 
 @dataclass(frozen=True)
 class SizePlan:
-    """What is tried, by kind and size of the training bags.
+    """What is tried, by kind and size of the training bags."""
 
-    Attributes
-    ----------
-    text : bool
-        Whether instances are compared by angles.
-    kernels : tuple of str
-        Of the average.
-    n_components : int or None
-        Landmarks of the average kernel.
-    instance_kernel : {"rbf", "linear"}
-        Kernel of the candidate that looks for one instance.
-    n_scored_folds : int or None
-        Number of inner folds on which candidates are scored; all when None.
-    notes : tuple of str
-        What was left out because of the size.
-    """
-
+    # Whether instances are compared by angles.
     text: bool
+    # Of the average.
     kernels: tuple[str, ...]
+    # Landmarks of the average kernel.
     n_components: int | None
+    # One of {"rbf", "linear"}. Kernel of the candidate that looks for one instance.
     instance_kernel: str
+    # Number of inner folds on which candidates are scored; all when None.
     n_scored_folds: int | None
+    # What was left out because of the size.
     notes: tuple[str, ...]
 
     @property

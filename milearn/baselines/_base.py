@@ -18,23 +18,15 @@ __all__ = ["BaselineClassifier", "Training"]
 
 @dataclass(frozen=True)
 class Training:
-    """The bags that take part in a fit, with their classes and weights.
+    """The bags that take part in a fit, with their classes and weights."""
 
-    Attributes
-    ----------
-    bags : Bags
-        Without those of weight zero.
-    rows : ndarray of shape (n_instances,)
-        Rows of their instances in the bags that were passed.
-    labels : TrainingLabels
-        Their classes and weights.
-    noted : dict
-        Fitted attributes of the validation.
-    """
-
+    # Without those of weight zero.
     bags: Bags
+    # Of shape (n_instances,). Rows of their instances in the bags that were passed.
     rows: np.ndarray
+    # Their classes and weights.
     labels: TrainingLabels
+    # Fitted attributes of the validation.
     noted: dict[str, Any]
 
     @property

@@ -118,20 +118,13 @@ def _joined(compressed: bool, *pieces: bytes) -> Any:
 
 @dataclass(frozen=True)
 class Segment:
-    """Bags of one partition that follow each other among the selected ones.
+    """Bags of one partition that follow each other among the selected ones."""
 
-    Attributes
-    ----------
-    first_bag, first_row : int
-        Where they begin among the selected bags and their instances.
-    n_bags : int
-    positions : ndarray, slice or None
-        Which bags of the partition; all when None.
-    """
-
+    # Where they begin among the selected bags and their instances.
     first_bag: int
     first_row: int
     n_bags: int
+    # Slice or None. Which bags of the partition; all when None.
     positions: Any
 
     def __call__(self, bags: Bags) -> Bags:

@@ -52,8 +52,8 @@ def bag_kernel(
     and "minmax", :math:`k(t(A), t(B))` where :math:`t(B)` holds the minimum and the maximum of
     each feature over the bag.
 
-    The other kernels need no parameter: what they divide by is learnt on the training bags,
-    which are those of ``Y``, or of ``X`` without ``Y``. With :math:`d` the Euclidean distance,
+    The other kernels have no parameter: their scales are learnt on the training bags, which are
+    those of ``Y``, or of ``X`` if ``Y`` is None. With :math:`d` the Euclidean distance,
     :math:`D(A, B)` the mean over the instances of A of the smallest squared distance to B, and
     :math:`\operatorname{med}` the median over the pairs of training bags times ``width``:
 
@@ -79,11 +79,11 @@ def bag_kernel(
     bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
     :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
     the median of the squared distances of training instances ("miles_rows", [3]_). "graph" (the
-    miGraph kernel of [4]_) links the instances of a bag that are no further apart than its
-    instances are in the mean; :math:`W_x` is one over the number of links of x, that with itself
-    included, and s is as above, times ``width``. "set_median" is "normalized_set" with
+    miGraph kernel of [4]_) links two instances of a bag whose distance does not exceed the mean
+    distance in the bag; :math:`W_x` is one over the number of links of x, including the link to
+    itself, and s is as above, times ``width``. "set_median" is "normalized_set" with
     :math:`k(x, z) = \exp(-d(x, z)^2 / s)` and the same s. With ``gamma="median"`` the width of
-    "normalized_set" and "minmax" is learnt likewise.
+    "normalized_set" and "minmax" is also a median.
 
     Parameters
     ----------
@@ -102,23 +102,23 @@ def bag_kernel(
         constant 0.
     gamma : float or "median", default=None
         Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when
-        None (of an instance, also for "minmax"). With "rbf" and "laplacian" "median" is one over
-        the median of what it multiplies, times ``width``: over pairs of training instances, or
-        of training bags with "minmax".
+        None (of an instance, also for "minmax"). With "rbf" and "laplacian", "median" sets gamma
+        to one over ``width`` times the median of the distances that gamma multiplies: over pairs of
+        training instances, or of training bags with "minmax".
     width : float, default=1.0
-        Factor of the medians.
+        Factor by which the medians are multiplied.
     cosine : bool, default=False
-        For text, with the kernels that have no parameter: instances are divided by their lengths
-        first (except for "mean"); "mean", "unit_mean", "minmax_laplacian" and "statistics" are
-        cosines of the angle between :math:`r(A)` and :math:`r(B)`, with nothing standardised; and
-        :math:`r(B)` of "miles_rows" holds the largest cosine with each training instance, not
-        standardised.
+        For text, with the kernels that have no parameter: instances are first divided by their
+        lengths (except for "mean"); "mean", "unit_mean", "minmax_laplacian" and "statistics" are
+        cosines of the angle between :math:`r(A)` and :math:`r(B)`, without standardisation; and
+        :math:`r(B)` of "miles_rows" holds the largest cosine with each training instance, without
+        standardisation.
     n_jobs : int, default=None
-        Number of threads, in which a callable ``kernel`` is called too. None means 1 unless in a
+        Number of threads. A callable ``kernel`` is called in them, too. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
     random_state : int, RandomState instance or None, default=None
-        Draws the training bags or instances whose pairs make the medians, where there are more
-        than 1000 bags or 500 instances.
+        Determines the sample of training bags or instances on which the medians are computed if
+        there are more than 1000 bags or 500 instances.
 
     Returns
     -------
@@ -130,10 +130,11 @@ def bag_kernel(
     ImportError
         For "emd" without POT, the extra ``milearn[emd]``.
     MemoryError
-        Before anything is computed, where the result does not fit into the available memory.
+        If the result does not fit into the available memory. This is checked before any
+        computation.
     ValueError
-        For unknown names, bags that differ in their features, and bags whose similarity with
-        themselves is negative where it has to be divided by.
+        For unknown names, different numbers of features in ``X`` and ``Y``, or a bag with a
+        negative similarity to itself if the kernel divides by it.
 
     See Also
     --------
@@ -141,14 +142,14 @@ def bag_kernel(
 
     Notes
     -----
-    The kernel values of all pairs of instances are needed but never kept: they are made in
-    blocks of a few MiB. With ``kernel="linear"`` the bags are summed first and no pair of
-    instances is ever formed. A bag whose image is zero has similarity zero to every bag.
+    The kernel values of all pairs of instances are computed in blocks of a few MiB and not stored.
+    With ``kernel="linear"`` the instances of each bag are summed first, so no pairs are formed. A
+    bag whose image is zero has similarity zero to every bag.
 
     CSR instances stay sparse in all kernels. "mind" and "emd" are not positive semidefinite for
-    all bags; the others are (the first four where ``kernel`` is). "emd" solves a linear program
-    for each pair of bags, see :func:`bag_distances`; "miles_rows" holds a matrix of bags by
-    training instances.
+    all bags; the others are (the first four if ``kernel`` is). "emd" solves a linear program
+    for each pair of bags, see :func:`bag_distances`; "miles_rows" stores a matrix of shape
+    (n_bags, n_training_instances).
 
     References
     ----------
@@ -192,7 +193,7 @@ def bag_kernel(
         if gamma is not None:
             raise ValueError(
                 f"gamma={gamma!r} is not used by bag_kernel={name!r}, whose widths are medians: "
-                "pass width=, which multiplies them."
+                "set width, which multiplies them."
             )
         options = {"cosine": cosine, "n_jobs": n_jobs, "random_state": random_state}
         rows, offsets = training.instances, training.offsets
@@ -200,7 +201,7 @@ def bag_kernel(
         return train if right is None else fitted.matrix(left.instances, left.offsets)
     if cosine:
         raise ValueError(
-            f'cosine=True is not used by bag_kernel={name!r}: pass kernel="cosine" there.'
+            f'cosine=True is not used by bag_kernel={name!r}: pass kernel="cosine" instead.'
         )
     if gamma is None:
         gamma = 1.0 / left.shape[1]
@@ -232,7 +233,7 @@ def _minmax_kernel(left: Bags, right: Bags | None, function: Any, keep_sparse: b
 def _sums(
     left: Bags, right: Bags | None, kernel: Any, function: Any, n_jobs: int | None
 ) -> np.ndarray:
-    """Sums over all pairs of instances; of the linear kernel the product of sums of instances."""
+    """Sums over all pairs of instances; for the linear kernel, products of sums of instances."""
     if kernel == "linear":
         sums = [
             pooling_matrix(bags.offsets, 1.0) @ bags.instances
@@ -245,7 +246,7 @@ def _sums(
 
 
 def _median(name: str, kernel: Any, gamma: str, training: Bags, random_state: Any) -> float:
-    """What gamma="median" is one over."""
+    """The reciprocal of gamma="median"."""
     if gamma != "median" or kernel not in ("rbf", "laplacian"):
         raise ValueError(
             f'gamma={gamma!r} with kernel={kernel!r}: pass a number, or gamma="median" with "rbf" '
@@ -266,7 +267,7 @@ def _scales(name: str, bags: Bags, function: Any, matrix: np.ndarray | None) -> 
 
 
 def _check_memory(name: str, left: Bags, right: Bags | None, keep_sparse: bool) -> None:
-    """Refuse a matrix that does not fit into the available memory, before it is begun."""
+    """Raise an error if the matrix would not fit into the available memory."""
     sides = [left] if right is None else [left, right]
     needed = 8 * len(left) * len(sides[-1]) + 4 * block_bytes()
     if name == "minmax":

@@ -12,18 +12,18 @@ __all__ = ["clustering_accuracy"]
 
 
 def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Share of samples whose cluster is matched to their class, under the best matching.
+    """Fraction of samples whose cluster is matched to their class, under the best matching.
 
-    Every cluster is matched with at most one class and every class with at most one cluster, so
-    that as many samples as possible are right. Where there are more clusters than classes, the
-    samples of the clusters left over count as wrong.
+    Every cluster is matched with at most one class and every class with at most one cluster, such
+    that the number of correct samples is maximal. If there are more clusters than classes, the
+    samples of unmatched clusters count as wrong.
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
         Classes.
     y_pred : array-like of shape (n_samples,)
-        Clusters, by any names.
+        Cluster labels, of any type.
 
     Returns
     -------
@@ -33,7 +33,7 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
     Raises
     ------
     ValueError
-        For no samples, and for different numbers of classes and clusters.
+        If the input is empty, or ``y_true`` and ``y_pred`` differ in length.
 
     See Also
     --------
@@ -41,8 +41,9 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
 
     Notes
     -----
-    One cluster for all samples reaches the share of the largest class: that, and not one over the
-    number of classes, is the baseline. The best matching is found as an assignment problem [1]_.
+    A single cluster of all samples reaches the fraction of the largest class. Compare with this
+    baseline, not with one over the number of classes. The best matching is found by solving an
+    assignment problem [1]_.
 
     References
     ----------
@@ -58,7 +59,7 @@ def clustering_accuracy(y_true: Any, y_pred: Any) -> float:
     y_true, y_pred = column_or_1d(y_true), column_or_1d(y_pred)
     check_consistent_length(y_true, y_pred)
     if len(y_true) == 0:
-        raise ValueError("There are no samples: the accuracy of nothing is not defined.")
+        raise ValueError("y_true and y_pred are empty: the accuracy is undefined for empty input.")
     table = contingency_matrix(y_true, y_pred)
     classes, clusters = linear_sum_assignment(table, maximize=True)
     return float(table[classes, clusters].sum() / table.sum())

@@ -48,11 +48,11 @@ def bag_distances(
         \text{"emd"}&: \min_{F \ge 0} \sum_{a, b} F_{ab} \|a - b\| \quad \text{s.t.} \quad
             \sum_b F_{ab} = \frac{1}{|A|}, \; \sum_a F_{ab} = \frac{1}{|B|}.
 
-    "max" is the Hausdorff distance, "min" its minimal form, which is zero as soon as two bags
-    share an instance and is no metric, and "mean" the average form of [1]_. "mind" gives both
-    bags the same weight, whatever their sizes, and has a one-sided form [2]_. "emd", the earth
-    mover's distance [3]_, is the least mean distance over which the instances of one bag are moved
-    onto those of the other, and a metric of bags as distributions.
+    "max" is the Hausdorff distance. "min" is its minimal form, which is zero if two bags share an
+    instance and is not a metric. "mean" is the average form of [1]_. "mind" gives both bags the
+    same weight, regardless of their sizes, and has a one-sided form [2]_. "emd", the earth mover's
+    distance [3]_, is the smallest mean distance over which the instances of one bag can be moved
+    onto those of the other. It is a metric on bags as distributions.
 
     Parameters
     ----------
@@ -63,15 +63,15 @@ def bag_distances(
     metric : {"min", "max", "mean", "mind", "emd"}, default="mean"
         The distance.
     directed : bool, default=False
-        With "mind": D(A, B) from the bags of ``X`` to those of ``Y`` alone.
+        With "mind": only D(A, B), from the bags of ``X`` to those of ``Y``.
     squared : bool, default=False
         With "mind": means of squared distances of instances.
     max_instances : int, default=None
-        With "emd": that many instances are drawn of each bag that has more, once for all pairs.
-        The distances between samples are too large by about the distance between two samples of
-        one bag. None for the exact distances.
+        With "emd": maximum number of instances per bag. Larger bags are subsampled, once for all
+        pairs. This overestimates distances by about the distance between two samples of one bag.
+        By default, distances are exact.
     random_state : int, RandomState instance or None, default=None
-        Draws them.
+        Determines the subsamples of ``max_instances``.
     n_jobs : int, default=None
         Number of threads that share the blocks of rows. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
@@ -86,11 +86,11 @@ def bag_distances(
     ImportError
         For "emd" without POT, the extra ``milearn[emd]``.
     MemoryError
-        Before anything is computed, where the result and the copy of the instances do not fit
-        into the available memory.
+        If the result and the copy of the instances do not fit into the available memory. This is
+        checked before any computation.
     ValueError
-        For an unknown metric, an option that belongs to another one, and bags that differ in
-        their features.
+        For an unknown metric, an option of another metric, or different numbers of features in
+        ``X`` and ``Y``.
 
     See Also
     --------
@@ -99,15 +99,16 @@ def bag_distances(
 
     Notes
     -----
-    All pairs of instances are compared, in blocks of a few MiB; apart from the blocks only the
-    result and a centred float64 copy of dense instances are held. Distances of instances that
-    nearly coincide are computed without cancellation, so that equal ones are at exactly zero.
+    All pairs of instances are compared, in blocks of a few MiB. Apart from these blocks, only the
+    result and a centred float64 copy of dense instances are kept in memory. Distances between
+    nearly equal instances are computed without cancellation, so the distance of equal instances
+    is exactly zero.
 
     "emd" solves a linear program for each pair of bags: an assignment problem for two bags of
-    one size up to 64, else the network simplex method of POT [4]_, at about 50 microseconds for
-    bags of ten, 0.6 ms for bags of 65, 14 ms for bags of 300 and 0.3 s for bags of a thousand. For
-    larger ones take ``max_instances``: at a given time it was closer to the exact distance than
-    Sinkhorn's iterations, which are therefore not offered.
+    equal size up to 64, otherwise the network simplex method of POT [4]_. A pair takes about 50
+    microseconds for bags of ten, 0.6 ms for bags of 65, 14 ms for bags of 300 and 0.3 s for bags of
+    a thousand. For larger bags set ``max_instances``: for the same computing time it was closer to
+    the exact distance than Sinkhorn's iterations, which are therefore not implemented.
 
     References
     ----------
@@ -134,7 +135,7 @@ def bag_distances(
     if metric not in BAG_METRICS:
         raise ValueError(f"metric={metric!r} is unknown: choose one of {list(BAG_METRICS)}.")
     if (directed or squared) and metric != "mind":
-        raise ValueError(f'directed= and squared= belong to metric="mind", not to {metric!r}.')
+        raise ValueError(f'directed and squared require metric="mind", got metric={metric!r}.')
     if max_instances is not None:
         _check_max_instances(max_instances, metric)
     if metric == "emd":
@@ -171,7 +172,7 @@ def _hausdorff(
     distances = np.empty((len(rows.offsets) - 1, len(columns.offsets) - 1))
 
     def keep(block: Block, group: tuple[int, int], other: tuple[int, int]) -> None:
-        distances[slice(*group), slice(*other)] = _of_block(block, metric)
+        distances[slice(*group), slice(*other)] = _block_distances(block, metric)
 
     wanted = Wanted(to_columns=True, to_rows=metric != "min")
     over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
@@ -182,7 +183,7 @@ def _hausdorff(
     return distances
 
 
-def _of_block(block: Block, metric: str) -> np.ndarray:
+def _block_distances(block: Block, metric: str) -> np.ndarray:
     assert block.to_columns is not None
     if metric == "min":
         return np.sqrt(segment_min(block.to_columns, block.row_offsets))
@@ -200,14 +201,14 @@ def _of_block(block: Block, metric: str) -> np.ndarray:
 
 def _check_max_instances(max_instances: Any, metric: str) -> None:
     if metric != "emd":
-        raise ValueError(f'max_instances= belongs to metric="emd", not to {metric!r}.')
+        raise ValueError(f'max_instances requires metric="emd", got metric={metric!r}.')
     whole = isinstance(max_instances, Integral) and not isinstance(max_instances, bool)
     if not whole or max_instances < 1:
         raise ValueError(f"max_instances={max_instances!r} is not a positive integer.")
 
 
 def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
-    """Bags with at most so many instances, drawn without replacement."""
+    """Bags with at most ``most`` instances each, drawn without replacement."""
     if (bags.sizes <= most).all():
         return bags
     kept = [
@@ -221,8 +222,8 @@ def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
 
 
 def _check_memory(left: Bags, right: Bags, symmetric: bool) -> None:
-    # The result twice, while it is made symmetric; two copies of dense instances with two columns
-    # more.
+    # The result exists twice while it is made symmetric, and so do dense instances, with two more
+    # columns.
     needed = 16.0 * len(left) * len(right) + BLOCKS_HELD * block_bytes()
     for side in (left,) if symmetric else (left, right):
         n_copied = side.instances.nnz if sparse.issparse(side.instances) else None
@@ -245,7 +246,7 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
     varying = np.any([(matrix != matrix[0]).any(axis=0) for matrix in (one, other)], axis=0)
     varying |= one[0] != other[0]
     if not varying.all():
-        # A feature that is the same everywhere is not worth a multiplication.
+        # Skip constant features: they do not change any distance.
         one, other = (np.ascontiguousarray(matrix[:, varying]) for matrix in (one, other))
     centre = other.mean(axis=0, dtype=np.float64)
     return rows_of(one, left.offsets, centre), columns_of(other, right.offsets, centre)

@@ -64,28 +64,24 @@ class BagSplitter(BaseCrossValidator):
 
 @dataclass(frozen=True)
 class Problem:
-    """Labelled bags of known size and class, in units that must not be divided.
+    """Labelled bags of known size and class, in units that must not be divided."""
 
-    Attributes
-    ----------
-    n_bags : int, unlabelled bags included
-    classes : ndarray of shape (n_classes,)
-    labelled : ndarray of shape (n_labelled,), positions of the labelled bags
-    codes : ndarray of shape (n_labelled,), class numbers
-    sizes : ndarray of shape (n_labelled,), numbers of instances
-    units : ndarray of shape (n_labelled,), number of the group of each labelled bag, from 0
-        without gaps; every bag is its own when no groups were given
-    grouped : bool, whether a group holds two labelled bags or more
-    groups : ndarray of shape (n_bags,) or None, codes of the groups of all bags
-    """
-
+    # Unlabelled bags included.
     n_bags: int
+    # Of shape (n_classes,).
     classes: np.ndarray
+    # Of shape (n_labelled,). Positions of the labelled bags.
     labelled: np.ndarray
+    # Of shape (n_labelled,). Class numbers.
     codes: np.ndarray
+    # Of shape (n_labelled,). Numbers of instances.
     sizes: np.ndarray
+    # Of shape (n_labelled,). Number of the group of each labelled bag, from 0. without gaps; every
+    # bag is its own when no groups were given
     units: np.ndarray
+    # Whether a group holds two labelled bags or more.
     grouped: bool
+    # Of shape (n_bags,). Codes of the groups of all bags.
     groups: np.ndarray | None
 
     @property

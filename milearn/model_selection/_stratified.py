@@ -146,7 +146,7 @@ class StratifiedBagKFold(BagSplitter):
 
 
 class RepeatedStratifiedBagKFold(BaseCrossValidator):
-    """:class:`StratifiedBagKFold` several times, shuffled anew each time.
+    """:class:`StratifiedBagKFold` repeated several times, reshuffled each time.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class CoupledMISVC(BaseMISVC):
         are not set for the linear kernel.
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; with ``n_components`` those of the
-        landmarks. With ``bag_kernel="minmax"`` numbers from ``n_instances`` on stand for bags.
+        landmarks. With ``bag_kernel="minmax"`` indices >= ``n_instances`` refer to bags.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
         With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
     intercept_ : ndarray of shape (1,) or (n_classes,)

@@ -1,7 +1,7 @@
 """Unit tests of the multiple-instance assumption after Raff & Holt (arXiv:2310.17867).
 
 A model whose bag score is its highest instance score must find a single concept although another
-pattern speaks for the negative class in training and turns up in positive bags at test, and must
+pattern indicates the negative class in training and turns up in positive bags at test, and must
 not be misled when test bags hold many more background instances. It promises nothing where two
 concepts have to meet in a bag.
 """

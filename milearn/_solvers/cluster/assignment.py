@@ -2,10 +2,10 @@
 
     min over p(1..n) of sum_i c[i, p(i)]   subject to   |{i: p(i) = q}| >= smallest  for all q
 
-That is a transportation problem. Every item begins in its cheapest cluster. While a cluster lacks
-items, one is passed on along a shortest path that ends there and begins in a cluster that can spare
-one; the length of an arc from p to q is what the item of p that costs least to move would cost
-(successive shortest paths, Ahuja, Magnanti & Orlin, Network Flows, 1993, section 9.7). After
+This is a transportation problem. Every item starts in its cheapest cluster. While a cluster has
+too few items, one item is passed on along a shortest path that ends there and begins in a cluster
+with items to spare. The length of an arc from p to q is the lowest cost of moving an item from p
+to q (successive shortest paths, Ahuja, Magnanti & Orlin, Network Flows, 1993, section 9.7). After
 every path the assignment has the lowest cost of all with its numbers of items, so the last one is
 optimal. The graph has a node per cluster only.
 """
@@ -18,15 +18,15 @@ import numpy as np
 
 __all__ = ["assign"]
 
-# A path that is shorter by no more than this, as a share of the largest cost, is as long.
+# Paths whose lengths differ by no more than this fraction of the largest cost are equally long.
 _ROUNDING = 1e-14
 
 
 def assign(costs: np.ndarray, first: np.ndarray, smallest: int) -> np.ndarray:
     """Cheapest assignment with at least ``smallest`` items in every cluster.
 
-    Of items that cost the same to move the first is taken, of paths of the same length that with
-    fewer arcs, of clusters the first: the result does not depend on the platform.
+    Ties are broken in favour of the first item, the path with fewer arcs, and the first cluster,
+    so the result does not depend on the platform.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def assign(costs: np.ndarray, first: np.ndarray, smallest: int) -> np.ndarray:
     """
     n, k = costs.shape
     if k * smallest > n:
-        raise ValueError(f"{n} items do not fill {k} clusters with {smallest} each.")
+        raise ValueError(f"{n} items are too few for {k} clusters of at least {smallest} each.")
     labels = np.array(first, dtype=np.intp)
     counts = np.bincount(labels, minlength=k)
     if counts.min() >= smallest:
@@ -61,7 +61,7 @@ def assign(costs: np.ndarray, first: np.ndarray, smallest: int) -> np.ndarray:
 
 
 class _Arcs:
-    """What it costs to move an item from one cluster to another, and which one that is."""
+    """Lowest cost of moving an item between each pair of clusters, and the item."""
 
     def __init__(self, costs: np.ndarray, labels: np.ndarray) -> None:
         self.costs, self.labels = costs, labels
@@ -72,7 +72,7 @@ class _Arcs:
             self.renew(p)
 
     def renew(self, p: int) -> None:
-        """Look at the items of a cluster anew."""
+        """Update the arcs from a cluster."""
         members = np.flatnonzero(self.labels == p)
         if len(members) == 0:
             self.lengths[p] = np.inf

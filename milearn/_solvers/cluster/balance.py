@@ -2,10 +2,11 @@
 
     |(w_p - w_q)'m| <= balance  for all p < q
 
-With y_p = w_p'm / |m| that is max y - min y <= balance / |m|: the scores lie in an interval that
-may be anywhere. What is left of the weights is orthogonal to m. The cutting planes treat the
-scores as entries of their own, which a convex set holds; its projection costs k log k, where the
-k (k - 1) rows of the pairs would ask for multipliers that are not unique.
+With y_p = w_p'm / |m| this is max y - min y <= balance / |m|: the scores lie in an interval of
+given width and arbitrary position. The remaining part of the weights is orthogonal to m. The
+cutting planes treat the scores as separate entries, constrained to a convex set. Projecting onto
+this set costs k log k. Constraints for the k (k - 1) pairs would have multipliers that are not
+unique.
 """
 
 from __future__ import annotations
@@ -19,23 +20,16 @@ __all__ = ["Balance", "IntervalOfWidth"]
 
 @dataclass(frozen=True)
 class IntervalOfWidth:
-    """Vectors whose entries differ by no more than a width.
+    """Vectors whose entries differ by no more than a width."""
 
-    Attributes
-    ----------
-    size : int
-        Number of entries.
-    width : float
-    """
-
-    size: int
+    size: int  # number of entries
     width: float
 
     def centre(self, z: np.ndarray) -> float:
         """The middle of the interval into which the projection clips.
 
-        What is cut off above and below sums to zero there. Between two kinks, half the width above
-        or below an entry, that sum is linear in the centre.
+        It is the centre for which the amounts clipped above and below sum to zero. This sum is
+        piecewise linear in the centre, with kinks half the width above and below each entry.
         """
         half = 0.5 * self.width
         ordered = np.sort(z)
@@ -45,7 +39,7 @@ class IntervalOfWidth:
         below = np.searchsorted(ordered, kinks - half, side="left")
         cut = before[-1] - before[above] - (self.size - above) * (kinks + half)
         cut -= below * (kinks - half) - before[below]
-        # The sum falls from kink to kink and changes its sign within.
+        # The sum decreases from kink to kink and changes its sign in between.
         last = min(int(np.searchsorted(-cut, 0.0, side="right")), len(kinks) - 1)
         first = max(last - 1, 0)
         fall = cut[first] - cut[last]
@@ -61,7 +55,7 @@ class IntervalOfWidth:
         return clipped
 
     def derivative(self, z: np.ndarray) -> np.ndarray:
-        """A generalised derivative: entries that are cut off move with the interval alone."""
+        """A generalised derivative; clipped entries only move with the interval."""
         derivative = np.eye(self.size)
         if np.ptp(z) <= self.width:
             return derivative
@@ -72,18 +66,12 @@ class IntervalOfWidth:
 
 @dataclass(frozen=True)
 class Balance:
-    """What the balance constraint asks of the weights of k clusters.
+    """The balance constraint on the weights of k clusters."""
 
-    Attributes
-    ----------
-    normal : ndarray of shape (n_features,) or None
-        The direction of m; None where nothing is asked.
-    held : IntervalOfWidth or None
-        The set of the scores of that direction; None where they are zero, too: weights that sum
-        to zero and agree on m are orthogonal to it.
-    """
-
+    # Direction of m, of shape (n_features,); None without a constraint.
     normal: np.ndarray | None = None
+    # Set of the scores along this direction. It is also None if all scores must be zero: weights
+    # that sum to zero and have equal scores are orthogonal to m.
     held: IntervalOfWidth | None = None
 
     @classmethod

@@ -2,16 +2,17 @@
 
     min 1/2 |w|^2 + C R(w)   subject to   the last entries of w lie in a convex set
 
-The risk R >= 0 is replaced by the largest of its cuts, the tangent planes R(v) + g'(w - v) found so
-far. The dual of that is a quadratic program with one variable per cut: a few dozen, whatever the
-number of bags and features. The most violated cut is added while its violation exceeds the
-precision, and the program is solved again (Joachims, Finley & Yu, Machine Learning 77, 2009: the
-1-slack formulation). The dual value is a lower bound at every step, the best point an upper one.
+The risk R >= 0 is replaced by the maximum of its cuts, the tangent planes R(v) + g'(w - v) found so
+far. The dual of this problem is a quadratic program with one variable per cut. There are a few
+dozen cuts, regardless of the number of bags and features. The most violated cut is added while its
+violation exceeds the precision, and the program is solved again (Joachims, Finley & Yu, Machine
+Learning 77, 2009: the 1-slack formulation). The dual value is a lower bound at every step, the best
+point an upper one.
 
-The convex set never enters the quadratic program as constraints, whose multipliers need not be
-bounded. For given multipliers of the cuts, the minimiser over the last entries is a projection onto
-the set. The dual is then concave and, for a polyhedral set, piecewise quadratic, and Newton's
-method with an exact line search takes it to its maximum by a program over the cuts for each step.
+The convex set is not added to the quadratic program as constraints, because their multipliers may
+be unbounded. For given multipliers of the cuts, the minimiser over the last entries is a projection
+onto the set. The dual is then concave and, for a polyhedral set, piecewise quadratic. Newton's
+method with an exact line search maximises it and solves one program over the cuts per step.
 """
 
 from __future__ import annotations
@@ -29,22 +30,22 @@ __all__ = ["ConvexSet", "CuttingPlaneResult", "Oracle", "cutting_plane"]
 # w -> (R(w), a subgradient of R).
 Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-# A violation that rounding alone explains, as a share of the risk.
+# Violations up to this fraction of the risk are considered rounding errors.
 _ROUNDING = 1e-13
 _QP_TOL = 1e-9
-# Newton steps of one dual program with a convex set, and halvings of a line search.
+# Maximum number of Newton steps of a dual program with a convex set, and of line search halvings.
 _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 60
-# Slope along a step at which its line search ends, as a share of that at its beginning.
+# A line search ends at this fraction of its initial slope.
 _LINE_SEARCH = 0.01
-# Newton's method ends only where no more than this part of the objective can be gained.
+# Newton's method ends when the possible gain is at most this fraction of the objective.
 _KINK = 1e-4
-# This share of what the last cut was missing need not be gained by Newton's method.
+# Newton's method may leave a gain of this fraction of the violation of the last cut.
 _ENOUGH = 1e-2
 
 
 class ConvexSet(Protocol):
-    """A closed polyhedron that holds the last entries of w."""
+    """A closed polyhedron that contains the last entries of w."""
 
     @property
     def size(self) -> int:
@@ -62,13 +63,13 @@ class ConvexSet(Protocol):
 
 @dataclass
 class CuttingPlaneResult:
-    """The best point of a run, its risk, and what certifies it."""
+    """The best point of a run, its risk and its certificate."""
 
     w: np.ndarray
     objective: float
     value: float
     lower_bound: float = 0.0
-    # By how much the risk exceeds the cuts at the last minimiser of the model.
+    # Excess of the risk over the cuts at the last minimiser of the model.
     violation: float = np.inf
     # Calls of the oracle, and cuts kept at the end.
     n_iter: int = 0
@@ -104,13 +105,13 @@ def cutting_plane(
     cost : float
         C above.
     tol : float
-        The run ends when the risk exceeds its largest cut by no more.
+        The run ends when the risk exceeds its largest cut by no more than this.
     held : ConvexSet, default=None
         The set of the last entries of w.
     max_iter : int, default=1000
         Maximum number of calls of the oracle.
     drop_after : int, default=20
-        A cut is dropped when its multiplier was zero for so many steps.
+        A cut is dropped if its multiplier was zero for this number of consecutive steps.
 
     Raises
     ------
@@ -129,7 +130,7 @@ def cutting_plane(
         best.lower_bound, best.violation = lower, violation
         best.n_iter, best.n_cuts = n_iter, model.size
         missing = violation > max(tol, _ROUNDING * value)
-        # A start without any risk is above no cut, but it does not minimise the model.
+        # A start with zero risk violates no cut, but it does not minimise the model.
         if not missing and (n_iter > 1 or not w.any()):
             best.converged = True
             break
@@ -148,11 +149,11 @@ class _CutModel:
 
     def __init__(self, dim: int, cost: float, held: ConvexSet | None, drop_after: int) -> None:
         self.cost, self.held, self.drop_after = cost, held, drop_after
-        # Entries of w that no set holds.
+        # Number of unconstrained entries of w.
         self.n_loose = dim - (0 if held is None else held.size)
         self.slopes, self.gram = np.zeros((0, dim)), np.zeros((0, 0))
         self.offsets = np.zeros(0)
-        # Shares of the cost, and for how many steps they were zero.
+        # Multipliers as fractions of the cost, and the number of steps for which they were zero.
         self.shares, self.idle = np.zeros(0), np.zeros(0, dtype=np.intp)
 
     @property
@@ -173,11 +174,11 @@ class _CutModel:
         self.shares, self.idle = np.append(self.shares, 0.0), np.append(self.idle, 0)
 
     def minimise(self, objective: float, enough: float) -> tuple[np.ndarray, float]:
-        """Minimiser of the model and its dual value; ``enough`` is what may be left to gain."""
+        """Minimiser of the model and its dual value, up to a gain of ``enough``."""
         if not self.size:  # the norm alone
             return np.zeros(self.slopes.shape[1]), 0.0
-        # In shares of the cost and units of the objective: a precision then means the same for
-        # every C.
+        # Multipliers are scaled by the cost and values by the objective, so that a precision has
+        # the same meaning for every C.
         scale = objective if objective > 0 else 1.0
         if self.held is None:
             shares = self._solved(self.gram, self.offsets, scale)
@@ -195,7 +196,7 @@ class _CutModel:
         return w, value
 
     def _keep(self, shares: np.ndarray) -> None:
-        """Note which cuts were used, and drop those that were not for long."""
+        """Drop the cuts that have not been used for ``drop_after`` steps."""
         idle = np.where(shares > 0, 0, self.idle + 1)
         kept = np.flatnonzero(idle <= self.drop_after)
         self.shares, self.idle, self.offsets = shares[kept], idle[kept], self.offsets[kept]
@@ -203,7 +204,7 @@ class _CutModel:
             self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
 
     def _solved(self, gram: np.ndarray, offsets: np.ndarray, scale: float) -> np.ndarray:
-        """Shares of the cost that maximise a quadratic, at most 1 together."""
+        """Maximiser of a quadratic function over nonnegative shares with a sum of at most 1."""
         n = self.size
         problem = QPProblem(
             gram * (self.cost**2 / scale),
@@ -219,7 +220,7 @@ class _CutModel:
         return shares
 
     def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:
-        """Shares that maximise the dual where a set holds the last entries of w."""
+        """Shares that maximise the dual if the last entries of w are constrained to a set."""
         ends, x = self.slopes[:, self.n_loose :], self.shares
 
         def gradient(shares: np.ndarray) -> np.ndarray:
@@ -235,7 +236,8 @@ class _CutModel:
 
         for _ in range(_MAX_NEWTON_STEPS):
             slope = gradient(x)
-            # No shares gain more than the best corner of them: the steepest cut alone, or none.
+            # Upper bound of the gain: the linear model is maximal at a vertex, which is the
+            # steepest cut or zero.
             steepest = int(slope.argmax())
             corner = np.zeros(self.size)
             corner[steepest] = slope[steepest] > 0
@@ -244,7 +246,7 @@ class _CutModel:
                 break
             found, rise = ascent(slope, x)
             if rise <= _QP_TOL * scale:
-                # Next to a kink a quadratic may promise nothing where much can be gained.
+                # Near a kink, the quadratic model may predict no gain although there is one.
                 if most <= _KINK * scale:
                     break
                 found, rise = ascent(slope, corner)
@@ -257,7 +259,7 @@ class _CutModel:
 def _step_length(
     gradient: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: np.ndarray, rise: float
 ) -> float:
-    """Where a concave function is highest along a step, at most 1; ``rise`` is its first slope."""
+    """Maximiser of a concave function along a step, at most 1; ``rise`` is the initial slope."""
     low, high, t = 0.0, 1.0, 1.0
     for _ in range(_MAX_HALVINGS):
         left = float(gradient(x + t * step) @ step)

@@ -1,4 +1,4 @@
-"""First weights of maximum margin clustering."""
+"""Initial weights of maximum margin clustering."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["k_means_weights"]
 def k_means_weights(
     points: Any, n_clusters: int, n_starts: int, rng: np.random.RandomState
 ) -> list[np.ndarray]:
-    """Centres of k-means less their mean, once for each start.
+    """Centres of k-means minus their mean, for each start.
 
-    Where there are fewer distinct points than clusters, some clusters share a centre.
+    If there are fewer distinct points than clusters, some clusters share a centre.
 
     Parameters
     ----------
@@ -43,17 +43,17 @@ def _count_distinct(points: Any, most: int) -> int:
     distances, resolution = _distances(points, 0)
     nearest, count = distances, 1
     while count < most and nearest.max() > resolution:
-        # The farthest one differs from all before it.
+        # The farthest point differs from all previous ones.
         nearest = np.minimum(nearest, _distances(points, int(nearest.argmax()))[0])
         count += 1
     return count
 
 
 def _distances(points: Any, number: int) -> tuple[np.ndarray, float]:
-    """Distances from one point, and the one up to which rounding hides that points differ.
+    """Distances from one point, and the distance below which points are equal up to rounding.
 
-    k-means takes distances from norms and products, which halves the digits; of dense points it
-    subtracts the mean before.
+    k-means computes distances from norms and products, which loses half of the digits. It first
+    centres dense points.
     """
     eps = float(np.finfo(points.dtype).eps)
     if sparse.issparse(points):

@@ -1,10 +1,9 @@
-"""k-medoids on a matrix of distances, all starts side by side.
+"""k-medoids on a matrix of distances, vectorised over all starts.
 
     min over medoids m_1..m_k of sum_i min_p D[i, m_p]
 
 Assign every item to its nearest medoid, make the item with the smallest sum of distances to its
-cluster the new medoid, repeat. Both steps are operations on whole matrices, in which the starts
-stand beside each other.
+cluster the new medoid, repeat. Both steps are matrix operations over all starts at once.
 """
 
 from __future__ import annotations
@@ -20,25 +19,17 @@ __all__ = ["MedoidsResult", "k_medoids", "spread_medoids"]
 
 @dataclass
 class MedoidsResult:
-    """The best of the starts.
+    """The best of the starts."""
 
-    Attributes
-    ----------
-    medoids : ndarray of shape (k,)
-    labels : ndarray of shape (n,)
-    objective : float
-    history : list of float
-        The objective after each assignment.
-    n_iter : int
-    stopped : {"", "max_iter"}
-        What ended the run; empty where the medoids stayed the same.
-    """
-
+    # Of shape (k,).
     medoids: np.ndarray
+    # Of shape (n,).
     labels: np.ndarray
     objective: float
+    # The objective after each assignment.
     history: list[float]
     n_iter: int
+    # "max_iter", or empty if the medoids did not change.
     stopped: str
 
     @property
@@ -61,7 +52,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     Returns
     -------
     MedoidsResult
-        That of the first start with the lowest objective; what differs by rounding alone is equal.
+        The result of the first start with the lowest objective, up to rounding.
     """
     medoids = starts.copy()
     n_starts = len(starts)
@@ -84,7 +75,7 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
         if len(running) == 0:
             break
     if len(running):
-        # The last medoids have not been assigned to yet.
+        # Items have not been assigned to the last medoids yet.
         labels[running], objectives[running] = _assign(distances, medoids[running])
     best = int(np.argmax(objectives <= objectives.min() * (1.0 + RELATIVE_TIE)))
     return MedoidsResult(
@@ -102,13 +93,13 @@ def _assign(distances: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.
     runs = np.arange(len(medoids))[:, None]
     near = distances[medoids]
     labels = near.argmin(axis=1)
-    # Of two medoids at distance zero each keeps itself, so that no cluster is empty.
+    # Each medoid belongs to its own cluster, even if two medoids are equal, so no cluster is empty.
     labels[runs, medoids] = np.arange(medoids.shape[1])
     return labels, np.take_along_axis(near, labels[:, None, :], axis=1)[:, 0].sum(axis=1)
 
 
 def _medoids(distances: np.ndarray, labels: np.ndarray, old: np.ndarray) -> np.ndarray:
-    """The most central item of each cluster; the old medoid where it is as central as any."""
+    """The most central item of each cluster; ties are broken in favour of the old medoid."""
     n_runs, k = old.shape
     members = labels[:, None, :] == np.arange(k)[:, None]
     sums = members.reshape(n_runs * k, -1).astype(np.float64) @ distances
@@ -116,15 +107,15 @@ def _medoids(distances: np.ndarray, labels: np.ndarray, old: np.ndarray) -> np.n
     new = sums.argmin(axis=2)
     best = np.take_along_axis(sums, new[:, :, None], axis=2)[:, :, 0]
     kept = np.take_along_axis(sums, old[:, :, None], axis=2)[:, :, 0]
-    # Within rounding nothing is gained: without this two equal medoids could change for ever.
+    # Gains within rounding do not count. Otherwise two equal medoids could alternate for ever.
     return np.where(best < kept * (1 - 1e-12), new, old)
 
 
 def spread_medoids(distances: np.ndarray, k: int, rng: np.random.RandomState) -> np.ndarray:
-    """First medoids of k-means++: far from each other, by chance.
+    """Initial medoids of k-means++.
 
-    One item after another is drawn with a probability in proportion to the square of its distance
-    from those drawn before.
+    Items are drawn one after another, with probabilities proportional to the squared distance from
+    the nearest item drawn so far.
     """
     n = len(distances)
     chosen = [int(rng.randint(n))]

@@ -1,10 +1,10 @@
-"""The margin by which an instance stands out for a cluster: from the mean of all, or from the next.
+"""The margin of an instance for a cluster, over the mean of all clusters or over the next one.
 
     "mean"       g_p(x) = k/(k-1) (w_p'x - mean_v w_v'x)
     "runner-up"  g_p(x) = w_p'x - max_{q != p} w_q'x
 
-For two clusters they are the same. Both are concave in the weights for given x and p, and depend on
-differences of weights alone; the margin of one cluster is zero.
+For two clusters they are the same. Both are concave in the weights for given x and p, and depend
+only on differences of weights. The margin is zero if there is only one cluster.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 def margin_weights(weights: np.ndarray) -> np.ndarray:
     """Weights whose scores are the margins over the mean.
 
-    They are k/(k-1) times the difference of the weights from their mean, and zero for one cluster.
+    They are k/(k-1) times the weights minus their mean, and zero for one cluster.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def margin_weights(weights: np.ndarray) -> np.ndarray:
 
 
 def _over_the_next(scores: np.ndarray) -> np.ndarray:
-    """Scores less the highest score of any other row, in place, for an array (n_clusters, n)."""
+    """Subtract the highest score of the other rows, in place, from scores (n_clusters, n)."""
     if len(scores) == 1:
         return np.zeros_like(scores)
     columns = np.arange(scores.shape[1])
@@ -64,7 +64,7 @@ def runner_up_scores(block: Block, weights: np.ndarray) -> np.ndarray:
 
 
 def scores_of(margin: str, weights: np.ndarray) -> tuple[np.ndarray, Scores]:
-    """What a pass needs to score instances by a margin: weights, and a function of block and these.
+    """Weights, and the function of a block and weights that computes the margins of its instances.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def _best(
 
 
 class LinearisedRisk:
-    """Mean hinge of bags whose witness and cluster are fixed; an oracle for the cutting plane.
+    """Mean hinge loss for fixed witnesses and clusters; an oracle for the cutting planes.
 
     R(w) = 1/n sum_i [1 - g_{r_i}(z_i)]_+,  with the margin g of the module
 
@@ -150,12 +150,12 @@ class LinearisedRisk:
         self.n_clusters = len(counts)
         self.bounds = np.concatenate([[0], np.cumsum(counts)])
         self.owner = np.repeat(np.arange(self.n_clusters), counts)
-        # Not the method itself: an object that refers to itself keeps its bags until the next
-        # search for cycles.
+        # Do not store the bound method: a reference cycle would keep the bags in memory until the
+        # next garbage collection.
         self.margin = margin
         width, whole = self.n_features, sparse.issparse(witnesses)
         if margin == "mean":
-            # Blocks only where they have to be converted.
+            # Blocks are only needed if the witnesses have to be converted.
             whole = whole or witnesses.dtype == np.float64
         else:
             width, whole = max(width, self.n_clusters), False

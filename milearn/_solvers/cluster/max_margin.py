@@ -3,18 +3,17 @@
     min 1/2 sum_p |w_p|^2 + C/n sum_i [1 - max_j max_p g_p(x_ij)]_+,   |(w_p - w_q)'m| <= balance,
     m = sum_i mean_j x_ij,   and g_p a margin of :mod:`.margins`
 
-or, with a smallest number of bags per cluster, the same over weights and over the clusters p(i) of
-the bags, of which none may have less,
+or, with a minimum number of bags per cluster, over the weights and the clusters p(i) of the bags,
 
     min 1/2 sum_p |w_p|^2 + C/n sum_i [1 - max_j g_{p(i)}(x_ij)]_+,   |{i: p(i) = q}| >= smallest.
 
-The concave-convex procedure keeps of every bag one witness and one cluster; what is left is a
-convex risk of n hinges with one slack, which lies above the objective and touches it at the current
-weights, for g_p is concave in them. Then witnesses and clusters are chosen anew, which cannot raise
-the value: the best of each bag, or the cheapest assignment that fills every cluster, for which
-those before were a candidate. A pass over all instances happens once per step, in blocks, so that
-the instances may lie in a memory map; the cutting plane sees the witnesses alone. Weights
-always sum to zero over the clusters: the mean is not worth its norm and counts nowhere.
+The concave-convex procedure fixes one witness and one cluster per bag. This gives a convex risk, a
+sum of n hinges with one slack. It is an upper bound of the objective that is tight at the current
+weights, because g_p is concave in them. Then witnesses and clusters are updated: each bag gets its
+best ones, or the cheapest assignment that fills every cluster is computed. This cannot increase the
+value, because the previous witnesses and clusters remain feasible. Each step makes one pass over
+all instances, in blocks, so they can be in a memory map; the cutting planes use only the witnesses.
+The weights always sum to zero over the clusters, since their mean only increases the norm.
 """
 
 from __future__ import annotations
@@ -36,27 +35,15 @@ __all__ = ["ClusterProblem", "ClusterSolution", "max_margin_clusters"]
 
 @dataclass(frozen=True)
 class ClusterProblem:
-    """The data of the problem.
-
-    Attributes
-    ----------
-    source : PassSource
-    C : float
-    balance : float or None
-        None leaves the constraint out.
-    mean_sum : ndarray of shape (n_features,)
-        m above, ``sum_of_means(source)``; not used without ``balance``.
-    margin : {"mean", "runner-up"}
-    smallest : int
-        Smallest number of bags of a cluster; 0 lets every bag choose for itself.
-    """
+    """The data of the problem."""
 
     source: PassSource
     C: float
-    balance: float | None
+    balance: float | None  # None: no constraint
+    # The vector m above; None without ``balance``.
     mean_sum: np.ndarray | None
-    margin: str = "mean"
-    smallest: int = 0
+    margin: str = "mean"  # or "runner-up"
+    smallest: int = 0  # minimum number of bags per cluster
 
     @classmethod
     def of(
@@ -80,7 +67,7 @@ class ClusterProblem:
             return rows, clusters, np.maximum(1.0 - margins, 0.0)
         margins, places = best_of_bags(self.source, vectors, scores)
         hinges = np.maximum(1.0 - margins, 0.0)
-        # Of clusters without a hinge the one with the largest margin.
+        # Among clusters with zero loss, prefer the one with the largest margin.
         clusters = assign(hinges, margins.argmax(axis=1), self.smallest)
         bags = np.arange(len(clusters))
         return places[bags, clusters], clusters, hinges[bags, clusters]
@@ -107,24 +94,15 @@ class _ClusterPoint:
 
 @dataclass(kw_only=True)
 class ClusterSolution(CCCPSolution):
-    """A local minimum.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_clusters, n_features)
-    witnesses, labels : ndarray of shape (n_bags,)
-        Row of the witness, and cluster, of each bag.
-    steps_converged : bool
-        Whether every convex step reached its precision.
-    n_cuts : int
-        Cutting planes made in all steps together.
-    """
+    """A local minimum."""
 
     weights: np.ndarray
+    # Row of the witness and cluster of each bag.
     witnesses: np.ndarray
     labels: np.ndarray
+    # Whether every convex step reached its precision.
     steps_converged: bool
-    n_cuts: int
+    n_cuts: int  # in all steps
 
 
 def max_margin_clusters(
@@ -140,7 +118,7 @@ def max_margin_clusters(
     ----------
     problem : ClusterProblem
     start : ndarray of shape (n_clusters, n_features)
-        Weights that choose the first witnesses and clusters; their length does not matter.
+        Weights that determine the initial witnesses and clusters; their length does not matter.
     options : SolverOptions
     slack_tol : float, default=0.01
         Precision of the mean slack of a convex step; the slack of a bag is in units of the margin.

@@ -1,1 +1,1 @@
-"""Quadratic and linear programs, Gram matrices and passes: shared by all of them."""
+"""Quadratic and linear programs, Gram matrices and passes, shared by all solvers."""

@@ -1,11 +1,10 @@
 """Primal-dual active set iteration for convex quadratic programs.
 
-The constraints that hold with equality are estimated, the problem with those equalities is one
-linear system, and its solution says where the estimate was wrong (Hintermueller, Ito & Kunisch,
-SIAM J. Optim. 13, 2002). Started from an interior-point solution it turns six right digits into
-twelve; started from the solution of a neighbouring problem it often makes the call of a backend
-unnecessary. It has no guarantee of its own, so its answer counts only when its residuals are the
-smaller ones.
+Given an estimate of the active constraints, the problem is one linear system, and its solution
+shows where the estimate is wrong (Hintermueller, Ito & Kunisch, SIAM J. Optim. 13, 2002). Started
+from an interior-point solution, the iteration improves six correct digits to twelve. Started from
+the solution of a neighbouring problem, it often makes the call of a backend unnecessary.
+Convergence is not guaranteed, so its solution is only used if it has smaller residuals.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ __all__ = ["active_set_iterations", "polish"]
 
 
 def polish(problem: QPProblem, result: QPResult) -> QPResult:
-    """The solution after the active set iteration from it, or as it was when that is better.
+    """Refine a solution by the active set iteration; return the better of the two.
 
-    Undetermined variables are first taken as small as possible, which treats equal ones equally;
-    where that oversteps bounds they stay near the given solution.
+    Undetermined variables are first set to the solution of minimum norm, which treats equal
+    variables equally. If it violates bounds, they stay near the given solution.
     """
     for x in (None, result.x):
         sharp = active_set_iterations(problem, replace(result.active, x=x), result.solver)
@@ -36,7 +35,7 @@ def polish(problem: QPProblem, result: QPResult) -> QPResult:
 def active_set_iterations(
     problem: QPProblem, start: ActiveSet, solver: str, max_steps: int = 12
 ) -> QPResult | None:
-    """Primal-dual active set iteration; None when a system is singular or it does not converge.
+    """Primal-dual active set iteration; None if a system is singular or it does not converge.
 
     Parameters
     ----------
@@ -55,11 +54,11 @@ def active_set_iterations(
         if solved is None:
             return None
         x, y, z, z_box = solved
-        # The unclipped step judges the estimate; a bound that is overstepped becomes active, one
-        # whose multiplier has the wrong sign is let go.
+        # Update the estimate from the unclipped step: violated bounds become active, bounds whose
+        # multiplier has the wrong sign become inactive.
         slack = problem.h - problem.G @ x
-        # A variable that belongs on its bound comes out beside it by rounding: that is no reason
-        # to change sides, where the two sides only tell apart a degenerate multiplier.
+        # A variable on its bound may deviate from it by rounding. Ignore such deviations, which
+        # only concern degenerate multipliers.
         slip = 1e-15 * float(np.abs(x).max())
         judged = ActiveSet(
             lower=(active.lower & (z_box < 0)) | (x < problem.lb - slip),
@@ -72,7 +71,7 @@ def active_set_iterations(
             x = np.clip(x, problem.lb, problem.ub)
             return problem.with_residuals(x, y, z, z_box, solver)
         if len(changes) > 3 and changes[-1] > 0.6 * changes[-4]:
-            # The sets change instead of converging: a backend will be faster.
+            # The sets do not converge: a backend will be faster.
             return None
         active = judged
     return None
@@ -95,11 +94,11 @@ def _equality_step(problem: QPProblem, active: ActiveSet) -> tuple[np.ndarray, .
     system[:n_free, n_free:] = system[n_free:, :n_free].T
     x[free] = 0.0 if active.x is None else active.x[free]
     target = np.concatenate([-(problem.q + problem.P @ x)[free], e - E @ x])
-    # A singular block (a kernel of low rank) is made regular and the error refined away.
+    # Regularise singular blocks (a kernel of low rank) and remove the error by refinement.
     shift = 1e-11 * (float(np.abs(np.diagonal(problem.P)).max()) or 1.0)
     regular = system.copy(order="F")
     regular.flat[:: n_free + m + 1] += np.r_[np.full(n_free, shift), np.full(m, -shift)]
-    # Straight from LAPACK: systems are small and many, and the wrappers would cost as much.
+    # Call LAPACK directly: for many small systems, SciPy's wrappers take as long as the solution.
     factors, pivots, info = dgetrf(regular, overwrite_a=True)
     if info != 0:
         return None

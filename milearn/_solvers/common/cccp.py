@@ -1,9 +1,9 @@
 """The concave-convex procedure: one outer loop for every method of the package.
 
-To minimise u(w) - v(w), both convex, replace v by its linearisation at the current point (for a
-maximum: by the element that attains it) and solve what is convex, again and again. Each convex
-problem is an upper bound of the objective that touches it at the current point, so the objective
-cannot rise by more than the error of the convex solver.
+To minimise u(w) - v(w), with u and v convex, repeatedly replace v by its linearisation at the
+current point (for a maximum: by the element that attains it) and solve the resulting convex
+problem. Each convex problem is an upper bound of the objective that is tight at the current point,
+so the objective cannot increase by more than the error of the convex solver.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _MIN_TOL = 1e-13
 
 
 class Point(Protocol):
-    """What a convex step returns.
+    """The result of a convex step.
 
-    ``objective`` is the value of the original, non-convex problem, which is not above that of the
-    convex one; ``dual_gap`` bounds how far the latter is from its optimum; ``linearisation`` is the
-    array that states the next convex problem (witnesses, labels).
+    ``objective`` is the value of the original, non-convex problem, a lower bound of that of the
+    convex one; ``dual_gap`` bounds the distance of the latter from its optimum; ``linearisation``
+    is the array that defines the next convex problem (witnesses, labels).
     """
 
     objective: float
@@ -36,21 +36,13 @@ class Point(Protocol):
 
 @dataclass
 class CCCPResult:
-    """The best point of the run.
-
-    Attributes
-    ----------
-    point : Point
-    history : list of float, one value per step, never rising
-    n_iter : int
-    stopped : {"", "max_iter", "callback"}
-        Empty at a fixed point, or where a step lowers the objective by no more than ``tol``.
-    dual_gap : float
-    """
+    """The best point of the run."""
 
     point: Any
+    # One value per step, not increasing.
     history: list[float] = field(default_factory=list)
     n_iter: int = 0
+    # "max_iter", "callback", or empty if the run converged.
     stopped: str = "max_iter"
     dual_gap: float = np.inf
 
@@ -60,7 +52,7 @@ class CCCPResult:
         return not self.stopped
 
     def outcome(self) -> dict[str, Any]:
-        """What the run gives to a :class:`CCCPSolution`."""
+        """Fields of a :class:`CCCPSolution`."""
         return {
             "objective": self.point.objective,
             "dual_gap": self.dual_gap,
@@ -72,27 +64,18 @@ class CCCPResult:
 
 @dataclass(kw_only=True)
 class CCCPSolution:
-    """A local minimum: base of the results of solvers that run the procedure.
+    """A local minimum; base class of the results of solvers that use the procedure."""
 
-    Attributes
-    ----------
-    objective : float
-        Value of the original, non-convex problem, recomputed at the solution.
-    history : list of float
-    n_iter : int
-    stopped : {"", "max_iter", "callback"}
-    dual_gap : float
-        Duality gap of the last convex step, in units of the objective.
-    objective_scale : float
-        What a gap is measured against where the objective is smaller: below it the terms of the
-        objective cancel to rounding.
-    """
-
+    # Value of the original, non-convex problem, recomputed at the solution.
     objective: float
     history: list[float]
     n_iter: int
+    # "max_iter", "callback", or empty if the run converged.
     stopped: str
+    # Duality gap of the last convex step, in units of the objective.
     dual_gap: float
+    # Lower bound of the scale of relative gaps: if the objective is smaller, its terms cancel up
+    # to rounding.
     objective_scale: float = 0.0
 
     @property
@@ -120,12 +103,13 @@ def cccp(
         The first linearisation.
     options : SolverOptions
     inner_tol : float
-        First precision of the steps. When the objective rises, which only an inexact step can
-        cause, the precision is tightened a hundredfold and the step repeated.
+        Initial precision of the steps. If the objective increases, which can only be due to an
+        inexact step, the tolerance is divided by a hundred and the step is repeated.
     certified : bool
-        Whether a run ends at the point before a step that lowers the objective by little, with the
-        gap of that step: it belongs to the linearisation at the point. Otherwise the run ends at
-        the lower point, with the gap of the step that led there.
+        Whether the run returns the point before the last step, which decreased the objective by
+        at most ``tol``, with the gap of that step: this gap belongs to the linearisation at the
+        returned point. Otherwise it returns the last point, with the gap of the step that led to
+        it.
     """
     linearisation = start
     result = CCCPResult(point=None)
@@ -141,7 +125,7 @@ def cccp(
         fixed = np.array_equal(point.linearisation, linearisation)
         if best is not None:
             fall, allowed = best.objective - point.objective, options.tol * abs(best.objective)
-            # The step that the best point states lowers the objective by no more than this.
+            # Upper bound of the decrease by the step at the best point.
             gap = max(0.0, fall + point.dual_gap)
             if fall <= 0 or (certified and gap <= allowed and not fixed):
                 result.history.append(best.objective)

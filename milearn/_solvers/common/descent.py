@@ -1,15 +1,15 @@
 """The concave-convex procedure by passes over many instances.
 
-A convex step is solved over a working set of rows. Rows that are missing or summed up only lower
-its value, which is therefore a lower bound of the step. A pass at the solution gives
+A convex step is solved over a working set of rows. Missing or aggregated rows only decrease its
+value, which is therefore a lower bound of the step. A pass at the solution gives
 
 * the value of the step over all rows, an upper bound;
 * the objective itself, the next linearisation, and the next working set.
 
-So a pass ends one convex step and begins the next. The procedure ends where the step that a point
-states has a lower bound within the tolerance of the objective there: the gap that is reported
-belongs to the linearisation at the point that is returned. Where the start is likely to be far from
-the end, the first steps are solved roughly.
+So each pass ends one convex step and starts the next. The procedure ends when the lower bound of
+the convex step at a point is within the tolerance of the objective there. The reported gap
+therefore belongs to the linearisation at the returned point. If the start is likely to be far from
+the solution, the first steps are solved to a low precision.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = ["Descent", "Duals", "PassLimits", "PassModel", "View", "descend"]
 
 
 class View(Protocol):
-    """A pass at a point.
+    """The result of a pass at a point.
 
-    ``objective`` is the value of the problem, with the free variables ``v`` that are best for it or
-    those of the point; ``value`` is that of the convex step at the point.
+    ``objective`` is the value of the problem, for optimal free variables ``v`` or those of the
+    point; ``value`` is the value of the convex step at the point.
     """
 
     @property
@@ -44,20 +44,20 @@ class View(Protocol):
 class PassModel(Protocol):
     """A problem whose convex steps are sums of group maxima.
 
-    ``n_passes`` counts the passes over all instances so far. Views and linearisations are of types
-    that only the model knows.
+    ``n_passes`` is the number of passes over all instances so far. The types of views and
+    linearisations are internal to the model.
     """
 
     n_passes: int
 
     def view(self, w: np.ndarray, v: np.ndarray, held: Any, before: Any) -> Any:
-        """Pass over all instances; linearisation and view before it are None at first."""
+        """Pass over all instances; the linearisation and the previous view are initially None."""
         ...
 
     def joined(self, before: Any, view: Any, held: Any) -> Any:
-        """The view with the working set of the one before it, for the same step again.
+        """The view with the working set of the previous one added, to repeat the same step.
 
-        The working set has to grow, or the step would be solved in circles.
+        The working set has to grow. Otherwise the step would be repeated without progress.
         """
         ...
 
@@ -66,20 +66,20 @@ class PassModel(Protocol):
         ...
 
     def settled(self, held: Any, view: Any) -> bool:
-        """Whether the linearisation at the view is the one that was held."""
+        """Whether the linearisation at the view is equal to the given one."""
         ...
 
     def problem(self, held: Any, view: Any) -> tuple[GroupProblem, np.ndarray]:
-        """The convex step over a working set, and keys by which rows are recognised later.
+        """The convex step over a working set, and keys that identify its rows in later steps.
 
-        Rows with the key -1 are not recognised.
+        Rows with the key -1 are not identified.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Duals:
-    """Dual variables over the costs of their groups by sorted keys: a start for the next step."""
+    """Dual variables divided by the costs of their groups, by sorted keys; they start a step."""
 
     keys: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     values: np.ndarray = field(default_factory=lambda: np.zeros(0))
@@ -91,7 +91,7 @@ class Duals:
         return cls(keys[known], found[known])
 
     def of(self, keys: np.ndarray) -> np.ndarray:
-        """Values of the given keys, zero for those that are new."""
+        """Values of the given keys; zero for new keys."""
         found = np.zeros(len(keys))
         if len(self.keys):
             place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
@@ -100,13 +100,13 @@ class Duals:
         return found
 
     def first_of(self, problem: GroupProblem, keys: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Where to begin; in a group without any the highest row takes all if that pays."""
+        """Initial proportions; a new group gives everything to its highest row if that pays."""
         found = self.of(keys)
         sums = np.add.reduceat(found, problem.offsets[:-1])
         top = segment_argmax(u, problem.offsets)
         missing = (sums == 0) & (u[top] > 0)
         full = np.ones(len(sums))
-        # A row that came into a group must not take its sum beyond the bound.
+        # Rows that entered a group must not increase its sum above the bound.
         plain = slice(0, problem.n_plain)
         full[plain] = np.maximum(sums[plain], 1.0)
         found /= np.repeat(full, np.diff(problem.offsets))
@@ -118,24 +118,16 @@ class Duals:
 
 @dataclass(frozen=True)
 class PassLimits:
-    """When a descent by passes is rough, and when it gives up.
+    """Precision and limits of a descent by passes."""
 
-    Attributes
-    ----------
-    max_passes : int
-        Maximum number of passes. The pass after those of the start is always made.
-    rough_tol : float
-        Gap of a rough step, over the working set.
-    inner_share : float
-        Gap of a step over its working set, as a share of that of the step.
-    max_missed : int
-        Number of rounds in a row that miss their precision over the working set, after which a step
-        ends: double precision allows no more.
-    """
-
+    # Maximum number of passes. One pass after those of the start is always made.
     max_passes: int = 500
+    # Gap of the rough first steps, over the working set.
     rough_tol: float = 2.5e-3
+    # Gap of a step over its working set, as a fraction of the gap of the step.
     inner_share: float = 0.3
+    # A step ends after this number of consecutive rounds that missed their precision over the
+    # working set, which is then beyond double precision.
     max_missed: int = 3
 
 
@@ -152,12 +144,12 @@ class Descent:
     dual_gap: float = np.inf
 
     def take(self, w: np.ndarray, view: View, bound: float) -> None:
-        """Take over a point that ends a step."""
+        """Store a point at which a step ended."""
         self.w, self.v, self.objective = w, view.v, view.objective
         self.dual_gap = max(0.0, view.value - bound)
 
     def end(self, bound: float) -> None:
-        """End the run with a lower bound of the step that the point states."""
+        """End the run with a lower bound of the convex step at the point."""
         self.dual_gap, self.stopped = max(0.0, self.objective - bound), ""
 
     def count(self) -> None:
@@ -166,7 +158,7 @@ class Descent:
         self.history.append(self.objective)
 
     def outcome(self, unit: float = 1.0) -> dict[str, Any]:
-        """Fields of a :class:`.cccp.CCCPSolution`, in another unit of the objective."""
+        """Fields of a :class:`.cccp.CCCPSolution`, with the objective in the given unit."""
         return {
             "objective": unit * self.objective,
             "history": [unit * value for value in self.history],
@@ -193,17 +185,17 @@ def descend(
     ----------
     model : PassModel
     point : tuple of ndarray
-        w and the free variables to begin from.
+        Initial w and free variables.
     held : linearisation or None
-        The first one. None takes that at the point.
+        The first linearisation; by default, the one at the point.
     options : SolverOptions
         ``tol`` is not used.
     gap_tol : float
-        Gap of a convex step, as a share of the objective, at which the step and the run end.
+        Gap of a convex step, as a fraction of the objective, at which the step and the run end.
     rough : bool
-        Whether to solve the first steps roughly, until the objective falls slowly.
+        Whether to solve the first steps roughly, until the objective decreases slowly.
     objective_scale : float
-        What a gap is measured against where the objective is smaller.
+        Lower bound of the scale of relative gaps.
     limits : PassLimits, default=None
     """
     limits = PassLimits() if limits is None else limits
@@ -222,7 +214,7 @@ def descend(
         bound = max(bound, solved.lower_bound)
         gap = best.objective - bound
         if best.n_iter and not rough and gap <= gap_tol * max(best.objective, objective_scale):
-            # The step that the best point states cannot lower the objective by more.
+            # Upper bound of the decrease by the step at the best point.
             best.end(bound)
             best.count()
             break
@@ -233,8 +225,8 @@ def descend(
         closed |= n_missed >= limits.max_missed
         improved = view.objective < best.objective
         if not closed and not (rough and improved):
-            # Rows were missing. The objective may happen to be low, but the procedure goes on from
-            # solutions of its steps: the same step is solved again, over both working sets.
+            # Rows were missing. Even if the objective is low, the procedure continues only from
+            # solutions of its steps, so the same step is repeated over both working sets.
             view, rough = model.joined(before, view, held), False
             continue
         if not improved:
@@ -258,7 +250,7 @@ def descend(
     if best.stopped == "max_iter" and best.n_iter < options.max_iter:
         best.stopped = "max_passes"
     if best.n_iter == 0:
-        # The passes did not suffice for the first step.
+        # The first step did not end within the maximum number of passes.
         best.take(w, view, bound)
         best.count()
     return best

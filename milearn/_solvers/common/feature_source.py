@@ -1,4 +1,4 @@
-"""A source of passes whose instances are explicit features, made block by block."""
+"""A source of passes over explicit features, computed block by block."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .passes import Block, PassSource
 
 __all__ = ["FeatureSource", "KernelFeatures", "rows_at_once"]
 
-# Kernel values that are made at once: they stay in a cache.
+# Number of kernel values that are computed at once and fit into a cache.
 _KERNEL_BYTES = 4 * 2**20
 
 
 class FeatureSource:
-    """The features of all instances of a source; of a block there are kernel values at a time.
+    """The features of all instances of a source; only one block of kernel values is kept.
 
     Parameters
     ----------
@@ -74,15 +74,15 @@ def _dense(rows: Any) -> Any:
 
 
 def rows_at_once(features: FeatureMap) -> int:
-    """Rows whose kernel values stay in a cache: a block should have no more."""
+    """Maximum number of rows of a block such that its kernel values fit into a cache."""
     return max(1, _KERNEL_BYTES // (8 * features.width))
 
 
 class KernelFeatures:
-    """Features of rows, K Q with kernel values K: products with them never make them all.
+    """Features K Q of rows with kernel values K; products do not compute the whole matrix.
 
-    K costs as many exponentials as it has entries, K Q many times more: scores are K (Q w), and
-    of a block only the features of some rows are wanted.
+    K costs one exponential per entry, and K Q costs many times more. Scores are therefore computed
+    as K (Q w), and features only for the requested rows.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class KernelFeatures:
     factor : ndarray of shape (n_landmarks, dim), the Q above
     """
 
-    # A sparse matrix on the left leaves the product to this class.
+    # Makes products with a sparse matrix on the left use __rmatmul__.
     __array_ufunc__ = None
 
     def __init__(self, values: np.ndarray, factor: np.ndarray) -> None:
@@ -100,7 +100,7 @@ class KernelFeatures:
 
     @classmethod
     def of_rows(cls, rows: Any, features: FeatureMap) -> Any:
-        """The features of rows of any type; the rows themselves where these are the features."""
+        """The features of rows of any type; the rows themselves if they are the features."""
         if features.kernel is None:
             return rows
         step = rows_at_once(features)
@@ -123,7 +123,7 @@ class KernelFeatures:
 
     @property
     def T(self) -> _Transposed:
-        """The same, for products with a weight of each row."""
+        """The transpose, for products with one weight per row."""
         return _Transposed(self)
 
     def astype(self, dtype: Any) -> np.ndarray:

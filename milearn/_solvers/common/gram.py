@@ -1,9 +1,9 @@
-"""Inner products between instances, as far as a solver asks for them.
+"""Inner products between instances, computed on demand.
 
-A support vector problem over many instances touches the rows of a few. Each class answers the same
-questions, above all the inner products among some patterns and the scores that a combination of
-instances gives to all; :class:`KernelGram` keeps each kernel row that it ever computed, as long as
-there is room for it.
+A support vector problem over many instances only needs the kernel rows of a few. All classes have
+the same interface: inner products between patterns, and the scores of all instances under a
+combination of instances. :class:`KernelGram` caches every kernel row that it computes, as long as
+there is space.
 
 A pattern is an instance, or the mean of the instances ``rows[starts[t]:starts[t + 1]]``; ``starts``
 is None when each row is a pattern.
@@ -36,26 +36,20 @@ __all__ = [
     "clipped_gram",
 ]
 
-# Size of a block where a whole matrix would be too large.
+# Size of a block if the whole matrix would be too large.
 KERNEL_BLOCK_BYTES = 64 * 2**20
-# Size of a block of cached rows that is copied before it is multiplied: small enough for the
-# processor's own cache.
+# Size of a block of cached rows that is copied before it is multiplied. It fits into the
+# processor's cache.
 _COPY_BYTES = 2**19
 
 
 class Gram(Protocol):
-    """Inner products of n instances.
+    """Inner products of n instances."""
 
-    Attributes
-    ----------
-    instances : ndarray or CSR of shape (n, n_columns)
-    n : int
-    rank : int
-        A bound on the rank of the whole matrix.
-    """
-
+    # Of shape (n, n_columns).
     instances: Matrix
     n: int
+    # Upper bound of the rank of the whole matrix.
     rank: int
 
     def inner(self, left: Rows, right: Rows) -> np.ndarray:
@@ -68,17 +62,17 @@ class Gram(Protocol):
         """Rows and coefficients with which the kernel reproduces the scores."""
 
     def weights(self, rows: np.ndarray, coef: np.ndarray) -> np.ndarray | None:
-        """The weight vector sum_r coef_r x_r; None where there are no explicit features."""
+        """The weight vector sum_r coef_r x_r; None if there are no explicit features."""
 
     def vectors(self) -> Matrix | None:
-        """Vectors of all instances; None where they are not at hand."""
+        """Vectors of all instances; None if they are not available."""
 
     def share_of(self, n_workers: int) -> Gram:
         """The same inner products for one of several worker processes."""
 
 
 class LinearGram:
-    """Plain inner products; never forms more than the Gram matrix of the patterns asked for."""
+    """Linear inner products; forms only the Gram matrix of the requested patterns."""
 
     def __init__(self, instances: Matrix) -> None:
         self.instances = instances
@@ -118,10 +112,10 @@ class LinearGram:
 
 
 class KernelGram:
-    """Kernel rows, computed when first asked for and kept while ``cache_bytes`` lasts.
+    """Kernel rows, computed on first use and cached up to a size of ``cache_bytes``.
 
-    Threads may share an object: rows are added under a lock, and become visible only when they
-    are complete. A pickle leaves the cache behind.
+    An object can be shared by threads: rows are added under a lock, and become visible only when
+    they are complete. The cache is not pickled.
 
     Parameters
     ----------
@@ -129,7 +123,7 @@ class KernelGram:
     kernel : callable
         ``kernel(A, B)`` gives the matrix of shape (len(A), len(B)).
     cache_bytes : int
-        Maximum size of the kept rows. Past it, rows are computed again in blocks.
+        Maximum size of the cache. Further rows are recomputed in blocks.
     """
 
     def __init__(self, instances: Matrix, kernel: Kernel, cache_bytes: int) -> None:
@@ -146,7 +140,7 @@ class KernelGram:
         self._lock = Lock()
 
     def __getstate__(self) -> dict[str, Any]:
-        # Not even empty: joblib hands large arrays to workers as read-only memory maps.
+        # Do not pickle the array: joblib passes large arrays to workers as read-only memory maps.
         dropped = ("_slot", "_rows", "_used", "_lock")
         return {name: value for name, value in self.__dict__.items() if name not in dropped}
 
@@ -155,7 +149,7 @@ class KernelGram:
         self._clear()
 
     def share_of(self, n_workers: int) -> KernelGram:
-        """A copy with an empty cache of its own, the part of one among several workers."""
+        """A copy for one of several workers, with an empty cache of its share of the size."""
         return KernelGram(self.instances, self.kernel, 8 * self.n * (self.capacity // n_workers))
 
     def inner(self, left: Rows, right: Rows) -> np.ndarray:
@@ -177,7 +171,7 @@ class KernelGram:
         rows, coef = rows[used], coef[used]
         slots = self._slots(rows)
         if slots is not None:
-            # By the given rows alone: what else the cache holds must not show in the digits.
+            # Use only the given rows: the last digits must not depend on the rest of the cache.
             total = np.zeros(self.n)
             step = max(1, _COPY_BYTES // (8 * max(self.n, 1)))
             for start in range(0, len(rows), step):
@@ -205,7 +199,7 @@ class KernelGram:
         return None
 
     def _slots(self, rows: np.ndarray) -> np.ndarray | None:
-        """Where the given rows are kept, after computing those that still find room."""
+        """Positions of the given rows in the cache, after adding new ones while there is space."""
         slots = self._slot[rows]
         if (slots >= 0).all():
             return np.asarray(slots)
@@ -214,7 +208,7 @@ class KernelGram:
             if self._used + len(missing) > self.capacity:
                 return None
             if len(self._rows) == 0:
-                # Address space only: memory is taken row by row as rows are written.
+                # This reserves only address space: memory is allocated when rows are written.
                 self._rows = np.empty((self.capacity, self.n))
             step = max(1, KERNEL_BLOCK_BYTES // (8 * self.n))
             for start in range(0, len(missing), step):
@@ -227,7 +221,7 @@ class KernelGram:
 
 
 class MatrixGram(KernelGram):
-    """Kernel rows that are all given; ``instances`` are not looked at."""
+    """A precomputed kernel matrix; ``instances`` are not used."""
 
     def __init__(self, instances: Matrix, matrix: np.ndarray) -> None:
         super().__init__(instances, _no_kernel, 8 * matrix.size)
@@ -248,10 +242,10 @@ class MatrixGram(KernelGram):
 
 
 class _ClippedGram(MatrixGram):
-    """An indefinite kernel matrix with its negative part dropped, K+ = K Pi.
+    """An indefinite kernel matrix without its negative part, K+ = K Pi.
 
-    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so that coefficients ``c`` over
-    K+ are coefficients ``Pi c`` over the kernel itself.
+    ``Pi`` projects onto the eigenvectors of positive eigenvalues, so coefficients ``c`` over K+
+    are coefficients ``Pi c`` over the kernel.
     """
 
     def __init__(self, instances: Matrix, vectors: np.ndarray, values: np.ndarray) -> None:
@@ -263,7 +257,7 @@ class _ClippedGram(MatrixGram):
 
 
 def _no_kernel(left: Matrix, right: Matrix) -> np.ndarray:
-    raise AssertionError("all rows of the kernel matrix are kept")
+    raise AssertionError("all rows of the kernel matrix are cached")
 
 
 def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
@@ -273,12 +267,12 @@ def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
     -------
     gram : KernelGram
     smallest : float
-        Smallest eigenvalue as a share of the largest in absolute value; 0.0 when semidefinite.
+        Smallest eigenvalue as a fraction of the largest in absolute value; 0.0 if semidefinite.
 
     Raises
     ------
     MemoryError
-        When the whole matrix finds no room in the cache.
+        If the whole matrix does not fit into the cache.
     """
     if gram.capacity < gram.n:
         raise MemoryError(

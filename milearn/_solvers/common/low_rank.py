@@ -1,8 +1,8 @@
 """Features with the inner products of a kernel, or of a low-rank approximation of it.
 
-Nystroem's method takes the span of landmarks; Cholesky's method with pivots has as many columns as
-the rank, or as many as asked for. An intercept makes the origin of the feature space arbitrary, so
-that features of all instances are counted from their mean: no digits are lost to a shared offset.
+Nystroem's method uses the span of landmarks. Pivoted Cholesky factorisation gives as many columns
+as the rank, or as requested. With an intercept, the origin of the feature space is arbitrary, so
+features of all instances are centred to avoid losing digits to a common offset.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = [
     "whitening",
 ]
 
-# Share of the largest diagonal entry below which a column of the factor is rounding.
+# Columns of the factor below this fraction of the largest diagonal entry are rounding errors.
 _NEGLIGIBLE = 1e-13
-# Share of the largest eigenvalue below which a direction of the landmarks is rounding.
+# Eigenvalues of the landmarks below this fraction of the largest one are rounding errors.
 _NEGLIGIBLE_DIRECTION = 1e-10
 
 
@@ -37,15 +37,15 @@ def kernel_features(
 ) -> np.ndarray:
     """Features z with z_i.z_j = k(x_i, x_j), up to a common shift of all z.
 
-    A linear kernel with fewer (used) columns than instances needs no factor. Otherwise the kernel
-    matrix is factored by Cholesky's method with pivoting: wholly, or, with ``n_components``, by
-    as many steps, which evaluates the kernel for the pivots alone.
+    A linear kernel with fewer (used) columns than instances does not need a factor. Otherwise the
+    kernel matrix is factorised by pivoted Cholesky, completely or, with ``n_components``, by that
+    many steps, which only need the kernel rows of the pivots.
 
     Parameters
     ----------
     gram : Gram
     n_components : int, default=None
-        Maximum number of columns of the factor; None for all that the rank asks for.
+        Maximum number of columns of the factor. By default, the rank.
     max_bytes : float
         Maximum size of the kernel matrix.
 
@@ -56,7 +56,7 @@ def kernel_features(
     Raises
     ------
     MemoryError
-        Where the kernel matrix would need more.
+        If the kernel matrix would be larger than ``max_bytes``.
     """
     n = gram.n
     vectors = gram.vectors()
@@ -78,15 +78,15 @@ def kernel_features(
 
 
 def needs_kernel(gram: Gram) -> bool:
-    """Whether there are no features, fewer than instances, to work with instead."""
+    """Whether the kernel is needed because there are not fewer features than instances."""
     vectors = gram.vectors()
     return vectors is None or _columns(vectors) is None
 
 
 def sparse_features(gram: Gram) -> sparse.csr_array | None:
-    """The columns that are used, where they are sparse and more than the instances.
+    """The used columns if they are sparse and there are more of them than instances.
 
-    They are not counted from their mean, which would fill them.
+    They are not centred, because this would make them dense.
     """
     vectors = gram.vectors()
     if vectors is None or not sparse.issparse(vectors) or _columns(vectors) is not None:
@@ -98,7 +98,7 @@ def sparse_features(gram: Gram) -> sparse.csr_array | None:
 def centered_kernel(
     gram: Gram, rows: np.ndarray | None = None, *, max_bytes: float = np.inf
 ) -> np.ndarray:
-    """The kernel matrix of instances counted from their mean, new, in the order of columns.
+    """A new kernel matrix of centred instances, in Fortran order.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def centered_kernel(
     Raises
     ------
     MemoryError
-        Where it would need more.
+        If it would be larger than ``max_bytes``.
     """
     rows = np.arange(gram.n) if rows is None else rows
     n = len(rows)
@@ -119,7 +119,7 @@ def centered_kernel(
         raise MemoryError(
             f"The relaxation needs the kernel matrix of {n} x {n} instances "
             f"({8 * n * n / 2**20:.0f} MiB): raise working_memory by sklearn.set_config, or "
-            "set n_components to work with as many columns of its factor."
+            "set n_components to use a low-rank approximation."
         )
     matrix = np.array(gram.inner((rows, None), (rows, None)), order="F")
     middle = matrix.mean(axis=0)
@@ -129,7 +129,7 @@ def centered_kernel(
 
 
 def _columns(instances: Matrix) -> np.ndarray | None:
-    """The columns that are used, dense, when they are fewer than the instances."""
+    """The used columns as a dense matrix if there are fewer of them than instances."""
     n = instances.shape[0]
     if not sparse.issparse(instances):
         return instances if instances.shape[1] <= n else None
@@ -144,11 +144,11 @@ def _columns(instances: Matrix) -> np.ndarray | None:
 
 
 def _greedy(gram: Gram, n_components: int) -> np.ndarray:
-    """Pivoted Cholesky, one kernel row per step; the instance that is explained least is next."""
+    """Pivoted Cholesky with one kernel row per step; the pivot has the largest residual."""
     n = gram.n
     rest = _diagonal(gram)
-    # The first step of an RBF kernel is a tie of all. A projection of each instance decides
-    # it, whatever the order of the instances and how often each is there.
+    # In the first step of an RBF kernel all instances tie. A projection of the instances breaks the
+    # tie, independently of their order and multiplicity.
     own = np.asarray(gram.instances @ np.cos(np.arange(1.0, gram.instances.shape[1] + 1.0)))
     stop = 1e-10 * float(rest.max())
     factor = np.zeros((n, n_components), order="F")
@@ -176,9 +176,9 @@ def _diagonal(gram: Gram, block: int = 256) -> np.ndarray:
 
 
 def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
-    """Indices of rows drawn without replacement from those that differ, all when they are fewer.
+    """Indices of rows sampled without replacement from the distinct rows, or all of these.
 
-    Neither the order of the rows nor their multiplicity decides.
+    The sample does not depend on the order of the rows or on their multiplicity.
     """
     _, first = np.unique(row_ranks(rows), return_index=True)
     if len(first) <= n_landmarks:
@@ -188,7 +188,7 @@ def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
 
 def whitening(matrix: np.ndarray) -> tuple[np.ndarray, float]:
     """Q with Q Q' the inverse of a kernel matrix on its positive part, so that k(x, L) Q are
-    features of x, and the smallest eigenvalue as a share of the largest."""
+    features of x, and the smallest eigenvalue as a fraction of the largest."""
     values, vectors = eigh(0.5 * (matrix + matrix.T))
     largest = float(np.abs(values).max())
     keep = values > _NEGLIGIBLE_DIRECTION * largest

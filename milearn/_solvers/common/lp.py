@@ -1,10 +1,10 @@
-"""Linear programs that grow and shrink: one HiGHS model, solved again from its last basis.
+"""Linear programs with changing rows and columns: a HiGHS model with warm starts.
 
     min c'x   subject to   lower <= Ax <= upper,  l <= x <= u
 
-Rows and columns are named by numbers that stay valid when others are removed. After new columns
-the last basis is primal feasible and after new rows it is dual feasible, so the matching simplex
-goes on from it. What comes back is measured by its optimality conditions.
+Rows and columns have numbers that stay valid when others are removed. The last basis is primal
+feasible after new columns and dual feasible after new rows, so the corresponding simplex method
+continues from it. Solutions are checked by their optimality conditions.
 """
 
 from __future__ import annotations
@@ -21,42 +21,33 @@ from ...exceptions import SolverError
 __all__ = ["LPModel", "LPResult"]
 
 _FEASIBILITY_TOL = 1e-9
-# A relative residual or duality gap above this is not a solution, whatever the status says.
+# Results with a larger relative residual or duality gap are rejected, regardless of the status.
 _MAX_RESIDUAL = 1e-6
 _DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
 # HiGHS counts rows, columns and entries in 32 bits.
 _MAX_INDEX = np.iinfo(np.int32).max
 
-# highspy declares no types.
+# highspy has no type annotations.
 _new_highs: Callable[[], Any] = highspy.Highs
 
 
 @dataclass
 class LPResult:
-    """Solution of a linear program with the residuals of its optimality conditions.
+    """Solution of a linear program with the residuals of its optimality conditions."""
 
-    Attributes
-    ----------
-    x, y : ndarray
-        Values of the columns and multipliers of the rows, by their numbers; zero at numbers that
-        were removed. A row that is tight at its lower bound has a multiplier above zero.
-    reduced : ndarray
-        Reduced costs of the columns, by their numbers.
-    objective : float
-    primal_residual, dual_residual, dual_gap : float
-        Largest violation of a bound, largest reduced cost or multiplier of the wrong sign, and
-        distance of the primal from the dual objective.
-    n_iter : int
-        Iterations of the simplex method.
-    """
-
+    # Values of the columns and multipliers of the rows, by their numbers; zero for removed ones.
+    # A row that is tight at its lower bound has a positive multiplier.
     x: np.ndarray
     y: np.ndarray
+    # Reduced costs of the columns, by their numbers.
     reduced: np.ndarray
     objective: float
+    # Largest violation of a bound, largest reduced cost or multiplier of the wrong sign, and
+    # difference of the primal and dual objective.
     primal_residual: float
     dual_residual: float
     dual_gap: float
+    # Iterations of the simplex method.
     n_iter: int
 
 
@@ -64,7 +55,7 @@ class _StableIndex:
     """Stable numbers of the rows or columns of a model, with their bounds."""
 
     def __init__(self) -> None:
-        self.position = np.zeros(0, dtype=np.int64)  # -1 where it was removed
+        self.position = np.zeros(0, dtype=np.int64)  # -1 if removed
         self.lower = np.zeros(0)
         self.upper = np.zeros(0)
         self.size = 0
@@ -136,7 +127,7 @@ class LPModel:
         rows: Any = (),
         values: Any = (),
     ) -> np.ndarray:
-        """Add columns with their entries in rows that are there; returns their numbers.
+        """Add columns with entries in existing rows; returns their numbers.
 
         Column ``k`` has the entries ``starts[k]:starts[k + 1]`` of ``rows`` and ``values``; none
         when ``starts`` is None.
@@ -160,7 +151,7 @@ class LPModel:
         columns: Any = (),
         values: Any = (),
     ) -> np.ndarray:
-        """Add rows with their entries in columns that are there; returns their numbers."""
+        """Add rows with entries in existing columns; returns their numbers."""
         lower = np.asarray(lower, dtype=np.float64)
         upper = np.broadcast_to(upper, lower.shape).astype(float)
         if len(lower) == 0:
@@ -174,7 +165,7 @@ class LPModel:
     def _entries(
         self, partners: _StableIndex, starts: Any, numbers: Any, values: Any, n: int
     ) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-        """Entries of n new rows or columns as HiGHS takes them."""
+        """Entries of n new rows or columns in the format of HiGHS."""
         starts = np.zeros(n) if starts is None else np.asarray(starts)[:n]
         values = np.asarray(values, dtype=np.float64)
         self._check_size(max(self._highs.getNumNz() + len(values), int(starts.max())), "entries")
@@ -189,9 +180,9 @@ class LPModel:
             )
 
     def remove(self, columns: Any = (), rows: Any = ()) -> None:
-        """Remove columns and rows, which should be zero and have slack (or belong together).
+        """Remove columns that are zero and rows with slack (or columns together with their rows).
 
-        The basis is kept where what is left of it has as many entries as there are rows.
+        The basis is kept if the remaining basis has as many entries as there are rows.
         """
         highs, basis = self._highs, self._highs.getBasis()
         statuses = [list(basis.col_status), list(basis.row_status)]
@@ -224,12 +215,12 @@ class LPModel:
     def set_basis(
         self, basic_columns: np.ndarray, upper_columns: np.ndarray, basic_rows: np.ndarray
     ) -> None:
-        """Start the next solution from an estimate of a basis, which HiGHS completes.
+        """Set an estimate of the basis, which HiGHS completes, as the start of the next solution.
 
         Parameters
         ----------
         basic_columns, upper_columns : ndarray of bool, shape (n_columns,)
-            Columns that are basic, and of the others those at their upper bound.
+            Basic columns, and nonbasic columns at their upper bound.
         basic_rows : ndarray of bool, shape (n_rows,)
             Rows with slack; the others are at their upper bound.
         """
@@ -242,7 +233,7 @@ class LPModel:
         self._check(self._highs.setBasis(basis), "an estimate of the basis")
 
     def copied(self) -> LPModel:
-        """The same program in a model that was never solved."""
+        """The same program in a new, unsolved model."""
         copy = LPModel()
         for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
             other.position, other.size = mine.position.copy(), mine.size
@@ -260,19 +251,19 @@ class LPModel:
         self._check(self._highs.clearSolver(), "clearing the basis")
 
     def solve(self, *, primal: bool = False, time_limit: float = np.inf) -> LPResult | None:
-        """Solve from the last basis; None when the time limit is reached first.
+        """Solve from the last basis; None if the time limit is reached first.
 
         Parameters
         ----------
         primal : bool, default=False
-            Primal simplex, for after new columns, instead of the dual one.
+            Use the primal instead of the dual simplex method, for instance after adding columns.
         time_limit : float, default=inf
             Seconds.
 
         Raises
         ------
         milearn.exceptions.SolverError
-            When HiGHS ends without a solution, also from scratch; the message names its status.
+            If HiGHS does not find a solution, even from scratch; the message contains its status.
         """
         strategy = _PRIMAL_SIMPLEX if primal else _DUAL_SIMPLEX
         status = self._run(strategy, time_limit)
@@ -280,7 +271,7 @@ class LPModel:
             return None
         result = self._read_result() if status == highspy.HighsModelStatus.kOptimal else None
         if result is None or not self._usable(result):
-            # Many changes may have made the basis numerically poor: the same problem without it.
+            # After many changes the basis may be ill-conditioned: solve again without it.
             self.clear_basis()
             status = self._run(_DUAL_SIMPLEX, time_limit)
             if status == highspy.HighsModelStatus.kTimeLimit:
@@ -300,7 +291,7 @@ class LPModel:
     def _run(self, strategy: int, time_limit: float) -> Any:
         highs = self._highs
         self._check(highs.setOptionValue("simplex_strategy", strategy), "setting the strategy")
-        # The clock of the model runs on over all of its solutions.
+        # The run time of the model accumulates over all of its solutions.
         limit = float(max(time_limit, 0.0) + highs.getRunTime())
         self._check(highs.setOptionValue("time_limit", limit), "setting the time limit")
         highs.run()

@@ -10,20 +10,13 @@ __all__ = ["SolverOptions"]
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """When an outer iteration stops, and what is called at each step.
+    """Stopping criteria of an outer iteration, and a callback for each step."""
 
-    Attributes
-    ----------
-    tol : float
-        Relative decrease of the objective at which to stop.
-    max_iter : int
-        Maximum number of outer iterations.
-    on_iteration : callable or None
-        Called with the number of the iteration and the objective; True asks to stop.
-    """
-
+    # Relative decrease of the objective at which to stop.
     tol: float
+    # Maximum number of outer iterations.
     max_iter: int
+    # Called with the number of the iteration and the objective; True asks to stop.
     on_iteration: Callable[[int, float], bool] | None = None
 
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:

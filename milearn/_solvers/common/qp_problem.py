@@ -105,32 +105,24 @@ class ActiveSet:
 
 @dataclass
 class QPResult:
-    """Solution of a quadratic program with the residuals of its optimality conditions.
+    """Solution of a quadratic program with the residuals of its optimality conditions."""
 
-    Attributes
-    ----------
-    x : ndarray of shape (n,)
-    y, z, z_box : ndarray, multipliers of the equalities, inequalities and bounds
-        (``z_box`` below zero at a lower bound, above zero at an upper one)
-    objective : float
-    primal_residual, dual_residual, gap : float
-        Largest violation of a constraint, largest entry of the gradient of the Lagrangian, and
-        distance of the primal from the dual objective.
-    active : ActiveSet
-        The constraints that hold with equality, to start a neighbouring problem from.
-    solver : str
-        The backend, or "active-set" when the start made it unnecessary.
-    """
-
+    # Of shape (n,).
     x: np.ndarray
+    # Multipliers of the equalities, inequalities and bounds. (``z_box`` below zero at a lower
+    # bound, above zero at an upper one)
     y: np.ndarray
     z: np.ndarray
     z_box: np.ndarray
     objective: float
+    # Largest violation of a constraint, largest entry of the gradient of the Lagrangian, and
+    # distance of the primal from the dual objective.
     primal_residual: float
     dual_residual: float
     gap: float
+    # The constraints that hold with equality, to start a neighbouring problem from.
     active: ActiveSet
+    # The backend, or "active-set" when the start made it unnecessary.
     solver: str
 
     @property

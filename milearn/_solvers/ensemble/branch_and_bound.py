@@ -21,12 +21,7 @@ __all__ = ["BoundHistory", "branch_and_bound"]
 
 @dataclass
 class BoundHistory:
-    """The bounds after each round.
-
-    Attributes
-    ----------
-    objective, lower_bound : list of float
-    """
+    """The bounds after each round."""
 
     objective: list[float] = field(default_factory=list)
     lower_bound: list[float] = field(default_factory=list)

@@ -54,36 +54,24 @@ LearnerSet = tuple[list[WeakLearner], np.ndarray]
 
 @dataclass(frozen=True)
 class BoostingOptions:
-    """When the search for learners, reductions and nodes ends.
+    """When the search for learners, reductions and nodes ends."""
 
-    Attributes
-    ----------
-    tol : float
-        Largest score above 1, and largest violation of a reduction, that are left.
-    n_estimators, max_rows : int
-        Maximum number of learners in the program at a time, and of reductions.
-    branch : bool
-        Branch on the disjunctions until the bounds meet to ``2 * tol``, relatively.
-    max_nodes : int
-        Maximum number of nodes of the search tree.
-    select : bool
-        Whether to fix the witnesses that the relaxation names and solve the linear program that
-        is left, again and again while that lowers the value.
-    interior_rows : int
-        From this number of rows on, learners are first sought at interior prices.
-    few_near : float
-        Constraints that are not nearly tight are left to sifting where the others are at most this
-        share: one that is missed costs another solution, which is most of the work for many
-        learners.
-    """
-
+    # Largest score above 1, and largest violation of a reduction, that are left.
     tol: float = 1e-6
+    # Maximum number of learners in the program at a time, and of reductions.
     n_estimators: int = 1000
     max_rows: int = 100
+    # Branch on the disjunctions until the bounds meet to ``2 * tol``, relatively.
     branch: bool = False
+    # Maximum number of nodes of the search tree.
     max_nodes: int = 1000
+    # Whether to fix the witnesses that the relaxation names and solve the linear program that is
+    # left, again and again while that lowers the value.
     select: bool = True
+    # From this number of rows on, learners are first sought at interior prices.
     interior_rows: int = 200
+    # Constraints that are not nearly tight are left to sifting where the others are at most this
+    # share: one that is missed costs another solution, which is most of the work for many learners.
     few_near: float = 1 / 3
 
 

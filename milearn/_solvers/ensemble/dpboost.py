@@ -40,27 +40,19 @@ _SAME_BOUND = 1e-6
 
 @dataclass
 class DPResult:
-    """Outcome of :func:`solve_disjunctive`.
+    """Outcome of :func:`solve_disjunctive`."""
 
-    Attributes
-    ----------
-    learners, H, alpha : the learners with weight, their columns, their weights
-    objective : float, value of (5)
-    lower_bound : float
-    relaxation_value : float
-        Value of the linear program at the root.
-    stopped : {"", "time_limit", "callback", "n_estimators", "max_rows", "max_nodes"}
-        What ended it early.
-    n_iter, n_nodes, n_learners, n_reductions, n_active_reductions, n_active_margins : int
-    objective_history, lower_bound_history : list of float
-    """
-
+    # Their columns, their weights.
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
+    # Value of (5).
     objective: float
     lower_bound: float
+    # Value of the linear program at the root.
     relaxation_value: float
+    # One of {"", "time_limit", "callback", "n_estimators", "max_rows", "max_nodes"}. What ended it
+    # early.
     stopped: str
     n_iter: int
     n_nodes: int

@@ -80,39 +80,29 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
 
 @dataclass
 class InteriorStart:
-    """Learners with weights and multipliers, for another program or for the simplex method.
+    """Learners with weights and multipliers, for another program or for the simplex method."""
 
-    Attributes
-    ----------
-    problem : DisjunctiveProblem
-        The program that they are near the optimum of.
-    learners, H : the learners that have weight, or nearly, and their columns
-    alpha : ndarray of shape (n_learners,)
-        Weights; zero where one is likely to be zero.
-    inside : ndarray of shape (n_learners,)
-        The weights before that, all above zero: after an early stop the better ones.
-    y : ndarray of shape (n_rows,)
-        Multipliers that are feasible for all learners of the pool.
-    bound : float
-        The value of the dual there.
-    free_rows, slack_rows : ndarray of bool, shape (n_rows,)
-        Rows whose multiplier is likely to be strictly between its bounds, or the upper one.
-    near_rows : ndarray of bool, shape (n_rows,)
-        These and others that may have a multiplier.
-    n_steps : int
-        Newton steps.
-    """
-
+    # The program that they are near the optimum of.
     problem: DisjunctiveProblem
+    # Or nearly, and their columns.
     learners: list[WeakLearner]
     H: np.ndarray
+    # Of shape (n_learners,). Weights; zero where one is likely to be zero.
     alpha: np.ndarray
+    # Of shape (n_learners,). The weights before that, all above zero: after an early stop the
+    # better ones.
     inside: np.ndarray
+    # Of shape (n_rows,). Multipliers that are feasible for all learners of the pool.
     y: np.ndarray
+    # The value of the dual there.
     bound: float
+    # Shape (n_rows,). Rows whose multiplier is likely to be strictly between its bounds, or the
+    # upper one.
     free_rows: np.ndarray
     slack_rows: np.ndarray
+    # Shape (n_rows,). These and others that may have a multiplier.
     near_rows: np.ndarray
+    # Newton steps.
     n_steps: int
 
     @property
@@ -321,7 +311,7 @@ class InteriorSearch:
             self._begin_near(start)
         self.n_steps, self._waited, self._stuck = 0, 0, False
         self._least_gap, self._least_value = np.inf, np.inf
-        self._look()
+        self._update_gap()
 
     def run(self, tol: float, exhausted: Callable[[], bool]) -> InteriorStart:
         """Go on until the relative gap is at most ``tol``, or as far as rounding and time allow."""
@@ -329,7 +319,7 @@ class InteriorSearch:
             self._step()
         return self._result()
 
-    def _look(self) -> None:
+    def _update_gap(self) -> None:
         self.value = self.master.value()
         self._found = self._price()
         self.gap = self.value - self.bound
@@ -353,7 +343,7 @@ class InteriorSearch:
             return
         self._drop_idle()
         self.n_steps += 1
-        self._look()
+        self._update_gap()
 
     def _begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
         """Learners to begin with, and multipliers that are feasible for all."""

@@ -23,23 +23,16 @@ __all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "score_columns"]
 
 @dataclass
 class DisjunctiveProblem:
-    """The data of (5): points are numbered, and only learners know their features.
-
-    Attributes
-    ----------
-    n_points : int
-    members : list of ndarray
-        Points of each ambiguous bag, two or more.
-    member_costs : ndarray of shape (len(members),)
-    points : ndarray of shape (r,)
-        The point of each unambiguous constraint.
-    signs, costs : ndarray of shape (r,)
-    """
+    """The data of (5): points are numbered, and only learners know their features."""
 
     n_points: int
+    # Points of each ambiguous bag, two or more.
     members: list[np.ndarray]
+    # Of shape (len(members),).
     member_costs: np.ndarray
+    # Of shape (r,). The point of each unambiguous constraint.
     points: np.ndarray
+    # Of shape (r,).
     signs: np.ndarray
     costs: np.ndarray
 
@@ -97,27 +90,20 @@ class BagPrices:
 
     Disjunct ``d`` pays ``sum u * max of h over members`` over its entries of ``u``, plus
     ``weights[d] @ h[points]``.
-
-    Attributes
-    ----------
-    members : list of ndarray
-    u : ndarray of shape (len(members),)
-    owners : ndarray of shape (len(members),)
-        The disjunct of each entry.
-    points : ndarray of shape (n,)
-    weights : ndarray of shape (n_disjuncts, n)
-    eta : ndarray of shape (n_disjuncts,)
-        The weights of the disjuncts in the hull; no part of the score.
-    bag : int
-        The bag whose disjuncts they are; -1 for a bag as a whole.
     """
 
     members: list[np.ndarray]
+    # Of shape (len(members),).
     u: np.ndarray
+    # Of shape (len(members),). The disjunct of each entry.
     owners: np.ndarray
+    # Of shape (n,).
     points: np.ndarray
+    # Of shape (n_disjuncts, n).
     weights: np.ndarray
+    # Of shape (n_disjuncts,). The weights of the disjuncts in the hull; no part of the score.
     eta: np.ndarray
+    # The bag whose disjuncts they are; -1 for a bag as a whole.
     bag: int = -1
 
     @classmethod
@@ -147,19 +133,13 @@ class BagPrices:
 
 @dataclass
 class DualPrices:
-    """Everything that the score (9) of a learner depends on.
+    """Everything that the score (9) of a learner depends on."""
 
-    Attributes
-    ----------
-    linear : ndarray of shape (n_points,)
-        Signed dual variables of the constraints with a sign, summed over their points.
-    bags : list of BagPrices
-    scores : ndarray of shape (n_points,)
-        The present F; no part of the score.
-    """
-
+    # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed over their
+    # points.
     linear: np.ndarray
     bags: list[BagPrices]
+    # Of shape (n_points,). The present F; no part of the score.
     scores: np.ndarray
 
     def without_rounding(self) -> DualPrices:

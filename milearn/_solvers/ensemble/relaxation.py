@@ -47,24 +47,16 @@ _ROWS_AT_A_TIME = 50
 
 @dataclass
 class Disjunct:
-    """Points of a bag whose constraints hold as a union, with the rows and columns of its hull.
+    """Points of a bag whose constraints hold as a union, with the rows and columns of its hull."""
 
-    Attributes
-    ----------
-    members : ndarray
-        Points.
-    eta, slack : int
-        Columns of its weight in the hull of the bag, and of its part of the slack of the bag.
-    margins : list of (ndarray, int)
-        Rows that ask for a margin on one of some points: those that were members at the time.
-    reductions : dict of int to int
-        Row of the reduction by each constraint j.
-    """
-
+    # Points.
     members: np.ndarray
+    # Columns of its weight in the hull of the bag, and of its part of the slack of the bag.
     eta: int
     slack: int
+    # Int). Rows that ask for a margin on one of some points: those that were members at the time.
     margins: list[tuple[np.ndarray, int]] = field(default_factory=list)
+    # Row of the reduction by each constraint j.
     reductions: dict[int, int] = field(default_factory=dict)
 
     def entries(
@@ -80,38 +72,26 @@ class Disjunct:
 
 @dataclass
 class BagHull:
-    """The hull of one bag: a single row, until reductions split it into disjuncts.
+    """The hull of one bag: a single row, until reductions split it into disjuncts."""
 
-    Attributes
-    ----------
-    members : ndarray
-        Points.
-    row, slack : int
-        Row and slack column of the bag as a whole.
-    disjuncts : list of Disjunct
-        Empty as long as the bag has no copies.
-    convexity_row, slack_row : int
-        Rows by which the eta sum to one, and the slacks of disjuncts to that of the bag.
-    home_disjunct : list of int
-        Of each learner, the place of the disjunct to which alpha_k belongs.
-    link_rows : list of int
-        Of each learner, the row sum_d t_k^d <= alpha_k; -1 where there is none.
-    copy_columns : list of dict of int to int
-        Of each learner, the column t_k^d by the place of d.
-    shared_slacks : dict of int to (list of int)
-        Of each constraint j that reduces a disjunct, the row of its first reduction, whose slack
-        is xi_j itself, and the row of what other disjuncts take of it; -1 where none does.
-    """
-
+    # Points.
     members: np.ndarray
+    # Row and slack column of the bag as a whole.
     row: int
     slack: int
+    # Empty as long as the bag has no copies.
     disjuncts: list[Disjunct] = field(default_factory=list)
+    # Rows by which the eta sum to one, and the slacks of disjuncts to that of the bag.
     convexity_row: int = -1
     slack_row: int = -1
+    # Of each learner, the place of the disjunct to which alpha_k belongs.
     home_disjunct: list[int] = field(default_factory=list)
+    # Of each learner, the row sum_d t_k^d <= alpha_k; -1 where there is none.
     link_rows: list[int] = field(default_factory=list)
+    # Of each learner, the column t_k^d by the place of d.
     copy_columns: list[dict[int, int]] = field(default_factory=list)
+    # Of each constraint j that reduces a disjunct, the row of its first reduction, whose slack is
+    # xi_j itself, and the row of what other disjuncts take of it; -1 where none does.
     shared_slacks: dict[int, list[int]] = field(default_factory=dict)
 
     def add_learner(self, home: int) -> None:

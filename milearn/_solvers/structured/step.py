@@ -99,7 +99,7 @@ class Links:
         """The sum of absolute differences."""
         return float(self.costs @ np.abs(self.differences @ values)) if len(self) else 0.0
 
-    def pull(self, z: np.ndarray) -> np.ndarray:
+    def node_slopes(self, z: np.ndarray) -> np.ndarray:
         """Slope in the value of each node."""
         return np.asarray(self.adjoint @ (self.costs * z))
 
@@ -331,9 +331,9 @@ class LinkedStep:
     def _slopes(self, at: Proportions) -> tuple[np.ndarray, np.ndarray]:
         """Slopes in the maximum of each bag and in what is linear."""
         terms = self.terms
-        drawn = 0.5 * terms.bag_links.pull(at.bag_links)
+        slopes = 0.5 * terms.bag_links.node_slopes(at.bag_links)
         hinges = terms.costs * at.hinges
-        best, linear = drawn + terms.spread_costs, drawn - terms.spread_costs
+        best, linear = slopes + terms.spread_costs, slopes - terms.spread_costs
         linear[terms.positive] -= hinges[: len(terms.positive)]
         best[terms.negative] += hinges[len(terms.positive) :]
         return best, linear
@@ -347,7 +347,7 @@ class LinkedStep:
         else:
             alpha = at.rows * best[terms.owner] + self._linear_adjoint @ linear
         if len(terms.instance_links):
-            alpha += terms.instance_links.pull(at.instance_links)
+            alpha += terms.instance_links.node_slopes(at.instance_links)
         return np.asarray(alpha)
 
     def slope(self, at: _Smoothed, change: Scores) -> float:
@@ -362,13 +362,13 @@ class LinkedStep:
         slope -= float(hinges[:n_positive] @ change.linear[terms.positive])
         slope += float(terms.spread_costs @ (best - change.linear))
         if len(terms.bag_links):
-            drawn = change.bag_differences
-            if drawn is None:
-                drawn = terms.bag_links.differences @ (0.5 * (best + change.linear))
-            slope += float((terms.bag_links.costs * found.bag_links) @ drawn)
+            differences = change.bag_differences
+            if differences is None:
+                differences = terms.bag_links.differences @ (0.5 * (best + change.linear))
+            slope += float((terms.bag_links.costs * found.bag_links) @ differences)
         if len(terms.instance_links):
-            drawn = change.instance_differences
-            slope += float((terms.instance_links.costs * found.instance_links) @ drawn)
+            differences = change.instance_differences
+            slope += float((terms.instance_links.costs * found.instance_links) @ differences)
         return slope
 
     # -- the dual --------------------------------------------------------------------------------

@@ -408,5 +408,5 @@ def test_the_assignment_is_a_cheapest_one():
             b_eq=np.ones(n),
         )
         assert costs[np.arange(n), labels].sum() == pytest.approx(program.fun, abs=1e-9)
-    with pytest.raises(ValueError, match="5 items do not fill 3 clusters with 2 each"):
+    with pytest.raises(ValueError, match="5 items are too few for 3 clusters of at least 2 each"):
         assign(np.zeros((5, 3)), np.zeros(5, dtype=int), 2)

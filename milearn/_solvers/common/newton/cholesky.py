@@ -1,11 +1,11 @@
-"""Systems that are positive definite but for rounding.
+"""Systems that are positive definite up to rounding.
 
 A Newton system R + A'A, with a small diagonal R, is positive definite for any A. In double
-precision R is lost where it is smaller than the rounding of A'A. If A has a low rank, a pivot of
-Cholesky's method may then be zero or negative, and a direction from it arbitrarily long. Such a
-system is solved with its diagonal raised by a bound of the rounding. The solution is still that of
-a positive definite system, hence a direction of descent, and in the rows of A it is the same up to
-rounding.
+precision R is lost if it is smaller than the rounding error of A'A. If A has a low rank, a pivot of
+the Cholesky factorisation may then be zero or negative, and the direction may be arbitrarily long.
+For such a system, a bound of the rounding error is added to the diagonal. The solution is still
+that of a positive definite system, hence a descent direction, and its products with the rows of A
+are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf
 __all__ = ["solve_positive"]
 
 _EPS = float(np.finfo(np.float64).eps)
-# Factor by which the diagonal is raised again, and how often.
+# Factor for further increases of the diagonal, and their maximum number.
 _AGAIN, _TIMES = 100.0, 6
 
 
@@ -33,7 +33,7 @@ def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
     share = 10.0 * len(diagonal) * _EPS
     factor, info = dpotrf(system, lower=1, clean=0)
     for _ in range(_TIMES):
-        # A square of a pivot is what is left of a diagonal entry after the columns before it.
+        # A squared pivot is the residual of a diagonal entry after the previous columns.
         if info == 0 and (np.diagonal(factor) ** 2 >= share * diagonal).all():
             break
         raised = system.copy()

@@ -1,12 +1,11 @@
 """Newton's direction of a smoothed problem, for w and the variables without a norm.
 
-The system is R + X'SX with a diagonal R, X the rows with the coefficients of the free variables,
-and S a curvature in the rows that is as sparse as groups and links. Three methods, by the size of
-what has curvature:
+The system is R + X'SX with a diagonal R, the rows X with the coefficients of the free variables,
+and a curvature S of the rows that is as sparse as groups and links. There are three methods:
 
-* few rows: Woodbury's identity, with I + S K over the kernel of these rows;
+* few rows with curvature: Woodbury's identity, with I + S K over the kernel of these rows;
 * few columns: the system itself;
-* otherwise conjugate gradients, which cost a product with X and S each.
+* otherwise: conjugate gradients, with one product with X and S per iteration.
 """
 
 from __future__ import annotations
@@ -26,30 +25,31 @@ __all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Numbers in the rows by which a system is summed up.
+# Numbers in the blocks of rows over which a system is summed.
 _CHUNK_NUMBERS = 2**20
-# Size of the system of the rows above which its solution loses all digits of the difference.
+# Above this size of the system of the rows, Woodbury's identity cancels catastrophically.
 _LARGE = 1e8
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes by which the method is chosen, and when conjugate gradients stop."""
+    """Sizes that determine the method, and stopping criteria of conjugate gradients."""
 
-    # Rows with curvature whose kernel is formed, and sparse rows of more columns than the next.
+    # Maximum number of rows with curvature whose kernel is formed, and of sparse rows if their
+    # columns exceed the next limit.
     few_rows: int = 1500
     few_sparse_rows: int = 300
-    # Columns, and numbers in sparse rows, for which the system is formed.
+    # Maximum number of columns, and of entries in sparse rows, for which the system is formed.
     dense_columns: int = 2500
     dense_numbers: int = 2**23
-    # Residual as a share of the gradient, and number of products.
+    # Residual as a fraction of the gradient, and maximum number of products.
     residual: float = 0.05
     max_products: int = 100
 
 
 @dataclass(frozen=True)
 class Pooled:
-    """A part A'QA of S; rows that are picked are given by their numbers, a diagonal Q by itself."""
+    """A part A'QA of S; A may be given as row numbers, and a diagonal Q as a vector."""
 
     A: Any
     Q: Any
@@ -84,9 +84,9 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with positive weights, less a share of the sum of their group.
+    """Rows with positive weights, minus a fraction of the sum of their group.
 
-    Groups begin at ``starts`` and have one weight for all their rows; without groups it is empty.
+    Groups begin at ``starts`` and have one weight for all rows; ``starts`` is empty without groups.
     """
 
     rows: np.ndarray
@@ -115,7 +115,7 @@ class Rows:
                 system -= sums.T @ sums
 
     def _chunks(self, most: int) -> Iterator[tuple[int, int, slice]]:
-        """First and last row, and groups, of parts of whole groups with about as many rows."""
+        """First and last row, and groups, of chunks of whole groups with about ``most`` rows."""
         n_rows, starts = len(self.rows), self.starts
         if len(starts) == 0:
             for first in range(0, n_rows, most):
@@ -130,7 +130,7 @@ class Rows:
             group = last_group
 
     def pooled(self, n: int) -> list[Pooled]:
-        """The same as parts with a matrix A: the rows, and what the sums take off."""
+        """Parts with a matrix A: the rows, and the correction for the sums of groups."""
         plain = Pooled(self.rows, self.weights).pooled(n)
         if not self.share.any():
             return plain
@@ -230,7 +230,7 @@ def _in_basis(
     gradient: np.ndarray,
     ridge: np.ndarray,
 ) -> np.ndarray:
-    """The same in an orthonormal basis of the rows, without cancellation in the other columns."""
+    """The direction in an orthonormal basis of the rows, without cancellation outside of it."""
     (X, E), n = matrix, matrix[0].shape[1]
     root = np.sqrt(ridge[:n])
     basis, coordinates = qr((X / root).T, mode="economic", check_finite=False)
@@ -265,7 +265,7 @@ def _by_products(
             bent += adjoint @ _times(Q, A @ scores)
         return np.asarray(ridge * x + np.append(np.asarray(Xt @ bent), E.T @ bent))
 
-    # The diagonal from above: without what is taken off for means, and of S the diagonal alone.
+    # Upper bound of the diagonal: ignores the correction for means and the off-diagonal of S.
     weights = np.zeros(m)
     for _, adjoint, Q in pooled:
         weights += adjoint.power(2) @ (Q.diagonal() if sparse.issparse(Q) else np.maximum(Q, 0.0))
@@ -274,6 +274,6 @@ def _by_products(
     shape = (len(ridge), len(ridge))
     system = LinearOperator(shape, matvec=product, dtype=np.float64)
     scaling = LinearOperator(shape, matvec=lambda x: x.ravel() / diagonal, dtype=np.float64)
-    # A rough direction is enough: the line search follows it as far as it descends.
+    # An approximate direction is sufficient, because a line search follows.
     found, _ = cg(system, -gradient, rtol=limits.residual, maxiter=limits.max_products, M=scaling)
     return np.asarray(found)

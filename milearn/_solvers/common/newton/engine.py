@@ -1,13 +1,13 @@
 """Proximal Newton: half a squared norm and a convex sum of maxima of linear functions.
 
-Each maximum is smoothed around proportions. Newton's method minimises the smoothed problem in a few
-steps, a round; what then attains the maxima are the next proportions, and h falls. That is the
-proximal point method on the dual, in which h need not become small: systems stay well conditioned,
-and the proportions of a neighbouring problem are as good a start as its w. The objective and a
-lower bound are known after every round.
+Each maximum is smoothed around proportions. In each round, Newton's method minimises the smoothed
+problem in a few steps. The maximisers become the next proportions, and h is decreased. This is the
+proximal point method on the dual, in which h does not have to become small: systems stay well
+conditioned, and the proportions of a neighbouring problem are as good a start as its w. The
+objective and a lower bound are known after every round.
 
-Where features are so large that the squared norm is lost in the rounding of the losses, a
-:class:`.pull.Pull` keeps each round close to its start.
+If features are so large that the squared norm is lost in the rounding of the losses, a
+:class:`.proximal.ProximalTerm` keeps each round close to its start.
 
 For 1,000 bags of one instance with 20 features and 4,000 links (C = 0.1 and 3 for a bag) a relative
 gap of 1e-6 took 28 and 30 Newton steps, 0.09 and 0.06 s. ADMM over the hinges and links with its
@@ -24,25 +24,25 @@ from typing import Any, Protocol
 import numpy as np
 
 from .direction import Limits, Part, newton_direction
-from .pull import Pull
+from .proximal import ProximalTerm
 
 __all__ = ["FIRST_SMOOTHING", "WARM_SMOOTHING", "NewtonSolution", "Problem", "search", "solve"]
 
-# First h, and the one around the proportions of a neighbouring problem.
+# Initial h, and initial h around the proportions of a neighbouring problem.
 FIRST_SMOOTHING, WARM_SMOOTHING = 0.5, 0.05
 _MIN_SMOOTHING = 1e-9
-# Factors on h after a round that was finished, and after one that was not.
+# Factors on h after a finished and after an unfinished round.
 _LOWERED, _RAISED = 0.5, 10.0
-# Newton steps of a round, and those after which no other round begins.
+# Maximum number of Newton steps per round, and total after which no further round starts.
 _MAX_STEPS, _MAX_STEPS_IN_ALL = 25, 1000
-# A round ends when its residuals cost less than this share of what smoothing costs.
+# A round ends when its residuals cost less than this fraction of the smoothing.
 _INNER = 0.3
-# Curvature of a free variable where no row has any, as a share of all costs.
+# Curvature of a free variable if no row has curvature, as a fraction of all costs.
 _FREE_RIDGE = 1e-4
-# Change of a value that may be rounding, and the factor by which a step without a larger change
-# has to lower the residuals.
+# Changes of a value up to this size may be rounding errors. A step with a smaller change has to
+# reduce the residuals by this factor.
 _ROUNDING, _PROGRESS = 1e-13, 0.25
-# Slope at which a line search ends, as a share of the slope at its start.
+# A line search ends at this fraction of its initial slope.
 _LINE_SEARCH = 0.4
 
 
@@ -78,10 +78,10 @@ class Problem(Protocol):
         """L without smoothing."""
 
     def smoothed(self, values: Any, h: float, centre: Any) -> Any:
-        """What attains L smoothed by h around proportions."""
+        """The maximisers of L smoothed by h around proportions."""
 
     def smoothed_losses(self, at: Any) -> tuple[float, float]:
-        """L smoothed, and what smoothing takes off."""
+        """The smoothed L, and its difference to L at the maximisers."""
 
     def slope(self, at: Any, change: Any) -> float:
         """Slope of the smoothed L along a change."""
@@ -90,7 +90,7 @@ class Problem(Protocol):
         """Slope of the smoothed L in each row."""
 
     def curvature(self, at: Any) -> list[Part]:
-        """Second derivative of the smoothed L in the rows, as a sum."""
+        """Second derivative of the smoothed L in the rows, as a sum of parts."""
 
     def dual_value(self, proportions: Any) -> float:
         """A lower bound of the problem."""
@@ -98,7 +98,7 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class NewtonSolution:
-    """A point, its lower bound, and the last proportions and h: a start for a neighbour."""
+    """A point, its lower bound, and the last proportions and h to start similar problems."""
 
     w: np.ndarray
     v: Any
@@ -131,27 +131,27 @@ def solve(
     ----------
     problem : Problem
     start : tuple of ndarray
-        (w, v). The result is never worse.
+        Initial (w, v). The result is never worse.
     centre : object
-        Proportions around which to smooth first.
+        Initial proportions for smoothing.
     ended : callable
         Called after every round, and every ``steps_at_a_time`` Newton steps of a round.
     smoothing : float
         First h.
     precision : float
-        What residuals may cost at the end of a round, as a share of the value.
+        Cost of the residuals at which a round ends, as a fraction of the value.
     steps_at_a_time : int
     limits : Limits, default=None
-        Sizes by which a direction is computed.
+        Limits of the computation of directions.
     """
     w, v = start
     point = _Point(w, v, problem.values(w, v))
     h, n_steps, of_round = smoothing, 0, 0
-    pull = Pull.towards(w, problem.Z, problem.cost)
+    proximal = ProximalTerm.towards(w, problem.Z, problem.cost)
     best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
     while True:
         room = min(steps_at_a_time, _MAX_STEPS - of_round)
-        stage = _Round(problem, h, centre, pull, limits or Limits())
+        stage = _Round(problem, h, centre, proximal, limits or Limits())
         point, found, steps = stage.run(point, room, precision)
         n_steps += steps
         of_round += steps
@@ -160,13 +160,13 @@ def solve(
         if objective <= best.objective:
             w, v = point.w, point.v
         best = NewtonSolution(w, v, min(objective, best.objective), bound, found, h, n_steps)
-        if ended(best) or h <= _MIN_SMOOTHING or pull.exhausted or n_steps > _MAX_STEPS_IN_ALL:
+        if ended(best) or h <= _MIN_SMOOTHING or proximal.exhausted or n_steps > _MAX_STEPS_IN_ALL:
             return best
         if steps < room or of_round >= _MAX_STEPS:
-            # A round that took all its steps was too hard: the next one starts where it ended.
+            # An unfinished round was too hard. The next one starts where it ended, with a larger h.
             finished = of_round < _MAX_STEPS
-            h = pull.smoothing(h * _LOWERED if finished else min(FIRST_SMOOTHING, _RAISED * h))
-            pull = pull.after(point.w, finished)
+            h = proximal.smoothing(h * _LOWERED if finished else min(FIRST_SMOOTHING, _RAISED * h))
+            proximal = proximal.after(point.w, finished)
             centre, of_round = found, 0
 
 
@@ -183,32 +183,32 @@ def _objective(problem: Problem, point: _Point) -> float:
 
 @dataclass(frozen=True)
 class _Round:
-    """The problem smoothed by h around proportions, with a pull."""
+    """The problem smoothed by h around proportions, with a proximal term."""
 
     problem: Problem
     h: float
     centre: Any
-    pull: Pull
+    proximal: ProximalTerm
     limits: Limits
 
     def run(self, point: _Point, max_steps: int, precision: float) -> tuple[_Point, Any, int]:
         """Minimise from a point; returns the last point, its proportions and the steps."""
-        problem, pull, n = self.problem, self.pull, len(point.w)
+        problem, proximal, n = self.problem, self.proximal, len(point.w)
         at = self._at(point.values)
-        ridge = np.append(pull.ridge(n), np.full(len(point.v), _FREE_RIDGE * problem.cost))
+        ridge = np.append(proximal.ridge(n), np.full(len(point.v), _FREE_RIDGE * problem.cost))
         steps, stalled = 0, np.inf
         losses, smoothed_away = problem.smoothed_losses(at)
-        value = pull.value(point.w) + losses
+        value = proximal.value(point.w) + losses
         while steps < max_steps:
             alpha = problem.coefficients(at.proportions)
             gradient = np.append(
-                pull.gradient(point.w) + np.asarray(problem.Z.T @ alpha), problem.free.T @ alpha
+                proximal.gradient(point.w) + np.asarray(problem.Z.T @ alpha), problem.free.T @ alpha
             )
-            # What the residuals of stationarity take from the dual value.
+            # Loss of the dual value due to the stationarity residuals.
             missing = 0.5 * float(gradient[:n] @ gradient[:n]) + float(np.abs(gradient[n:]).sum())
             if missing <= max(precision * abs(value), _INNER * smoothed_away):
                 break
-            if missing > _PROGRESS * stalled or pull.is_rounding(gradient[:n], alpha):
+            if missing > _PROGRESS * stalled or proximal.is_rounding(gradient[:n], alpha):
                 break
             steps += 1
             parts = problem.curvature(at)
@@ -220,12 +220,12 @@ class _Round:
                 break
             point, at = self._line_search(point, at, direction, slope, value)
             losses, smoothed_away = problem.smoothed_losses(at)
-            before, value = value, pull.value(point.w) + losses
+            before, value = value, proximal.value(point.w) + losses
             stalled = np.inf
             if before - value <= _ROUNDING * abs(before):
-                if not pull:
+                if not proximal:
                     break
-                # Slopes still show what the value is too large to show.
+                # Slopes still show progress that is lost in the rounding of the value.
                 stalled = missing
         return point, at.proportions, steps
 
@@ -235,12 +235,15 @@ class _Round:
     def _line_search(
         self, point: _Point, start: Any, direction: np.ndarray, slope: float, value: float
     ) -> tuple[_Point, Any]:
-        """The point where the slope along the direction, which rises, is nearly zero."""
-        problem, pull, n = self.problem, self.pull, len(point.w)
+        """The point where the increasing slope along the direction is nearly zero."""
+        problem, proximal, n = self.problem, self.proximal, len(point.w)
         dw, dv = direction[:n], direction[n:]
         change = problem.change(dw, dv)
-        curvature, level = float(pull.ridge(n) @ (dw * dw)), float(pull.gradient(point.w) @ dw)
-        most = value + _ROUNDING * abs(value) if pull else value
+        curvature, level = (
+            float(proximal.ridge(n) @ (dw * dw)),
+            float(proximal.gradient(point.w) @ dw),
+        )
+        most = value + _ROUNDING * abs(value) if proximal else value
 
         def slope_at(t: float) -> tuple[float, tuple[Any, Any]]:
             values = problem.moved(point.values, t, change)
@@ -248,7 +251,7 @@ class _Round:
             return level + t * curvature + problem.slope(at, change), (values, at)
 
         def is_lower(found: tuple[Any, Any]) -> bool:
-            return pull.value(point.w + dw) + problem.smoothed_losses(found[1])[0] < most
+            return proximal.value(point.w + dw) + problem.smoothed_losses(found[1])[0] < most
 
         small = _LINE_SEARCH * abs(slope)
         t, (values, at) = search(slope_at, slope, (point.values, start), small, is_lower=is_lower)
@@ -264,22 +267,22 @@ def search(
     furthest: float = 64.0,
     is_lower: Callable[[Any], bool] | None = None,
 ) -> tuple[float, Any]:
-    """Where a slope that rises from below zero lies between ``-small`` and zero.
+    """Find t where an increasing, initially negative slope is between ``-small`` and zero.
 
     Parameters
     ----------
     slope_at : callable
-        The slope at t, and anything to return for it.
+        The slope at t, and an object to return for t.
     slope : float
-        The slope at t = 0, below zero.
+        The slope at t = 0, negative.
     start : object
-        What to return for t = 0.
+        The object to return for t = 0.
     small : float
     furthest : float
-        About the largest t.
+        Approximate upper limit of t.
     is_lower : callable, default=None
-        Whether a point with a slope of at most ``small`` above zero at t = 1 will do. A point
-        whose slope is not above zero always does, by convexity.
+        Whether a point at t = 1 with a positive slope of at most ``small`` is accepted. A point
+        without a positive slope is always accepted, by convexity.
     """
     low, low_slope, high, best = 0.0, slope, 1.0, start
     high_slope, there = slope_at(high)

@@ -2,8 +2,8 @@
 
     min_{w,v}  1/2 |w|^2 + sum_g C_g max(0, max_{r in g} u_r),   u_r = c_r + z_r.w + e_r.v
 
-Row r belongs to one group; v are variables without a norm: the intercept, the width of a tube. A
-hinge is a group of one row. The maximum is smoothed by h > 0 around proportions p,
+Each row r belongs to one group; v are variables without a norm, such as the intercept or the width
+of a tube. A hinge is a group of one row. The maximum is smoothed by h > 0 around proportions p,
 
     phi(u) = max_{a >= 0, sum a <= 1}  a.u - h/2 |a - p|^2,
 
@@ -16,7 +16,7 @@ The last groups may cost the square of their maximum instead,
 
     C_g max(0, max_r u_r)^2 = max_{alpha >= 0}  alpha.u - (sum alpha)^2 / (4 C_g),
 
-where the sum of a is not bounded but loses its square over four in phi and in the dual.
+where the sum of a is not bounded; a quarter of its square is subtracted in phi and in the dual.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["GroupProblem", "solve_groups"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Relative gap of given proportions up to which they are a start.
+# Given proportions are used as a start up to this relative gap.
 _WARM_GAP = 10.0
-# Slope of a free variable at which it is left to Newton's method, as a share of all costs.
+# Line searches along a free variable end at this slope, as a fraction of all costs.
 _SHIFTED = 1e-3
 
 
 @dataclass(frozen=True)
 class _Smoothed:
-    """The maximisers a of phi, and the groups whose sum is at its bound."""
+    """The maximisers a of phi, and the groups whose sum is at its upper bound."""
 
     values: np.ndarray
     h: float
@@ -55,10 +55,10 @@ class _Smoothed:
 
 @dataclass(frozen=True)
 class GroupProblem:
-    """The rows and groups of a problem; rows of a group follow each other.
+    """The rows and groups of a problem; the rows of a group are consecutive.
 
-    The dual point of a certificate is scaled to fulfil one equation E'alpha = 0 after the other: an
-    equation of a later column of ``e`` may not be undone by that.
+    The dual point of a certificate is scaled to fulfil the equations E'alpha = 0 one after another,
+    so each step must preserve the equations of previous columns of ``e``.
     """
 
     Z: Matrix
@@ -68,7 +68,7 @@ class GroupProblem:
     # The C_g, above zero.
     costs: np.ndarray
     c: float | np.ndarray = 1.0
-    # Number of the last groups, which cost the square of their maximum.
+    # The last ``n_squared`` groups cost the square of their maximum.
     n_squared: int = 0
 
     @property
@@ -133,7 +133,7 @@ class GroupProblem:
         return _Smoothed(u, h, centre, a, full)
 
     def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
-        """The smoothed losses, and what smoothing takes off."""
+        """The smoothed losses, and their difference to the losses at the maximisers."""
         a, u = at.proportions, at.values
         value = float(self.row_costs @ (a * u - 0.5 * at.h * (a - at.centre) ** 2))
         if self.n_squared:
@@ -149,10 +149,10 @@ class GroupProblem:
         return float((self.row_costs * at.proportions) @ change)
 
     def curvature(self, at: _Smoothed) -> list[Part]:
-        """Second derivative of the smoothed losses: that of projections onto the simplex.
+        """Second derivative of the smoothed losses, as for projections onto the simplex.
 
-        The identity on the rows with a > 0, less their mean where a sums to one. For the square of
-        k rows the share g of the mean has (1 - g)^2 = 2 h / (k + 2 h).
+        It is the identity on the rows with a > 0, minus their mean if a sums to one. For the square
+        of k rows, the fraction g of the mean satisfies (1 - g)^2 = 2 h / (k + 2 h).
         """
         a, full, h = at.proportions, at.full, at.h
         nothing = np.zeros(0, dtype=np.intp)
@@ -162,7 +162,7 @@ class GroupProblem:
         rows = np.flatnonzero(a > 0)
         group = self.owner[rows]
         counts = np.bincount(group, minlength=len(full))
-        # The one active row of a full group stays at its bound.
+        # A single active row of a full group stays at its bound.
         rows = rows[~(full & (counts == 1))[group]]
         if len(rows) == 0:
             return []
@@ -186,7 +186,7 @@ class GroupProblem:
         return value
 
     def balanced(self, alpha: np.ndarray) -> np.ndarray:
-        """alpha with E'alpha = 0: the heavier side is scaled down, which keeps the bounds."""
+        """Scale down the heavier side of alpha such that E'alpha = 0; this preserves the bounds."""
         alpha = alpha.copy()
         for e in self.free.T:
             parts = e * alpha
@@ -206,7 +206,7 @@ class GroupProblem:
             return np.clip(a, 0.0, 1.0), a >= 1.0
         a, full = np.zeros(len(u)), np.zeros(len(self.costs), dtype=bool)
         first = self.offsets[self.n_plain]
-        # Rows below zero get nothing, for no threshold is negative.
+        # Negative rows get zero, because thresholds are not negative.
         rows = np.flatnonzero(u[:first] > 0)
         if len(rows):
             group = self.owner[rows]
@@ -218,16 +218,17 @@ class GroupProblem:
         return a, full
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
-        """Sums of a over the groups that are squared."""
+        """Sums of a over the squared groups."""
         first = self.offsets[self.n_plain]
         sums = np.add.reduceat(a[first:], self.offsets[self.n_plain : -1] - first)
         return np.asarray(sums)
 
 
 def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarray:
-    """Maximiser of a.u - h/2 |a|^2 - (sum a)^2 / 4 over a >= 0, of every group.
+    """Maximiser of a.u - h/2 |a|^2 - (sum a)^2 / 4 over a >= 0, for every group.
 
-    a = max(0, u - s / 2) / h with s its sum: of the k highest rows, s = sum u / (h + k / 2).
+    a = max(0, u - s / 2) / h with the sum s of a. If the k highest rows are positive,
+    s = sum u / (h + k / 2) over these rows.
     """
     sizes = np.diff(offsets)
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -237,7 +238,7 @@ def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarr
     total = np.cumsum(ordered)
     before = np.repeat(total[offsets[:-1]] - ordered[offsets[:-1]], sizes)
     threshold = 0.5 * (total - before) / (h + 0.5 * rank)
-    # The last row above its threshold gives that of its group; a threshold is never negative.
+    # The last row above its threshold determines that of its group. Thresholds are not negative.
     counts = np.add.reduceat(ordered > threshold, offsets[:-1], dtype=np.intp)
     chosen = np.maximum(threshold[offsets[:-1] + np.maximum(counts, 1) - 1], 0.0)
     return np.asarray(np.maximum(0.0, u - chosen[owner]) / h)
@@ -263,14 +264,14 @@ def solve_groups(
     smoothing : float
         First h.
     proportions : ndarray of shape (n_rows,), default=None
-        Those of a neighbouring problem, which fulfil the bounds; used where they are near.
+        Proportions of a similar problem that satisfy the bounds; only used if their gap is small.
     limits : Limits, default=None
 
     Returns
     -------
     NewtonSolution
-        ``v`` is a float where ``problem.e`` has one dimension. The gap is above ``gap_tol`` only
-        where neither the smallest h nor many steps were enough.
+        ``v`` is a float if ``problem.e`` has one dimension. The gap exceeds ``gap_tol`` only if
+        it was not reached at the smallest h or within the maximum number of steps.
     """
     free = np.atleast_1d(np.asarray(v, dtype=np.float64))
     u = problem.values(w, free)
@@ -298,7 +299,7 @@ def solve_groups(
 def _shifted(
     problem: GroupProblem, start: tuple[np.ndarray, np.ndarray], smoothing: tuple[float, np.ndarray]
 ) -> np.ndarray:
-    """v with each free variable where the smoothed problem is lowest along it."""
+    """Minimise the smoothed problem along each free variable in turn."""
     v, u = start
     v = v.copy()
     small = _SHIFTED * problem.cost

@@ -8,7 +8,7 @@ __all__ = ["project", "runs"]
 
 
 def runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where runs of equal numbers start, and their lengths; of one number at least."""
+    """Starts and lengths of runs of equal numbers, for at least one number."""
     first = np.empty(len(group), dtype=bool)
     first[0] = True
     np.not_equal(group[1:], group[:-1], out=first[1:])
@@ -22,7 +22,7 @@ def runs(group: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def project(
     u: np.ndarray, group: np.ndarray, h: float, *, bounded: bool = True
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The points a >= 0 next to u / h, of values above zero, whose sums are at most one.
+    """Project u / h onto a >= 0 with group sums of at most one, for positive values u.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def project(
     group : ndarray of int of shape (n_values,), sorted
     h : float
     bounded : bool
-        Whether a sum may be below one; otherwise each is one.
+        Whether sums may be below one; otherwise each sum is exactly one.
 
     Returns
     -------
@@ -55,7 +55,7 @@ def project(
     total = np.cumsum(ordered)
     before = np.repeat(total[firsts] - ordered[firsts], lengths)
     threshold = (total - before - h) / rank
-    # The last row above its threshold gives the threshold of its group.
+    # The last row above its threshold determines the threshold of its group.
     counts = np.add.reduceat(ordered > threshold, firsts, dtype=np.intp)
     chosen = threshold[firsts + np.maximum(counts, 1) - 1]
     a[order] = np.maximum(0.0, ordered - np.repeat(chosen, lengths)) / h
