@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
@@ -46,8 +46,10 @@ class Training:
     weights: np.ndarray
     C: float
 
-    def signs(self, rows: np.ndarray, column: int) -> np.ndarray:
-        """Whether bags are of the class of a column."""
+    def column(self, rows: np.ndarray, column: int) -> np.ndarray:
+        """Values of bags, or whether they are of the class of a column."""
+        if self.regression:
+            return self.targets[rows]
         return self.targets[rows] == (1 if self.n_columns == 1 else column)
 
     def mean_squared_error(self, values: list[np.ndarray], rows: list[np.ndarray]) -> float:
@@ -88,13 +90,12 @@ class Candidate(Protocol):
 class _BagFunction:
     rows: BagRows
     models: list[Any]
-    regression: bool
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return _scores(self.models, self.rows(bags), self.regression)
+        return _side_by_side(self.models, self.rows(bags))
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        return self.bag_scores(Bags(bags.instances, np.arange(bags.n_instances + 1)))
+        return self.bag_scores(Bags.singletons(bags.instances))
 
 
 @dataclass(frozen=True)
@@ -108,49 +109,50 @@ class BagCandidate:
     training: Training
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        models = self._models(train)
-        rows = self.matrix[test] if self._explicit else self.matrix[np.ix_(test, train)]
-        return _scores(models, rows, self.training.regression)
+        return _side_by_side(self._models(train), self._rows(test, train))
 
     def whole(self) -> ScoreFunction:
-        models = self._models(np.arange(len(self.matrix)))
-        return _BagFunction(self.rows, models, self.training.regression)
+        return _BagFunction(self.rows, self._models(np.arange(len(self.matrix))))
 
     @property
     def _explicit(self) -> bool:
         return self.rows.projection is not None
 
+    def _rows(self, bags: np.ndarray, train: np.ndarray) -> np.ndarray:
+        """Features of bags, or their kernel values with the bags that are trained on."""
+        return self.matrix[bags] if self._explicit else self.matrix[np.ix_(bags, train)]
+
     def _models(self, train: np.ndarray) -> list[Any]:
-        given, explicit = self.training, self._explicit
-        rows = self.matrix[train] if explicit else self.matrix[np.ix_(train, train)]
-        models = []
-        for column in range(given.n_columns):
-            if given.regression:
-                model = _regressor(given.C, explicit)
-                target = given.targets[train]
-            else:
-                model = _classifier(given.C, explicit)
-                target = given.signs(train, column)
-            models.append(model.fit(rows, target, sample_weight=given.weights[train]))
-        return models
+        given, rows = self.training, self._rows(train, train)
+        return [
+            _machine(given.regression, given.C, self._explicit).fit(
+                rows, given.column(train, column), sample_weight=given.weights[train]
+            )
+            for column in range(given.n_columns)
+        ]
 
 
-def _classifier(C: float, explicit: bool) -> Any:
+def _machine(regression: bool, C: float, explicit: bool) -> Any:
+    if explicit and regression:
+        return Ridge(alpha=0.5 / C)
     if explicit:
         return LinearSVC(C=C, dual=False, tol=1e-4, max_iter=10_000)
+    if regression:
+        return NuSVR(nu=0.5, C=C, kernel="precomputed", tol=_TOL)
     return SVC(C=C, kernel="precomputed", tol=_TOL)
 
 
-def _regressor(C: float, explicit: bool) -> Any:
-    if explicit:
-        return Ridge(alpha=0.5 / C)
-    return NuSVR(nu=0.5, C=C, kernel="precomputed", tol=_TOL)
+def _columns(model: Any, X: Any) -> np.ndarray:
+    """Scores of a classifier or values of a regressor, shape (n, n_columns)."""
+    return _as_columns(model.decision_function(X) if is_classifier(model) else model.predict(X))
 
 
-def _scores(models: list[Any], rows: np.ndarray, regression: bool) -> np.ndarray:
-    return np.column_stack(
-        [model.predict(rows) if regression else model.decision_function(rows) for model in models]
-    )
+def _as_columns(values: np.ndarray) -> np.ndarray:
+    return values.reshape(len(values), -1)
+
+
+def _side_by_side(models: list[Any], rows: np.ndarray) -> np.ndarray:
+    return np.hstack([_columns(model, rows) for model in models])
 
 
 # -- the instance that decides ---------------------------------------------------------------------
@@ -162,13 +164,13 @@ class _InstanceFunction:
     model: Any
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return _bag_scores(self.model, self.scale(bags))
+        return _columns(self.model, self.scale(bags))
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        bags = self.scale(bags)
-        if hasattr(self.model, "instance_decision_function"):
-            return _columns(self.model.instance_decision_function(bags))
-        return _columns(self.model.predict_instances(bags))
+        model, bags = self.model, self.scale(bags)
+        if is_classifier(model):
+            return _as_columns(model.instance_decision_function(bags))
+        return _as_columns(model.predict_instances(bags))
 
 
 @dataclass(frozen=True)
@@ -200,7 +202,7 @@ class InstanceCandidate:
     training: Training
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return _bag_scores(self._fitted(train), self.bags[test])
+        return _columns(self._fitted(train), self.bags[test])
 
     def whole(self) -> ScoreFunction:
         return _InstanceFunction(self.scale, self._fitted(np.arange(len(self.bags))))
@@ -209,13 +211,3 @@ class InstanceCandidate:
         given = self.training
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
         return clone(self.model).fit(bags, given.targets[train], sample_weight=given.weights[train])
-
-
-def _bag_scores(model: Any, bags: Bags) -> np.ndarray:
-    if hasattr(model, "decision_function"):
-        return _columns(model.decision_function(bags))
-    return _columns(model.predict(bags))
-
-
-def _columns(values: np.ndarray) -> np.ndarray:
-    return values[:, None] if values.ndim == 1 else values

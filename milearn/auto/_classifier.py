@@ -19,8 +19,7 @@ from ._calibration import Calibration, probabilities
 from ._candidates import Candidate, ScoreFunction, Training
 from ._folds import checked_groups, class_folds
 from ._judgement import chosen_way, function_of, judge_all
-from ._plan import size_plan
-from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
+from ._run import INSTANCE, Run
 
 __all__ = ["MIClassifier"]
 
@@ -195,37 +194,26 @@ class MIClassifier(CallbackSupport, BagClassifier):
         codes = all_codes[merged.positions]
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
-        folds = class_folds(merged, codes, merged.bags.sizes, rng)
-        size = size_plan(merged.bags)
-        scored_folds = folds[: size.n_scored_folds]
-        training = Training(
-            codes, 1 if len(classes) == 2 else len(classes), False, merged.weights, size.cost
-        )
+        folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
-        progress = Progress(type(self).__name__, task, self.time_limit, bool(self.verbose))
-        progress.skipped += size.notes
+        run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
         candidates: dict[str, Candidate] = {
-            name: bag_candidate(merged, training, size, progress, self.n_jobs, seed, kernels)
-            for name, kernels in size.bag_ways.items()
+            name: run.bag_candidate(kernels) for name, kernels in run.size.bag_ways.items()
         }
         if folds:
-            model = MISVC(C=size.cost, kernel=size.instance_kernel, random_state=seed)
-            candidates[INSTANCE] = instance_candidate(merged, training, size, model)
-        scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
-        judged = judge_all(scored, scored_folds, training, self.scoring, combine=size.text)
+            candidates[INSTANCE] = run.instance_candidate(MISVC)
+        folds = folds[: run.size.n_scored_folds]
+        scored = run.fold_scores(candidates, folds)
+        judged = judge_all(scored, folds, run.training, self.scoring, combine=run.size.text)
         paradigm = chosen_way(judged) if judged else next(iter(candidates))
         function = function_of(paradigm, judged, lambda name: candidates[name].whole())
-        progress.step(f"{paradigm!r} fitted on all bags")
-        calibration = judged[paradigm].calibration if judged else _as_they_are(training)
+        measures = {name: each.measures for name, each in judged.items()}
+        calibration = judged[paradigm].calibration if judged else _as_they_are(run.training)
         self._replace_fitted(
             {
                 **noted,
+                **run.fitted(paradigm, measures, function),
                 "classes_": classes,
-                "paradigm_": paradigm,
-                "scores_": {name: each.measures for name, each in judged.items()},
-                "skipped_": progress.skipped,
-                "n_bags_": len(merged.bags),
-                "_function": function,
                 "_calibration": calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
                 "_bag_score_is_max": paradigm == INSTANCE,

@@ -10,6 +10,7 @@ from sklearn.utils import check_consistent_length
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags
+from .._bags.segments import offsets_of
 from .._fit.warn import warn_user
 from ..model_selection import StratifiedBagKFold
 from ..model_selection._problem import group_codes
@@ -32,18 +33,17 @@ def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
     return np.asarray(np.argsort(order)[codes])
 
 
-def class_folds(merged: MergedBags, codes: np.ndarray, sizes: np.ndarray, rng: Any) -> Folds:
+def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     """Stratified folds of merged bags; none where a class has a single bag or group.
 
     Parameters
     ----------
     merged : MergedBags
     codes : ndarray of shape (n_merged,), class numbers
-    sizes : ndarray of shape (n_merged,), numbers of instances
     rng : RandomState
     """
     order = merged.order
-    offsets = np.concatenate([[0], np.cumsum(sizes[order])])
+    offsets = offsets_of(merged.bags.sizes[order])
     shapes = Bags(np.zeros((offsets[-1], 1), dtype=np.float16), offsets)
     groups = None if merged.groups is None else merged.groups[order]
     most = _most_folds(len(codes))

@@ -42,22 +42,18 @@ class CombinedFunction:
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_bags, n_columns)."""
-        return self._mean([function.bag_scores(bags) for function in self.functions])
+        scores = [function.bag_scores(bags) for function in self.functions]
+        return mean_log_odds(scores, self.calibrations)
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_instances, n_columns)."""
-        return self._mean([function.instance_scores(bags) for function in self.functions])
-
-    def _mean(self, scores: list[np.ndarray]) -> np.ndarray:
+        scores = [function.instance_scores(bags) for function in self.functions]
         return mean_log_odds(scores, self.calibrations)
 
 
 def mean_log_odds(scores: list[np.ndarray], calibrations: list[Calibration]) -> np.ndarray:
     """Mean over the ways of their log odds, shape (n, n_columns)."""
-    stated = [
-        calibration.log_odds(values)
-        for values, calibration in zip(scores, calibrations, strict=True)
-    ]
+    stated = [each.log_odds(values) for each, values in zip(calibrations, scores, strict=True)]
     return np.mean(stated, axis=0)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
@@ -16,10 +16,10 @@ from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
-from ._candidates import Candidate, ScoreFunction, Training
+from ._candidates import Candidate, ScoreFunction
 from ._folds import checked_groups, value_folds
-from ._plan import AVERAGE, size_plan
-from ._run import INSTANCE, Progress, bag_candidate, fold_scores, instance_candidate
+from ._plan import AVERAGE
+from ._run import INSTANCE, Run
 
 __all__ = ["MIRegressor"]
 
@@ -95,7 +95,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     }
 
     _function: ScoreFunction
-    _unit: _Unit
+    _unit: StandardScaler
 
     def __init__(
         self,
@@ -135,43 +135,32 @@ class MIRegressor(CallbackSupport, BagRegressor):
         targets = validate_labels(self, y, bags, numeric=True)
         weights = validate_sample_weight(sample_weight, bags)
         merged = merge_bags(bags, targets, weights, checked_groups(groups, bags))
-        unit = _Unit.of(targets[merged.positions], merged.weights)
+        values = targets[merged.positions]
+        # Values are fitted in units of their standard deviation.
+        unit = StandardScaler().fit(values[:, None], sample_weight=merged.weights)
         rng = check_random_state(self.random_state)
         seed = int(rng.randint(2**31 - 1))
         folds = value_folds(merged, rng)
-        size = size_plan(merged.bags)
-        scored_folds = folds[: size.n_scored_folds]
-        values = unit.to_unit(targets[merged.positions])
-        training = Training(values, 1, True, merged.weights, size.cost)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
-        progress = Progress(type(self).__name__, task, self.time_limit, bool(self.verbose))
-        progress.skipped += size.notes
-        candidates: dict[str, Candidate] = {
-            AVERAGE: bag_candidate(merged, training, size, progress, self.n_jobs, seed)
-        }
-        if not size.small:
-            progress.skipped.append(f"CoupledMISVR: {merged.bags.n_instances} instances")
+        run = Run(self, task, merged, (values - unit.mean_) / unit.scale_, 1, seed)
+        candidates: dict[str, Candidate] = {AVERAGE: run.bag_candidate(run.size.kernels)}
+        if not run.size.small:
+            run.skipped.append(f"CoupledMISVR: {merged.bags.n_instances} instances")
         elif folds:
-            model = CoupledMISVR(C=size.cost, kernel=size.instance_kernel, random_state=seed)
-            candidates[INSTANCE] = instance_candidate(merged, training, size, model)
-        scored = fold_scores(candidates, scored_folds, progress, self.n_jobs)
+            candidates[INSTANCE] = run.instance_candidate(CoupledMISVR)
+        scored = run.fold_scores(candidates, folds[: run.size.n_scored_folds])
         n_common = min(map(len, scored.values()), default=0)
-        rows = [test for _, test in scored_folds[:n_common]]
+        rows = [test for _, test in folds[:n_common]]
         errors = {
-            name: training.mean_squared_error(scores[:n_common], rows) * unit.scale**2
+            name: run.training.mean_squared_error(scores[:n_common], rows) * unit.scale_[0] ** 2
             for name, scores in scored.items()
         }
         paradigm = min(errors, key=lambda name: errors[name]) if errors else AVERAGE
-        function = candidates[paradigm].whole()
-        progress.step(f"{paradigm!r} fitted on all bags")
+        measures = {name: {"mean_squared_error": float(error)} for name, error in errors.items()}
         self._replace_fitted(
             {
                 **noted,
-                "paradigm_": paradigm,
-                "scores_": {name: {"mean_squared_error": error} for name, error in errors.items()},
-                "skipped_": progress.skipped,
-                "n_bags_": len(merged.bags),
-                "_function": function,
+                **run.fitted(paradigm, measures, candidates[paradigm].whole()),
                 "_unit": unit,
                 "_bag_score_is_max": False,
             }
@@ -180,27 +169,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
         return self
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._unit.from_unit(self._function.bag_scores(bags)[:, 0])
+        return self._unit.inverse_transform(self._function.bag_scores(bags))[:, 0]
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._unit.from_unit(self._function.instance_scores(bags)[:, 0])
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """Mean and standard deviation of the values, in which they are fitted."""
-
-    mean: float
-    scale: float
-
-    @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray) -> _Unit:
-        mean = float(np.average(values, weights=weights))
-        scale = float(np.sqrt(np.average((values - mean) ** 2, weights=weights)))
-        return cls(mean, scale if scale > 0 else 1.0)
-
-    def to_unit(self, values: np.ndarray) -> np.ndarray:
-        return (values - self.mean) / self.scale
-
-    def from_unit(self, values: np.ndarray) -> np.ndarray:
-        return values * self.scale + self.mean
+        return self._unit.inverse_transform(self._function.instance_scores(bags))[:, 0]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags
+from .._compat import FitTask
 from ..svm._bag_svm import bag_rows, drawn, plan_of
 from ..svm._kernel_average import (
     KernelAverage,
@@ -25,18 +26,13 @@ from ._candidates import (
     Candidate,
     InstanceCandidate,
     Scaling,
+    ScoreFunction,
     Training,
 )
 from ._folds import Folds
-from ._plan import SizePlan
+from ._plan import size_plan
 
-__all__ = [
-    "INSTANCE",
-    "Progress",
-    "bag_candidate",
-    "fold_scores",
-    "instance_candidate",
-]
+__all__ = ["INSTANCE", "Run"]
 
 INSTANCE = "instance"
 
@@ -44,158 +40,163 @@ INSTANCE = "instance"
 _WHOLE_FIT = 1.5
 
 
-class Progress:
-    """Time, lines of ``verbose``, callbacks, and what was left out.
+class Run:
+    """A fit: what is tried on the merged bags, its time, lines of ``verbose`` and omissions.
 
     Parameters
     ----------
-    name : str
-        The estimator's, for its lines.
+    estimator : MIClassifier or MIRegressor
+        Its parameters ``time_limit``, ``n_jobs`` and ``verbose`` are read.
     task : FitTask
-    budget : float or None
-        Seconds.
-    verbose : bool
+    merged : MergedBags
+    targets : ndarray of shape (n_merged,)
+        Class numbers or values.
+    n_columns : int
+        Columns of scores.
+    seed : int
+
+    Attributes
+    ----------
+    size : SizePlan
+    training : Training
+    skipped : list of str
+        What was left out, with the reason.
     """
 
-    def __init__(self, name: str, task: Any, budget: float | None, verbose: bool) -> None:
-        self.name, self.task, self.budget, self.verbose = name, task, budget, verbose
-        self.start = time.perf_counter()
-        self.skipped: list[str] = []
-        self.stopped = False
+    def __init__(
+        self,
+        estimator: Any,
+        task: FitTask,
+        merged: MergedBags,
+        targets: np.ndarray,
+        n_columns: int,
+        seed: int,
+    ) -> None:
+        self.name, self.task = type(estimator).__name__, task
+        self.budget, self.n_jobs = estimator.time_limit, estimator.n_jobs
+        self.verbose = bool(estimator.verbose)
+        self.merged, self.seed = merged, seed
+        self.size = size_plan(merged.bags)
+        self.training = Training(
+            targets, n_columns, is_regressor(estimator), merged.weights, self.size.cost
+        )
+        self.skipped = list(self.size.notes)
+        self.start, self.stopped = time.perf_counter(), False
+
+    def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
+        """The fitted attributes of both estimators, after the fit of a way on all bags."""
+        self._step(f"{way!r} fitted on all bags")
+        return {
+            "paradigm_": way,
+            "scores_": scores,
+            "skipped_": self.skipped,
+            "n_bags_": len(self.merged.bags),
+            "_function": function,
+        }
+
+    # -- time ------------------------------------------------------------------------------
 
     @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
+    def _elapsed(self) -> float:
         return time.perf_counter() - self.start
 
-    @property
-    def limited(self) -> bool:
-        """Whether steps are to be taken one by one, because one of them may be the last."""
-        return self.budget is not None
-
-    def step(self, what: str) -> None:
+    def _step(self, what: str) -> None:
         """Report a step that is over."""
         if self.verbose:
-            print(f"[{self.name}] {self.elapsed:.1f} s: {what}", flush=True)
+            print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
         self.stopped = self.task.step() or self.stopped
 
-    def allows(self, seconds: float) -> bool:
+    def _allows(self, seconds: float) -> bool:
         """Whether so many seconds are left, and no callback asked to stop."""
-        return not self.stopped and (self.budget is None or self.elapsed + seconds <= self.budget)
+        return not self.stopped and (self.budget is None or self._elapsed + seconds <= self.budget)
 
-    def skip(self, what: str) -> None:
+    def _skip(self, what: str) -> None:
         """Note what was left out."""
         reason = "a callback asked to stop" if self.stopped else f"time_limit={self.budget} s"
         self.skipped.append(f"{what} ({reason})")
         if self.verbose:
             print(f"[{self.name}] left out: {self.skipped[-1]}", flush=True)
 
+    # -- candidates ------------------------------------------------------------------------
 
-# -- candidates ------------------------------------------------------------------------------------
-
-
-def bag_candidate(
-    merged: MergedBags,
-    training: Training,
-    size: SizePlan,
-    progress: Progress,
-    n_jobs: int | None,
-    seed: int,
-    kernels: tuple[str, ...] | None = None,
-) -> BagCandidate:
-    """The average of kernels, learnt on the distinct bags or on landmarks among them.
-
-    All kernels of the plan where ``kernels`` is None.
-    """
-    plan = plan_of(list(size.kernels if kernels is None else kernels), "auto", 1.0, size.text)
-    distinct = merged.distinct
-    if size.n_components is not None and size.n_components < len(merged.first):
-        distinct = merged.bags[drawn(merged, size.n_components, seed)]
-    distinct = as_kind(distinct, size.text)
-    if progress.limited or effective_n_jobs(n_jobs) == 1:
-        average, matrix = _one_by_one(plan, distinct, progress, n_jobs, seed)
-    else:
-        average, matrix = learn_average(plan, distinct, n_jobs, seed)
-        progress.step("bag kernels learnt")
-    return BagCandidate(*bag_rows(average, matrix, merged), training)
-
-
-def _one_by_one(
-    plan: Any, bags: Bags, progress: Progress, n_jobs: int | None, seed: int
-) -> tuple[KernelAverage, np.ndarray]:
-    found: list[Any] = []
-    took = 0.0
-    for number, scaling in enumerate(plan.scalings):
-        # Half of the budget: folds and the last fit come after the kernels.
-        if found and not progress.allows(took + progress.elapsed):
-            progress.skip(f"scaling {number + 1} of {len(plan.scalings)}")
-            continue
-        begun = progress.elapsed
-        found.append(learn_scaled(plan, scaling, bags, n_jobs, seed))
-        took = progress.elapsed - begun
-        progress.step(f"bag kernels learnt over scaling {number + 1} of {len(plan.scalings)}")
-    return combined(plan, found)
-
-
-def instance_candidate(
-    merged: MergedBags, training: Training, size: SizePlan, model: Any
-) -> InstanceCandidate:
-    """An estimator of bags by their highest instance, on scaled instances."""
-    distinct = as_kind(merged.distinct, size.text)
-    scale = Scaling.of(distinct, size.text, clone(default_scalings()[0]))
-    return InstanceCandidate(model, scale, scale(merged.bags), training)
-
-
-# -- scores ----------------------------------------------------------------------------------------
-
-
-def fold_scores(
-    candidates: dict[str, Candidate], folds: Folds, progress: Progress, n_jobs: int | None
-) -> dict[str, list[np.ndarray]]:
-    """Scores of the test bags of each fold, by name.
-
-    A candidate for which the time does not suffice is left out, or has fewer folds; the first one
-    has at least one fold, where there are folds.
-
-    Parameters
-    ----------
-    candidates : dict of Candidate
-    folds : list of (train, test)
-    progress : Progress
-    n_jobs : int or None
-    """
-    found: dict[str, list[np.ndarray]] = {}
-    for name, candidate in candidates.items():
-        if progress.limited:
-            scores = _within_budget(name, candidate, folds, progress, needed=not found)
-        elif progress.stopped and found:
-            progress.skip(f"{name!r}")
-            continue
+    def bag_candidate(self, kernels: tuple[str, ...]) -> BagCandidate:
+        """The average of kernels, learnt on the distinct bags or on landmarks among them."""
+        merged, size = self.merged, self.size
+        plan = plan_of(list(kernels), "auto", 1.0, size.text)
+        distinct = merged.distinct
+        if size.n_components is not None and size.n_components < len(merged.first):
+            distinct = merged.bags[drawn(merged, size.n_components, self.seed)]
+        distinct = as_kind(distinct, size.text)
+        if self.budget is not None or effective_n_jobs(self.n_jobs) == 1:
+            average, matrix = self._one_by_one(plan, distinct)
         else:
-            scores = Parallel(n_jobs=n_jobs)(
-                delayed(candidate.fold)(train, test) for train, test in folds
-            )
-            progress.step(f"{name!r} scored on {len(folds)} fold(s)")
-        if scores:
-            found[name] = scores
-    return found
+            average, matrix = learn_average(plan, distinct, self.n_jobs, self.seed)
+            self._step("bag kernels learnt")
+        return BagCandidate(*bag_rows(average, matrix, merged), self.training)
 
+    def _one_by_one(self, plan: Any, bags: Bags) -> tuple[KernelAverage, np.ndarray]:
+        found: list[Any] = []
+        took = 0.0
+        for number, scaling in enumerate(plan.scalings):
+            # Half of the budget: folds and the last fit come after the kernels.
+            if found and not self._allows(took + self._elapsed):
+                self._skip(f"scaling {number + 1} of {len(plan.scalings)}")
+                continue
+            begun = self._elapsed
+            found.append(learn_scaled(plan, scaling, bags, self.n_jobs, self.seed))
+            took = self._elapsed - begun
+            self._step(f"bag kernels learnt over scaling {number + 1} of {len(plan.scalings)}")
+        return combined(plan, found)
 
-def _within_budget(
-    name: str, candidate: Candidate, folds: Folds, progress: Progress, *, needed: bool
-) -> list[np.ndarray]:
-    scores: list[np.ndarray] = []
-    took = 0.0
-    for number, fold in enumerate(folds):
-        if not progress.allows(took * (1 + _WHOLE_FIT)) and (scores or not needed):
-            break
-        begun = progress.elapsed
-        scores.append(candidate.fold(*fold))
-        took = progress.elapsed - begun
-        progress.step(f"{name!r} scored on fold {number + 1} of {len(folds)}")
-    if not needed and not (scores and progress.allows(took * _WHOLE_FIT)):
-        progress.skip(f"{name!r}")
-        return []
-    if len(scores) < len(folds):
-        progress.skip(f"inner folds {len(scores) + 1} to {len(folds)} of {name!r}")
-    return scores
+    def instance_candidate(self, kind: type) -> InstanceCandidate:
+        """MISVC or CoupledMISVR on scaled instances."""
+        size = self.size
+        model = kind(C=size.cost, kernel=size.instance_kernel, random_state=self.seed)
+        distinct = as_kind(self.merged.distinct, size.text)
+        scale = Scaling.of(distinct, size.text, clone(default_scalings()[0]))
+        return InstanceCandidate(model, scale, scale(self.merged.bags), self.training)
+
+    # -- scores ----------------------------------------------------------------------------
+
+    def fold_scores(
+        self, candidates: dict[str, Candidate], folds: Folds
+    ) -> dict[str, list[np.ndarray]]:
+        """Scores of the test bags of each fold, by name.
+
+        A candidate for which the time does not suffice is left out, or has fewer folds; the first
+        one has at least one fold, where there are folds.
+        """
+        found: dict[str, list[np.ndarray]] = {}
+        for name, candidate in candidates.items():
+            if self.budget is not None:
+                scores = self._within_budget(name, candidate, folds, needed=not found)
+            elif self.stopped and found:
+                self._skip(f"{name!r}")
+                continue
+            else:
+                scores = Parallel(n_jobs=self.n_jobs)(
+                    delayed(candidate.fold)(train, test) for train, test in folds
+                )
+                self._step(f"{name!r} scored on {len(folds)} fold(s)")
+            if scores:
+                found[name] = scores
+        return found
+
+    def _within_budget(
+        self, name: str, candidate: Candidate, folds: Folds, *, needed: bool
+    ) -> list[np.ndarray]:
+        scores: list[np.ndarray] = []
+        took = 0.0
+        for number, fold in enumerate(folds):
+            if not self._allows(took * (1 + _WHOLE_FIT)) and (scores or not needed):
+                break
+            begun = self._elapsed
+            scores.append(candidate.fold(*fold))
+            took = self._elapsed - begun
+            self._step(f"{name!r} scored on fold {number + 1} of {len(folds)}")
+        if not needed and not (scores and self._allows(took * _WHOLE_FIT)):
+            self._skip(f"{name!r}")
+            return []
+        if len(scores) < len(folds):
+            self._skip(f"inner folds {len(scores) + 1} to {len(folds)} of {name!r}")
+        return scores

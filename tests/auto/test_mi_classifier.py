@@ -100,7 +100,7 @@ def test_scores_of_a_fold_are_those_of_an_svc_on_parts_of_one_matrix():
     rng = np.random.RandomState(0)
     rng.randint(2**31 - 1)
     codes, scores, tested = y[merged.positions], [], []
-    for train, test in class_folds(merged, codes, merged.bags.sizes, rng):
+    for train, test in class_folds(merged, codes, rng):
         svc = SVC(C=10.0, kernel="precomputed", tol=1e-8)
         svc.fit(matrix[np.ix_(train, train)], codes[train])
         scores.append(svc.decision_function(matrix[np.ix_(test, train)]))
@@ -267,9 +267,7 @@ def test_folds_are_those_of_the_bags_and_not_of_their_order():
     sides = []
     for rows in (np.arange(30), order):
         merged = merge_bags(bags[rows], y[rows], np.ones(30))
-        folds = class_folds(
-            merged, y[rows][merged.positions], merged.bags.sizes, np.random.RandomState(0)
-        )
+        folds = class_folds(merged, y[rows][merged.positions], np.random.RandomState(0))
         sides.append([sorted(rows[merged.positions[test]].tolist()) for _, test in folds])
     assert sides[0] == sides[1]
     assert sorted(bag for side in sides[0] for bag in side) == list(range(30))
@@ -281,7 +279,7 @@ def test_groups_stay_together_in_inner_folds():
     merged = merge_bags(bags, y, np.ones(40), groups)
     codes = y[merged.positions]
     rng = np.random.RandomState(0)
-    for folds in (class_folds(merged, codes, merged.bags.sizes, rng), value_folds(merged, rng)):
+    for folds in (class_folds(merged, codes, rng), value_folds(merged, rng)):
         assert len(folds) == 5
         for train, test in folds:
             assert not set(merged.groups[train]) & set(merged.groups[test])
