@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from ..._bags import Bags
-from ..._bags.segments import segment_max
+from ..._bags.segments import offsets_of, segment_max
 
 __all__ = ["KINDS", "PROBLEMS", "TASKS", "Problem"]
 
@@ -32,7 +32,7 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
     rng = np.random.default_rng(7)
     n_bags = 24
     sizes = rng.integers(1, 5, size=n_bags) if size is None else np.full(n_bags, size)
-    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    offsets = offsets_of(sizes)
     instances = 0.5 * rng.normal(size=(offsets[-1], 3))
     # Entries that are zero make the sparse matrix sparse.
     instances[rng.random(instances.shape) < 0.2] = 0.0
@@ -56,15 +56,8 @@ def _sparse(task: str) -> tuple[Bags, np.ndarray]:
 
 def _graphs(task: str) -> tuple[Bags, np.ndarray]:
     bags, y = _dense(task)
-    return (
-        Bags(
-            bags.instances,
-            bags.offsets,
-            bag_graph=_ring(len(bags)),
-            instance_graph=_ring(bags.n_instances),
-        ),
-        y,
-    )
+    graphs = {"bag_graph": _ring(len(bags)), "instance_graph": _ring(bags.n_instances)}
+    return Bags(bags.instances, bags.offsets, **graphs), y
 
 
 def _noisy(task: str) -> tuple[Bags, np.ndarray]:
@@ -73,7 +66,7 @@ def _noisy(task: str) -> tuple[Bags, np.ndarray]:
         return _dense(task)  # clusters of noise are many local minima
     # Seeds for which ties, weights and the order of sums once decided about a fit.
     rng, n_bags = np.random.default_rng({"multiclass": 6}.get(task, 11)), 24
-    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 5, size=n_bags))])
+    offsets = offsets_of(rng.integers(1, 5, size=n_bags))
     instances = rng.normal(size=(offsets[-1], 3))
     instances[rng.random(instances.shape) < 0.2] = 0.0
     n_classes = 3 if task == "multiclass" else 2

@@ -19,6 +19,7 @@ from .tools import (
     assert_close,
     duplicate,
     ensure,
+    fit,
     fit_outputs,
     fitted_on,
     fitted_with,
@@ -27,15 +28,6 @@ from .tools import (
     reference,
     refuses,
 )
-
-__all__ = [
-    "SWITCHES",
-    "check_clone",
-    "check_fit_again",
-    "check_parameters_after_fit",
-    "check_refit_with_other_settings",
-    "check_refused_refit",
-]
 
 # Pairs of settings of which one fits what the other does not: a refit has to remove it. The small
 # numbers keep the fits small.
@@ -79,17 +71,9 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 }
 
 
-def _attributes(estimator: Any) -> set[str]:
-    return set(vars(estimator))
-
-
-def _fit(estimator: Any, X: Any, y: Any) -> Any:
-    return estimator.fit(X) if y is None else estimator.fit(X, y)
-
-
 def _assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
     """A second fit must leave the attributes and the outputs of a first one."""
-    left, right = _attributes(once), _attributes(refitted)
+    left, right = set(vars(once)), set(vars(refitted))
     ensure(
         left == right,
         f"{what}: the attributes {sorted(right - left)} are left over and {sorted(left - right)} "
@@ -122,7 +106,7 @@ def check_fit_again(estimator: Any, problem: Problem) -> None:
     )
     used = fitted_on(estimator, other, None if y is None else first.y[part])
     once, _ = reference(estimator, problem)
-    _assert_as_fresh(_fit(used, X, y), once, X, "fitted a second time")
+    _assert_as_fresh(fit(used, X, y), once, X, "fitted a second time")
 
 
 def _switches(estimator: Any) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -140,9 +124,9 @@ def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
     for before, after in _switches(estimator):
         first = fitted_with(estimator, problem, **before)
         second = fitted_with(estimator, problem, **after)
-        moved = _fit(duplicate(first).set_params(**after), X, y)
+        moved = fit(duplicate(first).set_params(**after), X, y)
         _assert_as_fresh(moved, second, X, f"refitted with {after} after {before}")
-        moved = _fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
+        moved = fit(moved.set_params(**fresh(estimator, **before).get_params(deep=False)), X, y)
         _assert_as_fresh(moved, first, X, f"refitted with {before} after {after}")
 
 
@@ -176,15 +160,15 @@ def check_refused_refit(estimator: Any, problem: Problem) -> None:
     X, y = problem.X, problem.y
     shared, expected = reference(estimator, problem)
     fitted = duplicate(shared)
-    names = _attributes(fitted)
+    names = set(vars(fitted))
     for what, bags, labels, params in _refusals(estimator, problem):
-        args = (bags,) if y is None else (bags, labels)
-        refuses(partial(fitted.fit, *args, **params), ValueError, "", what)
+        given = None if y is None else labels
+        refuses(partial(fit, fitted, bags, given, **params), ValueError, "", what)
         ensure(
             fitted.n_features_in_ == X.shape[1],
             f"a fit refused for {what} set n_features_in_ to {fitted.n_features_in_}",
         )
-        changed = _attributes(fitted) ^ names
+        changed = set(vars(fitted)) ^ names
         ensure(not changed, f"a fit refused for {what} changed the attributes {sorted(changed)}")
         after = outputs_of(fitted, X)
         assert_close(expected, after, 0.0, f"after a fit refused for {what}")

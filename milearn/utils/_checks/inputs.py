@@ -32,19 +32,6 @@ from .tools import (
     refuses_fit,
 )
 
-__all__ = [
-    "MAPPED_BYTES",
-    "check_bags_as_3d_array",
-    "check_bags_as_sequences",
-    "check_float32",
-    "check_input_is_untouched",
-    "check_parallel_workers",
-    "check_pickle",
-    "check_read_only_memory_map",
-    "check_singletons_as_matrix",
-    "check_sparse_equals_dense",
-]
-
 # Bytes above which joblib maps an array into a file: all but the very smallest. One limit for all
 # checks, so that joblib keeps its worker processes.
 MAPPED_BYTES = 1

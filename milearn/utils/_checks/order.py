@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._bags import Bags
+from ..._bags.segments import offsets_of
 from .data import Problem
 from .registry import bag_check, compares_order, predicts
 from .tools import (
@@ -23,13 +24,6 @@ from .tools import (
     rows_of,
     taken,
 )
-
-__all__ = [
-    "check_graphs_are_cut",
-    "check_order_of_bags",
-    "check_order_of_instances",
-    "check_subset_of_bags",
-]
 
 
 @bag_check("noisy", "sparse", "graphs", applies=compares_order)
@@ -82,13 +76,12 @@ def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
 
     def cut(positions: np.ndarray) -> Bags:
         rows = rows_of(X, positions)
-        sizes = X.sizes[positions]
         graphs = (X.bag_graph, positions), (X.instance_graph, rows)
         bag_graph, links = (
             None if graph is None else graph.toarray()[np.ix_(index, index)]
             for graph, index in graphs
         )
-        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        offsets = offsets_of(X.sizes[positions])
         return Bags(X.instances[rows], offsets, bag_graph=bag_graph, instance_graph=links)
 
     labels = None if y is None else y[keep]

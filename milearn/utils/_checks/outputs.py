@@ -15,31 +15,20 @@ from ...base import highest_class
 from .data import Problem
 from .registry import always, bag_check, both, classifies, has, takes
 from .tools import (
-    BAG_METHODS,
-    INSTANCE_METHODS,
     REFIT,
     SAME,
     assert_close,
+    assert_equal,
     ensure,
+    fit,
     fitted_on,
     fitted_with,
     fresh,
+    methods_of,
     outputs_of,
-    plain,
     reference,
     refuses,
 )
-
-__all__ = [
-    "check_feature_names",
-    "check_pos_label",
-    "check_sample_weight",
-    "check_set_output",
-    "check_string_labels",
-    "check_transform",
-    "check_two_levels",
-    "check_witness",
-]
 
 
 def _has_default_pos_label(estimator: Any, problem: Problem) -> bool:
@@ -95,9 +84,8 @@ def check_pos_label(estimator: Any, problem: Problem) -> None:
     turned = fitted_on(estimator, X, names, pos_label="a")
     ensure(list(turned.classes_) == ["a", "z"], f"classes_ are {list(turned.classes_)}")
     if hasattr(straight, "decision_function"):
-        left = {"decision_function": ("bag", straight.decision_function(X))}
-        right = {"decision_function": ("bag", -turned.decision_function(X))}
-        assert_close(left, right, REFIT, "pos_label")
+        left, right = straight.decision_function(X), -turned.decision_function(X)
+        assert_equal(left, right, REFIT, "pos_label: decision_function")
     expected = np.where(straight.predict(X) == 1, "a", "z")
     ensure((turned.predict(X) == expected).all(), "pos_label: predict is not mirrored")
     named = fitted_on(estimator, X, y, pos_label=1)
@@ -112,13 +100,8 @@ def check_sample_weight(estimator: Any, problem: Problem) -> None:
     X, y = problem.X, problem.y
     weight = np.random.default_rng(4).integers(0, 4, size=len(X))
     repeated = np.repeat(np.arange(len(X)), weight)
-    weighted, copied = fresh(estimator), fresh(estimator)
-    if y is None:
-        weighted.fit(X, sample_weight=weight)
-        copied.fit(X[repeated])
-    else:
-        weighted.fit(X, y, sample_weight=weight)
-        copied.fit(X[repeated], y[repeated])
+    weighted = fit(fresh(estimator), X, y, sample_weight=weight)
+    copied = fitted_on(estimator, X[repeated], None if y is None else y[repeated])
     what = "sample_weight against repeated bags"
     left, right = outputs_of(copied, X), outputs_of(weighted, X)
     for name in ("predict", "predict_instances") if is_classifier(estimator) else ():
@@ -136,12 +119,10 @@ def check_feature_names(estimator: Any, problem: Problem) -> None:
     ensure(fitted.n_features_in_ == 3, f"n_features_in_ is {fitted.n_features_in_}")
     names = list(getattr(fitted, "feature_names_in_", ()))
     ensure(names == ["a", "b", "c"], f"feature_names_in_ is {names}")
-    for method in (*BAG_METHODS, *INSTANCE_METHODS):
-        if hasattr(fitted, method):
-            call = getattr(fitted, method)
-            swapped = named[:, [1, 0, 2]]
-            pattern = "^The feature names should match those that were passed during fit"
-            refuses(partial(call, swapped), ValueError, pattern, f"{method} with other names")
+    for method, call in methods_of(fitted):
+        swapped = named[:, [1, 0, 2]]
+        pattern = "^The feature names should match those that were passed during fit"
+        refuses(partial(call, swapped), ValueError, pattern, f"{method} with other names")
     if hasattr(fitted, "transform") and hasattr(fitted, "get_feature_names_out"):
         out = list(fitted.get_feature_names_out())
         transformed = fitted.transform(named)
@@ -164,8 +145,7 @@ def check_transform(estimator: Any, problem: Problem) -> None:
     again = fresh(estimator)
     joint = again.fit_transform(X) if y is None else again.fit_transform(X, y)
     ensure(type(joint) is type(separate), "fit_transform gives another type than transform")
-    left, right = {"transform": ("", plain(separate))}, {"transform": ("", plain(joint))}
-    assert_close(left, right, SAME, "fit_transform")
+    assert_equal(separate, joint, SAME, "fit_transform")
     if isinstance(separate, Bags):
         ensure((separate.offsets == X.offsets).all(), "transform changed the sizes of bags")
         ensure((separate.bag_graph is None) == (X.bag_graph is None), "transform lost the graph")
@@ -176,11 +156,9 @@ def check_set_output(estimator: Any, problem: Problem) -> None:
     """``set_output`` turns one row per bag into a frame and leaves bags alone."""
     expected = reference(estimator, problem)[0].transform(problem.X)
     for choice in ("default", "pandas"):
-        again = fresh(estimator).set_output(transform=choice)
-        again.fit(problem.X) if problem.y is None else again.fit(problem.X, problem.y)
+        again = fit(fresh(estimator).set_output(transform=choice), problem.X, problem.y)
         changed = again.transform(problem.X)
-        left, right = {"transform": ("", plain(expected))}, {"transform": ("", plain(changed))}
-        assert_close(left, right, SAME, f"set_output(transform={choice!r})")
+        assert_equal(expected, changed, SAME, f"set_output(transform={choice!r})")
         if isinstance(expected, Bags):
             ensure(isinstance(changed, Bags), f"set_output gave {type(changed).__name__} for Bags")
         elif choice == "pandas":
@@ -207,8 +185,7 @@ def check_two_levels(estimator: Any, problem: Problem) -> None:
             continue
         # An instance on its own is a bag of one, so its score is the bag's.
         single = getattr(fitted, bag_method)(alone)
-        left, right = {method: ("", np.asarray(single))}, {method: ("", values)}
-        assert_close(left, right, SAME, "instances as bags of one")
+        assert_equal(single, values, SAME, f"instances as bags of one: {method}")
 
 
 @bag_check("dense", "sparse", "graphs", applies=has("witness"))
@@ -225,25 +202,20 @@ def check_witness(estimator: Any, problem: Problem) -> None:
     ensure(rows.dtype.kind in "iu", f"witness has type {rows.dtype}")
     inside = (X.offsets[:-1] <= rows) & (rows < X.offsets[1:])
     ensure(inside.all(), f"the witness of bag {int(np.argmin(inside))} lies in another bag")
+    methods = fitted.predict, fitted.predict_instances
     if hasattr(fitted, "decision_function"):
-        scores = np.asarray(fitted.decision_function(X))
-        instances = np.asarray(fitted.instance_decision_function(X))
-    else:
-        scores, instances = (
-            np.asarray(call(X)) for call in (fitted.predict, fitted.predict_instances)
-        )
+        methods = fitted.decision_function, fitted.instance_decision_function
+    scores, instances = (np.asarray(call(X)) for call in methods)
     positive = estimator.get_params().get("pos_label")
     turned = positive is not None and positive == fitted.classes_[0]
     pooled = (segment_min if turned else segment_max)(instances, X.offsets)
     name = "lowest" if turned else "highest"
     if getattr(fitted, "_bag_score_is_max", True):
-        left, right = {"bag score": ("", pooled)}, {"bag score": ("", scores)}
-        assert_close(left, right, SAME, f"the {name} instance score")
+        assert_equal(pooled, scores, SAME, f"the {name} instance score: bag score")
     if scores.ndim == 2:
         best = highest_class(scores)
         pooled, instances = pooled[np.arange(len(X)), best], instances[:, best]
         attained = instances[rows, np.arange(len(X))]
     else:
         attained = instances[rows]
-    left, right = {"score": ("", pooled)}, {"score": ("", attained)}
-    assert_close(left, right, SAME, "the witness against its bag")
+    assert_equal(pooled, attained, SAME, "the witness against its bag: score")

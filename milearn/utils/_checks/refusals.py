@@ -12,15 +12,7 @@ from sklearn.utils import get_tags
 from ..._bags import Bags
 from .data import Problem
 from .registry import always, bag_check, is_supervised
-from .tools import BAG_METHODS, INSTANCE_METHODS, reference, refuses, refuses_fit
-
-__all__ = [
-    "check_error_empty_bag",
-    "check_error_feature_counts",
-    "check_error_labels",
-    "check_error_not_finite",
-    "check_error_string",
-]
+from .tools import methods_of, reference, refuses, refuses_fit
 
 
 def _blocks(problem: Problem) -> list[np.ndarray]:
@@ -48,10 +40,8 @@ def check_error_not_finite(estimator: Any, problem: Problem) -> None:
         pattern = f"^Bag 5 contains {name} "
         for what, X in (("", Bags.from_list(blocks)), (" in a list", blocks)):
             refuses_fit(estimator, X, problem.y, ValueError, pattern, name + what)
-        for method in (*BAG_METHODS, *INSTANCE_METHODS):
-            if hasattr(fitted, method):
-                call = getattr(fitted, method)
-                refuses(partial(call, X), ValueError, pattern, f"{name}, {method}")
+        for method, call in methods_of(fitted):
+            refuses(partial(call, X), ValueError, pattern, f"{name}, {method}")
 
 
 @bag_check("dense", applies=always, once=True)
@@ -64,12 +54,10 @@ def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
     fitted, _ = reference(estimator, problem)
     narrow = problem.X[:, [0, 1]]
     expected = f"^X has 2 features, but {type(estimator).__name__} is expecting 3 features as input"
-    for method in (*BAG_METHODS, *INSTANCE_METHODS, "witness"):
-        if hasattr(fitted, method):
-            call = getattr(fitted, method)
-            for what, X in (("bags", narrow), ("a list", list(narrow))):
-                message = f"{method} of {what} with two features instead of three"
-                refuses(partial(call, X), ValueError, expected, message)
+    for method, call in methods_of(fitted, "witness"):
+        for what, X in (("bags", narrow), ("a list", list(narrow))):
+            message = f"{method} of {what} with two features instead of three"
+            refuses(partial(call, X), ValueError, expected, message)
 
 
 @bag_check("dense", applies=always, once=True)

@@ -20,6 +20,7 @@ from .tools import (
     Outputs,
     assert_close,
     ensure,
+    fit,
     fit_outputs,
     fitted_on,
     fitted_with,
@@ -27,15 +28,6 @@ from .tools import (
     outputs_of,
     reference,
 )
-
-__all__ = [
-    "check_callback_stop",
-    "check_callbacks",
-    "check_max_iter",
-    "check_n_jobs",
-    "check_parallel_config",
-]
-
 
 # -- jobs ----------------------------------------------------------------------------------------
 
@@ -169,8 +161,7 @@ class _Stopper:
 def check_callbacks(estimator: Any, problem: Problem) -> None:
     """Callbacks see every task begin and end, and at last the fitted estimator."""
     watcher = _Watcher(problem.X)
-    watched = fresh(estimator).set_callbacks(watcher)
-    watched = watched.fit(problem.X) if problem.y is None else watched.fit(problem.X, problem.y)
+    fit(fresh(estimator).set_callbacks(watcher), problem.X, problem.y)
     events = watcher.events
     ensure(events[:2] == ["setup", "begin"], f"the fit began with {events[:2]}")
     ensure(events[-2:] == ["end", "teardown"], f"the fit ended with {events[-2:]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -61,8 +61,12 @@ def fresh(estimator: Any, /, **parameters: Any) -> Any:
 
 def fitted_on(estimator: Any, X: Any, y: Any, /, **parameters: Any) -> Any:
     """A fresh clone, fitted; ``y`` is None for the unsupervised task."""
-    estimator = fresh(estimator, **parameters)
-    return estimator.fit(X) if y is None else estimator.fit(X, y)
+    return fit(fresh(estimator, **parameters), X, y)
+
+
+def fit(estimator: Any, X: Any, y: Any, **arguments: Any) -> Any:
+    """The estimator itself, fitted; ``y`` is None for the unsupervised task."""
+    return estimator.fit(X, **arguments) if y is None else estimator.fit(X, y, **arguments)
 
 
 class _Reference:
@@ -127,13 +131,18 @@ def duplicate(fitted: Any) -> Any:
 def outputs_of(estimator: Any, X: Any) -> Outputs:
     """What each method returns for ``X``: whether it is per bag or instance, and the array."""
     found: Outputs = {}
-    for method in BAG_METHODS + INSTANCE_METHODS:
-        if not hasattr(estimator, method):
-            continue
-        value = getattr(estimator, method)(X)
+    for method, call in methods_of(estimator):
+        value = call(X)
         level = "instance" if isinstance(value, Bags) or method in INSTANCE_METHODS else "bag"
         found[method] = level, plain(value)
     return found
+
+
+def methods_of(fitted: Any, *others: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """Name and method of what a fitted estimator returns for bags, and of others that it has."""
+    for name in (*BAG_METHODS, *INSTANCE_METHODS, *others):
+        if hasattr(fitted, name):
+            yield name, getattr(fitted, name)
 
 
 def plain(value: Any) -> np.ndarray:
@@ -173,22 +182,24 @@ def assert_close(left: Outputs, right: Outputs, tolerance: float, what: str) -> 
     """Assert that the outputs are those of the same methods and equal within the tolerance."""
     assert set(left) == set(right), f"{what}: methods differ, {sorted(left)} and {sorted(right)}"
     for method, (_, mine) in left.items():
-        other = right[method][1]
-        ensure(
-            mine.shape == other.shape,
-            f"{what}: {method} has shape {other.shape} instead of {mine.shape}",
-        )
-        if mine.dtype.kind != "f" or other.dtype.kind != "f":
-            same = mine == other
-            ensure(same.all(), f"{what}: {method} differs in {int((~same).sum())} entries")
-            continue
-        scale = max(1.0, float(np.abs(mine).max(initial=0.0)))
-        largest = float(np.abs(mine - other).max(initial=0.0)) / scale
-        ensure(
-            largest <= tolerance,
-            f"{what}: {method} differs by {largest:.2g}, relative to its largest value; "
-            f"{tolerance:.2g} is allowed",
-        )
+        assert_equal(mine, right[method][1], tolerance, f"{what}: {method}")
+
+
+def assert_equal(mine: Any, other: Any, tolerance: float, what: str) -> None:
+    """Assert that two arrays have one shape and are equal, numbers within the tolerance."""
+    mine, other = plain(mine), plain(other)
+    ensure(mine.shape == other.shape, f"{what} has shape {other.shape} instead of {mine.shape}")
+    if mine.dtype.kind != "f" or other.dtype.kind != "f":
+        same = mine == other
+        ensure(same.all(), f"{what} differs in {int((~same).sum())} entries")
+        return
+    scale = max(1.0, float(np.abs(mine).max(initial=0.0)))
+    largest = float(np.abs(mine - other).max(initial=0.0)) / scale
+    ensure(
+        largest <= tolerance,
+        f"{what} differs by {largest:.2g}, relative to its largest value; {tolerance:.2g} is "
+        "allowed",
+    )
 
 
 def taken(outputs: Outputs, bags: np.ndarray, rows: np.ndarray) -> Outputs:
@@ -259,8 +270,7 @@ def refuses_fit(
 ) -> None:
     """Fail unless ``fit`` refuses the input and leaves the estimator as it was, not fitted."""
     estimator = fresh(estimator, **parameters)
-    fit = (lambda: estimator.fit(X)) if y is None else (lambda: estimator.fit(X, y))
-    refuses(fit, kinds, pattern, what)
+    refuses(lambda: fit(estimator, X, y), kinds, pattern, what)
     if not get_tags(estimator).requires_fit:
         return
     try:
