@@ -29,9 +29,9 @@ class BAMIC(BagClusterer):
 
         \min_{m_1, \dots, m_k} \; \sum_{i=1}^n \min_p D(B_i, B_{m_p}),
 
-    where the medoids :math:`B_{m_p}` are bags of the data. Bags go to their nearest medoid, the
-    most central bag of each cluster becomes its medoid, and so on until convergence: the
-    objective never rises, and the result is a local minimum.
+    where the medoids :math:`B_{m_p}` are bags of the data. The algorithm alternates between
+    assigning bags to their nearest medoid and replacing each medoid by the most central bag of its
+    cluster, until convergence. The objective does not increase; the result is a local minimum.
 
     Parameters
     ----------
@@ -41,11 +41,11 @@ class BAMIC(BagClusterer):
         Minimal, maximal or average Hausdorff distance, see
         :func:`milearn.metrics.bag_distances`.
     init : {"random", "k-means++"} or array-like of shape (n_clusters,), default="random"
-        First medoids: bags drawn with equal probabilities, drawn far from each other, or given
-        positions of bags.
+        Initial medoids: bags sampled uniformly, sampled far from each other, or given positions
+        of bags.
     n_init : int, default=10
-        Number of starts, of which the one with the lowest objective is kept. Given medoids are
-        the first start, the others are random.
+        Number of runs. The result with the lowest objective is kept. If ``init`` is an array, it
+        is used in the first run, and the other runs start from random medoids.
     max_iter : int, default=300
         Maximum number of assignments per start.
     {random_state: the starts}
@@ -64,9 +64,9 @@ class BAMIC(BagClusterer):
     objective_ : float
         Value of the problem above.
     objective_history_ : ndarray
-        The value after each assignment of the best start; it never rises.
+        The value after each assignment of the best run. It does not increase.
     n_iter_ : int
-        Assignments of the best start.
+        Number of assignments of the best run.
     converged_ : bool
     {n_features_in_}
     {feature_names_in_}
@@ -74,16 +74,16 @@ class BAMIC(BagClusterer):
     Raises
     ------
     ValueError
-        For more clusters than bags, and for ``init`` of the wrong shape or type, with positions
-        outside of the data or the same one twice.
+        If there are fewer bags than clusters, or if ``init`` has the wrong shape or type, or
+        contains invalid or repeated positions.
     MemoryError
-        When the matrix of distances does not fit into the memory that is available, see
+        If the matrix of distances does not fit into the available memory, see
         :func:`milearn.metrics.bag_distances`.
 
     Warns
     -----
     ConvergenceWarning
-        When the medoids still change after ``max_iter`` assignments.
+        If the medoids still change after ``max_iter`` assignments.
 
     See Also
     --------
@@ -92,9 +92,9 @@ class BAMIC(BagClusterer):
 
     Notes
     -----
-    The algorithm is that of [1]_; all starts run side by side on the one matrix of distances. Its
-    memory is that matrix, and its time that of all pairs of instances. Features must be
-    comparable: scale them first.
+    The algorithm is that of [1]_. All runs share one matrix of distances, which dominates the
+    memory, and most of the time is spent on computing it from all pairs of instances. Features
+    should be on the same scale.
 
     References
     ----------

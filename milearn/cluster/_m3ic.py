@@ -61,14 +61,14 @@ class M3IC(CallbackSupport, BagClusterer):
         \text{subject to} \quad & | (w_p - w_q)^\top m | \le \text{balance}
         \quad \text{for all } p < q.
 
-    One instance of each bag, its witness, has to stand out for one cluster by a margin; it is that
-    cluster's bag. The problem is not convex. The concave-convex procedure keeps the witness and
-    the cluster of each bag, solves the convex problem that is left by cutting planes, and chooses
-    both anew, until convergence. The objective never rises; the result is a local minimum that
-    depends on ``init``, and the best of ``n_init`` is kept.
+    One instance of each bag, its witness, must have a large margin for one cluster, to which the
+    bag is then assigned. The problem is not convex. The concave-convex procedure fixes the witness
+    and the cluster of each bag, solves the resulting convex problem by cutting planes, and updates
+    both until convergence. The objective does not increase. The result is a local minimum that
+    depends on ``init``; the best of ``n_init`` runs is kept.
 
-    With ``margin="runner-up"`` a witness has to stand out from the next cluster instead of the mean
-    of all, :math:`g(x) = \max_u (w_u^\top x - \max_{v \ne u} w_v^\top x)`. With
+    With ``margin="runner-up"`` the margin is taken over the next cluster instead of the mean of all
+    clusters, :math:`g(x) = \max_u (w_u^\top x - \max_{v \ne u} w_v^\top x)`. With
     ``min_cluster_size`` the cluster :math:`p(i)` of each bag is a variable,
 
     .. math::
@@ -88,37 +88,36 @@ class M3IC(CallbackSupport, BagClusterer):
     C : float, default=1.0
         Cost of the mean slack against the norm of the weights. Above zero.
     balance : float or None, default=1.0
-        Largest difference between the clusters' scores of the sum of all bag means; it prevents
-        that one cluster takes all. None leaves the constraint out. It acts on mean
-        instances: clusters of equal size are not guaranteed.
+        Largest difference between the clusters' scores of the sum of all bag means. It prevents
+        one cluster from containing all bags. It acts on mean instances and does not guarantee
+        clusters of equal size. None omits the constraint.
     init : {"k-means", "random"} or array-like of shape (n_clusters, n_features), default="k-means"
-        First weights, from which the first witnesses and clusters follow: the centres of k-means
-        on the bag means less their mean, random ones, or given ones.
+        Initial weights, which determine the initial witnesses and clusters: the centred centres of
+        k-means on the bag means, random weights, or given weights.
     n_init : int, default=5
-        Number of starts, of which the one with the lowest objective is kept. Given weights are
-        the first start, the others are random.
+        Number of runs. The result with the lowest objective is kept. If ``init`` is an array, it
+        is used in the first run, and the other runs start from random weights.
     margin : {"mean", "runner-up"}, default="mean"
-        What a witness has to stand out from: the mean score of all clusters, as published, or the
+        Reference score of the margin: the mean score of all clusters, as published, or the
         largest score of another cluster. For two clusters they are the same.
     min_cluster_size : int, default=None
-        Smallest number of bags of a cluster, at most ``n_bags / n_clusters``. None is the published
-        problem, which may leave clusters empty.
+        Minimum number of bags per cluster, at most ``n_bags / n_clusters``. None is the published
+        problem, in which clusters can be empty.
     tol : float, default=0.01
         Relative decrease of the objective at which to stop.
     max_iter : int, default=100
         Maximum number of convex steps per start.
     {random_state: the starts}
     n_jobs : int, default=None
-        Number of starts that run in parallel; jobs that are left share a start's passes over the
-        instances by threads. None means 1 unless in a :func:`joblib.parallel_config` context, -1
-        means all processors.
+        Number of runs in parallel. Additional jobs parallelise the passes of each run by threads.
+        None means 1 unless in a :func:`joblib.parallel_config` context, -1 means all processors.
     {verbose: the objective after each step}
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_bags,)
-        Cluster of each bag. With ``min_cluster_size`` that of the cheapest assignment that fills
-        all clusters, from which ``predict``, the highest score, may differ.
+        Cluster of each bag. With ``min_cluster_size`` this is the cheapest assignment that fills
+        all clusters, and can differ from ``predict``, which uses the highest score.
     coef_ : ndarray of shape (n_clusters, n_features)
         Weights; they sum to zero over the clusters.
     witnesses_ : ndarray of shape (n_bags,)
@@ -126,13 +125,13 @@ class M3IC(CallbackSupport, BagClusterer):
     objective_ : float
         Value of the problem above at ``coef_``.
     objective_history_ : ndarray of shape (n_iter_,)
-        The value after each step of the best start; it never rises.
+        The value after each step of the best run. It does not increase.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
-        Convex steps of the best start.
+        Number of convex steps of the best run.
     n_cuts_ : int
-        Cutting planes made in these steps.
+        Number of cutting planes in these steps.
     converged_ : bool
     {n_features_in_}
     {feature_names_in_}
@@ -140,16 +139,16 @@ class M3IC(CallbackSupport, BagClusterer):
     Raises
     ------
     ValueError
-        For more clusters than bags, or fewer bags than clusters of ``min_cluster_size`` need, and
-        for ``init`` of the wrong shape.
+        If there are fewer bags than clusters, or too few for ``min_cluster_size``, or if ``init``
+        has the wrong shape.
     milearn.exceptions.SolverError
-        When a quadratic program is not solved.
+        If a quadratic program is not solved.
 
     Warns
     -----
     ConvergenceWarning
-        When the best start has not converged after ``max_iter`` steps or was stopped by a callback,
-        or one of its convex steps missed its precision.
+        If the best run did not converge within ``max_iter`` steps or was stopped by a callback, or
+        if one of its convex steps was not solved to its precision.
 
     See Also
     --------
@@ -157,21 +156,21 @@ class M3IC(CallbackSupport, BagClusterer):
 
     Notes
     -----
-    The method is M3IC-MBM of [1]_, which starts from random weights. From there the lowest
-    objective often leaves a cluster empty, for three clusters or more and a small C above all: to
-    stand out from the mean of the others takes less than to stand out from each of them.
-    ``min_cluster_size`` keeps every cluster: the assignment of bags is then a transportation
-    problem, solved exactly by shortest paths over the clusters. Its cost grows with the number of
-    bags that have to be passed on, times the number of bags.
+    The method is M3IC-MBM of [1]_, which starts from random weights. Solutions with the lowest
+    objective often have empty clusters, in particular for three or more clusters and a small C: a
+    margin over the mean of the other clusters is easier to reach than a margin over each of them.
+    Set ``min_cluster_size`` to avoid empty clusters. The assignment of bags is then a
+    transportation problem, which is solved exactly by shortest paths over the clusters. Its cost
+    is proportional to the number of reassigned bags times the number of bags.
 
-    There is no intercept, as there, so the origin matters: centre
-    and scale the instances, for which ``InstanceTransformer(StandardScaler())`` and then
-    ``InstanceTransformer(Normalizer())`` have served well. The objective that is reported and by
-    which starts are compared is that of the problem above; the paper compares the values of the
-    last convex problems, which lie above it.
+    As in [1]_ there is no intercept, so the origin matters. Centre and scale the instances, for
+    example by ``InstanceTransformer(StandardScaler())`` followed by
+    ``InstanceTransformer(Normalizer())``. Runs are compared by the objective of the problem above,
+    which is also reported. The paper compares the values of the last convex problems, which are
+    upper bounds.
 
-    A step reads all instances once, in blocks, so that they may lie in a read-only memory map
-    that is larger than the memory. The cutting planes work on the witnesses alone.
+    Each step reads all instances once, in blocks, so they can be in a read-only memory map that is
+    larger than the memory. The cutting planes use only the witnesses.
 
     References
     ----------
@@ -257,13 +256,13 @@ class M3IC(CallbackSupport, BagClusterer):
         smallest = self.min_cluster_size or 0
         if smallest * self.n_clusters > len(bags):
             raise ValueError(
-                f"min_cluster_size={smallest} in {self.n_clusters} clusters takes "
+                f"min_cluster_size={smallest} in {self.n_clusters} clusters needs "
                 f"{smallest * self.n_clusters} bags but there are {len(bags)}: lower it to at most "
                 f"{len(bags) // self.n_clusters}."
             )
         starts = self._starts(bags, check_random_state(self.random_state))
         runs = MultiStart(self, self.max_iter)
-        # Jobs for which there is no start share the blocks of a pass.
+        # Additional jobs share the blocks of a pass.
         n_threads = max(1, effective_n_jobs(self.n_jobs) // runs.n_workers(len(starts)))
         problem = ClusterProblem.of(
             _source(bags, n_threads), self.C, self.balance, margin=self.margin, smallest=smallest
@@ -312,7 +311,7 @@ class M3IC(CallbackSupport, BagClusterer):
         warn_of_stops("M3IC", [best], self.max_iter)
         if not best.steps_converged:
             warn_user(
-                f"A convex step of M3IC was solved to a duality gap of {best.dual_gap:.1e} only "
+                f"A convex step of M3IC was only solved to a duality gap of {best.dual_gap:.1e} "
                 f"(objective {best.objective:.3g}): scale the features or lower C.",
                 ConvergenceWarning,
             )
@@ -380,8 +379,8 @@ class M3IC(CallbackSupport, BagClusterer):
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance that decides each bag.
 
-        It is the row in ``X.instances`` of the instance with the highest score for any cluster,
-        the first of several equal ones.
+        It is the row in ``X.instances`` of the instance with the highest score for any cluster.
+        Ties are broken in favour of the first instance.
 
         Parameters
         ----------
@@ -397,7 +396,7 @@ class M3IC(CallbackSupport, BagClusterer):
 
 
 def _source(bags: Bags, n_jobs: int = 1) -> PassSource:
-    # Blocks that stay in a core's cache, with digits of float64 whatever the type.
+    # Blocks fit into a core's cache and are computed in float64 for any type.
     return bags.source(block_bytes=STREAM_BYTES, dtype=np.float64, n_jobs=n_jobs)
 
 

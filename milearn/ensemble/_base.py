@@ -35,10 +35,10 @@ _REMEDIES = {
 
 
 class BoostedBags(CallbackSupport, BagClassifier):
-    """Base of the classifiers F(x) = sum_k alpha_k h_k(x) whose weights solve a linear program.
+    """Base class of classifiers F(x) = sum_k alpha_k h_k(x) whose weights solve a linear program.
 
-    A subclass stores its parameters, states its program in ``_problem``, and gives the options of
-    the solver in ``_options``.
+    Subclasses store their parameters, and implement ``_problem`` (the program) and ``_options``
+    (the options of the solver).
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -99,11 +99,11 @@ class BoostedBags(CallbackSupport, BagClassifier):
         return self
 
     def _more_attributes(self, results: list[DPResult]) -> dict[str, Any]:
-        """Fitted attributes that only a subclass has."""
+        """Fitted attributes that are specific to a subclass."""
         return {}
 
     def _warn_of_stops(self, results: list[DPResult]) -> None:
-        # The maximum number of reductions is a choice of the relaxation, not a stop.
+        # The maximum number of reductions is part of the relaxation, not an early stop.
         stopped = [each for each in results if each.stopped not in ("", "max_rows")]
         if stopped:
             reasons = sorted({each.stopped for each in stopped})
@@ -120,15 +120,15 @@ class BoostedBags(CallbackSupport, BagClassifier):
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 2:
             return super()._decide(scores)
-        # F is a sum of few weights and often 0, which does not speak for the positive class,
-        # whichever that is.
+        # F is a sum of few weights and is often exactly 0, which is not a positive prediction,
+        # regardless of which class is positive.
         positive = self._positive_sign * scores > 0
         return self.classes_[
             np.where(positive, self._positive_sign > 0, self._positive_sign < 0) * 1
         ]
 
     def _ensembles(self) -> list[WeightedEnsemble]:
-        """One for two classes, one per class for more."""
+        """One ensemble for two classes, otherwise one per class."""
         if len(self.classes_) == 2:
             return [WeightedEnsemble(self.learners_, self.alpha_)]  # type: ignore[arg-type]
         return [
@@ -142,7 +142,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
         )
 
     def staged_decision_function(self, X: Any) -> Iterator[np.ndarray]:
-        """Scores of bags by the heaviest learner alone, by the two heaviest, and so on.
+        """Scores of bags after each learner, in descending order of the weights.
 
         Parameters
         ----------
@@ -152,8 +152,8 @@ class BoostedBags(CallbackSupport, BagClassifier):
         Yields
         ------
         ndarray of shape (n_bags,), or (n_bags, n_classes) for three or more classes
-            The last one is ``decision_function(X)``. The scores of a class with fewer learners
-            than others do not change any more when they are used up.
+            The last one is ``decision_function(X)``. If a class has fewer learners than others,
+            its scores do not change after its last learner.
         """
         bags = self._checked(X)
         ensembles = self._ensembles()
@@ -166,9 +166,10 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """Share of each feature in the weights, shape (n_features,); the mean over classes.
+        """Fraction of the weights that belongs to each feature, shape (n_features,).
 
-        For stumps, and for classifiers that have importances of their own.
+        It is averaged over classes, and available for stumps and for classifiers with feature
+        importances.
         """
         if self.__sklearn_is_fitted__():
             ensembles = self._ensembles()
@@ -176,7 +177,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
             if np.isfinite(total).all():
                 return total / len(ensembles)
         raise AttributeError(
-            f"{type(self).__name__} has feature_importances_ when it is fitted with stumps or "
+            f"{type(self).__name__} has feature_importances_ only if it is fitted with stumps or "
             "with a classifier that has them."
         )
 
@@ -193,10 +194,10 @@ def _solve(
 
 
 def _ensemble_attributes(results: list[DPResult], bags: Bags) -> dict[str, Any]:
-    """Learners, weights and witnesses: plain for one problem, one per class for several."""
+    """Learners, weights and witnesses, as lists with one entry per class for several problems."""
     learners, weights, scores = [], [], []
     for result in results:
-        # Heaviest first, so that the stages of the ensemble are its best parts.
+        # Sort by descending weight for staged predictions.
         order = np.argsort(-result.alpha, kind="stable")
         learners.append([result.learners[k] for k in order])
         weights.append(result.alpha[order])

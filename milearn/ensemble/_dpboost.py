@@ -17,10 +17,10 @@ __all__ = ["DPBoost"]
 
 
 class DPBoost(BoostedBags):
-    r"""Boosting of bags by disjunctive programming: one instance of a positive bag has to be right.
+    r"""Boosting of bags by disjunctive programming: one positive instance per bag.
 
     The ensemble :math:`F(x) = \sum_k \alpha_k h_k(x)` of weak learners
-    :math:`h_k(x) \in \{-1, 1\}` is sought that solves
+    :math:`h_k(x) \in \{-1, 1\}` solves
 
     .. math::
 
@@ -29,10 +29,10 @@ class DPBoost(BoostedBags):
         + C \sum_{y_i = -1} c_i \sum_j [1 + F(x_{ij})]_+ ,
 
     where :math:`c_i` is the weight of a bag. A positive bag of two or more instances is a
-    disjunction of linear constraints. Its relaxation replaces the union by a convex hull, after
-    each disjunct was intersected with every constraint that is no disjunction: a linear program
+    disjunction of linear constraints. The relaxation intersects each disjunct with all constraints
+    that are not disjunctions, and replaces the union by its convex hull. This is a linear program
     whose value is a lower bound. Learners (columns) and intersections (rows, "reductions") are
-    generated as they are needed. Upper bounds are values of the problem itself.
+    generated as needed. Upper bounds are values of the problem itself.
 
     Parameters
     ----------
@@ -41,21 +41,22 @@ class DPBoost(BoostedBags):
     estimator : {"stump", "rbf"} or classifier, default="stump"
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
-        that takes ``sample_weight``, fitted anew in each round.
+        that accepts ``sample_weight`` and is refitted in each round.
     n_estimators : int, default=1000
         Maximum number of learners in the program at a time.
     n_prototypes : int, default=1000
-        Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
-        fixed pseudo-random choice is taken.
+        Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
+        fixed pseudo-random subset is used.
     branch : bool, default=False
-        Whether to close the gap by branch and bound: for small data.
+        Whether to close the gap by branch and bound; only feasible for small data.
     max_nodes : int, default=1000
         Maximum number of nodes of the search tree.
     tol : float, default=1e-4
-        A learner with a score above 1 + tol is added, and a reduction that is violated by more
-        than tol. With ``branch=True`` the bounds meet up to ``2 * tol``, relatively.
+        Learners with a score above 1 + tol and reductions that are violated by more than tol are
+        added. With ``branch=True`` the relative gap between the bounds is at most ``2 * tol``.
     time_limit : float, default=None
-        Seconds per class, after which the best found is returned, with its gap.
+        Time limit per class in seconds. When it is reached, the best solution found is returned
+        with its gap.
     {pos_label}
     n_jobs : int, default=None
         Number of jobs that run in parallel, one per class. None means 1 unless in a
@@ -67,54 +68,54 @@ class DPBoost(BoostedBags):
     classes_ : ndarray of shape (n_classes,)
         Labels of the classes, sorted.
     alpha_ : ndarray of shape (n_learners,), or list of them, one per class
-        Weights above zero, in descending order.
+        Positive weights, in descending order.
     learners_ : list, or list of lists
         The learners of these weights: :class:`Stump`, :class:`Ball` or :class:`FittedClassifier`.
         ``learners_[k].predict(bags.instances)`` gives the values of the k-th.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above: an upper bound of its minimum.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        Lower bound of the minimum: over all learners for stumps and balls, over those that were
-        generated for a classifier.
+        Lower bound of the minimum, over all learners for stumps and balls, and over the generated
+        learners for a classifier.
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``.
     relaxation_value_ : float or ndarray of shape (n_classes,)
         Value of the linear program before branching.
     objective_history_, lower_bound_history_ : ndarray, or list of ndarray
-        The bounds after each round: the first never rises.
+        The bounds after each round. ``objective_history_`` is not increasing.
     n_generated_ : int or ndarray of shape (n_classes,)
-        Learners in the last linear program, with and without weight.
+        Number of learners in the last linear program, including those without weight.
     n_reductions_, n_active_reductions_ : int or ndarray of shape (n_classes,)
-        Reductions in the last linear program, and those with a dual variable above zero.
+        Number of reductions in the last linear program, and of those with a positive dual variable.
     n_active_margins_ : int or ndarray of shape (n_classes,)
-        Dual variables above zero of all other margin constraints.
+        Number of other margin constraints with a positive dual variable.
     n_nodes_ : int or ndarray of shape (n_classes,)
-        Nodes of the search tree; 1 without branching.
+        Number of nodes of the search tree; 1 without branching.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the weights of stumps; absent for balls.
+        Fraction of the weights of stumps that belongs to each feature; not set for balls.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the highest instance of each training bag.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether no learner and no reduction was left to add (with ``branch=True``: whether the
-        bounds met); the gap may still be open.
+        Whether there were no more learners and reductions to add (with ``branch=True``: whether
+        the gap is closed). Without branching, the gap can be positive even then.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     TypeError
-        For a learner that is no classifier or takes no weights.
+        If ``estimator`` is not a classifier or does not accept sample weights.
     milearn.exceptions.SolverError
-        When a linear program is not solved; the message names the status.
+        If a linear program is not solved; the message contains the status.
 
     Warns
     -----
     ConvergenceWarning
-        When ``n_estimators``, ``max_nodes``, ``time_limit`` or a callback ended the search. There
-        is no warning when the relaxation has all of its hundred reductions and more are violated:
-        ``converged_`` is False then, and ``optimality_gap_`` shows what they may be worth.
+        If ``n_estimators``, ``max_nodes``, ``time_limit`` or a callback ended the search. There
+        is no warning if more than the maximum of a hundred reductions are violated: ``converged_``
+        is False in this case, and ``optimality_gap_`` bounds their effect.
 
     See Also
     --------
@@ -123,24 +124,25 @@ class DPBoost(BoostedBags):
 
     Notes
     -----
-    What differs from Algorithm 1 of [1]_:
+    Differences from Algorithm 1 of [1]_:
 
-    * Copies of the weights are made only for instances that need them. The others of a bag share
-      one disjunct, whose hull is known in closed form; the value of the linear program is the
-      same. Constraints of single instances stay in it, as in [1]_.
-    * In a large problem constraints of single instances that an interior solution leaves far from
-      tight have no row until a solution violates them, which changes no value.
-    * A reduction counts as violated when the slack that all instances of its bag share does not
-      cover it; score (10) of [1]_ leaves slacks out.
-    * Up to twenty learners and a hundred reductions are added at a time, and learners without
-      weight and with a score below 1 are taken out again. They are scored between the dual
-      solution and the best one that is feasible for all learners; with more than two hundred
-      constraints, first at the iterates of an interior point method, as in :class:`LPBoost`.
-    * [1]_ returns the weights of the relaxation. Here the witnesses that these name are fixed and
-      the linear program that is left is solved, as long as that lowers the value of the problem.
-      In a large problem the first witnesses are those of a solution inside the relaxation rather
-      than in a corner of it.
-    * Negative bags may have several instances, each with a constraint and a slack of its own.
+    * The weights are copied only for instances that need a copy. The other instances of a bag share
+      one disjunct, whose hull is known in closed form. The value of the linear program does not
+      change. Constraints of single instances are kept, as in [1]_.
+    * In a large problem, constraints of single instances that are far from tight at an interior
+      solution are added only when a solution violates them. This does not change the value.
+    * A reduction is violated if it is not covered by the slack that all instances of its bag share;
+      score (10) of [1]_ ignores slacks.
+    * Up to twenty learners and a hundred reductions are added at a time. Learners without weight
+      and with a score below 1 are removed again. Learners are scored between the dual solution and
+      the best dual solution that is feasible for all learners. With more than two hundred
+      constraints, they are first scored at the iterates of an interior point method, as in
+      :class:`LPBoost`.
+    * [1]_ returns the weights of the relaxation. Here the witnesses under these weights are fixed
+      and the resulting linear program is solved, repeatedly while this lowers the value of the
+      problem. In a large problem the first witnesses are those of an interior solution of the
+      relaxation instead of a vertex.
+    * Negative bags can have several instances, each with its own constraint and slack.
 
     References
     ----------

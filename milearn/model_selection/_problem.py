@@ -121,7 +121,7 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
     missing = missing_labels(y, unlabeled)
     labelled = np.flatnonzero(~missing)
     if len(labelled) == 0:
-        raise ValueError("y holds no label: every bag is unlabelled.")
+        raise ValueError("y contains no labels: every bag is unlabelled.")
     known = np.array(y[labelled].tolist())
     kind = type_of_target(known)
     if kind not in ("binary", "multiclass"):

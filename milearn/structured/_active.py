@@ -1,4 +1,4 @@
-"""The bags and features that take part in a fit of MILSD."""
+"""The bags and features that are used in a fit of MILSD."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._solvers.structured.edges import Edges
 
 __all__ = ["ActiveBags"]
 
-# Dense columns of zeros are left out when at most this share of the columns is left.
+# Dense columns of zeros are removed if at most this fraction of the columns is not zero.
 _FEWER_COLUMNS = 0.9
 # Features whose mean is more than this many standard deviations from zero are centred.
 _MEAN_OVER_SPREAD = 100.0
@@ -22,10 +22,10 @@ _ROWS_AT_A_TIME = 4096
 
 
 class ActiveBags:
-    """Bags with a label or a link, without the features that are zero everywhere.
+    """Bags with a label or a link, without features that are zero everywhere.
 
-    Bags and their instances are sorted by their contents, so that a fit does not depend on the
-    order in which they are given; without links they stay in their order if ``sort`` is False.
+    Bags and their instances are sorted by their contents, so a fit does not depend on their order.
+    Bags without links are not sorted if ``sort`` is False.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class ActiveBags:
         else:
             kept = np.flatnonzero(instances.any(axis=0))
             if len(kept) <= _FEWER_COLUMNS * self.n_features:
-                # Rows stay contiguous, because solvers gather rows.
+                # Keep rows contiguous, because solvers gather rows.
                 self.columns, instances = kept, np.take(instances, kept, axis=1)
         self.instances = instances
         self.shift = np.zeros(instances.shape[1])
@@ -69,7 +69,7 @@ class ActiveBags:
         return len(self.offsets) - 1
 
     def center(self) -> None:
-        """Subtract the means of dense features far from zero; an intercept makes up for them."""
+        """Centre dense features far from zero; the intercept compensates for the shift."""
         X = self.instances
         if sparse.issparse(X) or not X.size:
             return
@@ -80,14 +80,14 @@ class ActiveBags:
             self.instances = (X - self.shift).astype(X.dtype)
 
     def all_features(self, weights: np.ndarray) -> np.ndarray:
-        """Weights (n_problems, n_used) with zeros for the features that are left out."""
+        """Extend weights of shape (n_problems, n_used) by zeros for the removed features."""
         whole = np.zeros((len(weights), self.n_features))
         whole[:, self.columns] = weights
         return whole
 
 
 def _numbers(chosen: np.ndarray, n: int) -> np.ndarray:
-    """The position of each of n among those that are chosen."""
+    """The position of each of n items among the chosen ones."""
     number = np.zeros(n, dtype=np.intp)
     number[chosen] = np.arange(len(chosen))
     return number
@@ -96,7 +96,7 @@ def _numbers(chosen: np.ndarray, n: int) -> np.ndarray:
 def _sorted_by_contents(
     X: Any, rows: np.ndarray, offsets: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The rows of bags with bags and instances sorted by contents, and the order of the bags."""
+    """Rows of bags after sorting bags and instances by contents, and the order of the bags."""
     keys = _keys(X)[rows]
     owner = segment_index(offsets)
     within = np.lexsort((keys, owner))
@@ -106,10 +106,10 @@ def _sorted_by_contents(
 
 
 def _keys(X: Any) -> np.ndarray:
-    """A number for each row, equal to the last digit wherever the row is."""
+    """A number for each row that does not depend on its position, up to the last digit."""
     factors = np.random.default_rng(0).random(X.shape[1])
     if sparse.issparse(X):
         return np.asarray(X @ factors)
-    # A product with BLAS would round the rows of a block differently.
+    # BLAS would round differently depending on the position of a row in a block.
     parts = [(X[part] * factors).sum(axis=1) for part in gen_batches(len(X), _ROWS_AT_A_TIME)]
     return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Graphs on bags and on instances: made of links or of distances, and what they are worth."""
+"""Graphs of bags and of instances, and their homophily."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AVERAGES = ("link", "node")
 
 
 def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse.csr_array:
-    r"""The graph that links between nodes make, in one of three readings.
+    r"""Build a graph from links between nodes, in one of three ways.
 
     With :math:`A_{pq} = 1` where p links to q, and its row and column sums as diagonal matrices
     :math:`D_{out}` and :math:`D_{in}`,
@@ -31,19 +31,19 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     ``"coupling"``    :math:`A D_{in}^{-1} A^T`            both link to a third one
     ================  ===================================  =========================================
 
-    A node that links to many joins them weakly in a co-citation graph, and one that many link to
-    joins those weakly in a coupling graph. Links of a node to itself, repeated links and the
-    diagonal are left out.
+    In a co-citation graph, a node with many outgoing links connects their targets only weakly. In a
+    coupling graph, a node with many incoming links connects their sources only weakly. Links of a
+    node to itself, repeated links and the diagonal are removed.
 
     Parameters
     ----------
     links : array-like of shape (2, n_links), or sparse matrix of shape (n, n)
-        Sources in the first row, targets in the second; or an adjacency matrix, of which only
-        the pattern counts.
+        Sources in the first row and targets in the second, or an adjacency matrix, of which only
+        the sparsity pattern is used.
     n : int, default=None
         Number of nodes; needed unless ``links`` is a matrix.
     kind : {"direct", "cocitation", "coupling"}, default="direct"
-        Which of the three readings.
+        Type of the graph.
 
     Returns
     -------
@@ -53,11 +53,11 @@ def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse
     Raises
     ------
     ValueError
-        For an unknown kind, a missing ``n``, or a link to a node that is not there.
+        If ``kind`` is unknown, ``n`` is missing, or a link refers to a node that does not exist.
 
     See Also
     --------
-    homophily : Whether a graph joins nodes of one class.
+    homophily : Fraction of links between nodes of the same class.
 
     Examples
     --------
@@ -97,38 +97,38 @@ def homophily(
     average: str = "link",
     unlabeled: Any = None,
 ) -> float:
-    """Share of the links that join two nodes of the same class.
+    """Fraction of the links that connect two nodes of the same class.
 
-    Smoothing along a graph can only help where this is well above what links drawn at random
-    would give, which is the sum of the squared proportions of the classes: 0.5 for two classes of
-    one size.
+    Smoothing along a graph can only help if this fraction is well above that of random links,
+    which is the sum of the squared proportions of the classes, 0.5 for two classes of equal size.
 
     Parameters
     ----------
     graph : array-like or sparse matrix of shape (n, n)
-        Weights that are not negative. Links of a node to itself do not count.
+        Nonnegative weights. Links of a node to itself are ignored.
     y : array-like of shape (n,)
-        Class of each node. Links to nodes without one (NaN, None) do not count. The nodes of an
-        instance graph are instances: pass ``y[bags.bag_index]``.
+        Class of each node. Links to nodes without a class (NaN, None) are ignored. For an instance
+        graph pass ``y[bags.bag_index]``.
     weighted : bool, default=False
-        Whether links count by their weight.
+        Whether to weight links by their weight in the graph.
     average : {"link", "node"}, default="link"
-        "link": over all links, so that a node counts as often as it has links. "node": the share
-        among the links of a node, whichever way they go, then the mean over nodes. A few large
-        groups in which all are joined to all make the first high, whatever the other nodes do.
+        "link": the fraction over all links, in which nodes with many links have more influence.
+        "node": the fraction among the incoming and outgoing links of each node, averaged over
+        nodes. A few large, fully connected groups make the first high, regardless of the other
+        nodes.
     unlabeled : label, default=None
         A value of ``y`` that marks nodes without a class, besides NaN and None.
 
     Returns
     -------
     float
-        Between 0 and 1; NaN where no link joins two nodes with a class.
+        Between 0 and 1; NaN if there are no links between nodes with a class.
 
     Raises
     ------
     ValueError
-        For an unknown average, a graph of another shape, and weights that are below zero or not
-        finite.
+        If ``average`` is unknown, or the graph has the wrong shape or weights that are negative or
+        not finite.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def homophily(
 
 
 def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
-    """A graph with finite weights that are not negative, as CSR."""
+    """Validate a graph with finite, nonnegative weights, and convert it to CSR."""
     links = canonical_graph(graph, n, name, what)
     if links is None:
         raise ValueError(f"{name} is None: give the weights of the links between the {what}.")
@@ -190,7 +190,7 @@ def check_neighbors(name: str, k: Any) -> int:
 def _pairs(links: Any, n: int | None) -> tuple[np.ndarray, np.ndarray, int]:
     if sparse.issparse(links):
         if links.ndim != 2 or links.shape[0] != links.shape[1]:
-            raise ValueError(f"links has shape {links.shape}: an adjacency matrix is square.")
+            raise ValueError(f"links has shape {links.shape}: an adjacency matrix must be square.")
         if n is not None and n != links.shape[0]:
             raise ValueError(f"n={n} but links is a matrix of {links.shape[0]} nodes.")
         found = sparse.coo_array(links)

@@ -24,24 +24,25 @@ def knn_bag_graph(
     mutual: bool = False,
     n_jobs: int | None = None,
 ) -> sparse.csr_array:
-    """Undirected graph that joins each bag with its nearest ones, all links of weight 1.
+    """Undirected graph that connects each bag with its nearest bags, with weights of 1.
 
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
-        The bags to join, or a matrix of their distances.
+        The bags to connect, or a matrix of their distances.
     n_neighbors : int, default=5
-        Neighbours of a bag; all others where there are fewer. Bags as near as the last one are
-        neighbours too, so that the order of the bags does not choose between them.
+        Number of neighbours of a bag; all other bags if there are fewer. Bags at the same distance
+        as the last neighbour are included, so the graph does not depend on the order of the bags.
     metric : {"min", "max", "mean"}, callable, or "precomputed", default="mean"
         A Hausdorff distance of :func:`milearn.metrics.bag_distances`; a callable that takes
-        :class:`~milearn.Bags` and returns distances of shape (n_bags, n_bags); "precomputed" takes
-        ``X`` for such a matrix.
+        :class:`~milearn.Bags` and returns distances of shape (n_bags, n_bags); or "precomputed" if
+        ``X`` is such a matrix.
     kernel : callable, default=None
         Takes :class:`~milearn.Bags` and returns a kernel matrix of shape (n_bags, n_bags), whose
-        distances :math:`k(A, A) + k(B, B) - 2 k(A, B)` then stand in for ``metric``.
+        distances :math:`k(A, A) + k(B, B) - 2 k(A, B)` are used instead of ``metric``.
     mutual : bool, default=False
-        Whether both bags have to be neighbours of the other, or one of them.
+        Whether two bags are connected only if each is a neighbour of the other. By default, one
+        direction is sufficient.
     n_jobs : int, default=None
         Number of parallel jobs for the Hausdorff distances. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means all processors.
@@ -54,13 +55,13 @@ def knn_bag_graph(
     Raises
     ------
     ValueError
-        For fewer than one neighbour, and distances of another shape or that are not finite.
+        If ``n_neighbors`` is below one, or distances have the wrong shape or are not finite.
 
     Notes
     -----
-    Computing Hausdorff distances looks at all pairs of instances. A graph made of the features
-    tells a linear model what unlabelled bags look like, and nothing else: it is not a graph of
-    links, and a result with it is not one with those.
+    Hausdorff distances are computed from all pairs of instances. A graph that is built from the
+    features only adds information about unlabelled bags to a linear model. Results with such a
+    graph are not comparable to results with a graph of links.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def knn_bag_graph(
 
 
 def _distances(X: Any, metric: Any, kernel: Any, n_jobs: int | None) -> np.ndarray:
-    """A matrix of distances that may be written into."""
+    """A writable matrix of distances."""
     if kernel is not None:
         bags = check_bags(X)
         gram = _square(kernel(bags), len(bags), "kernel")
@@ -105,7 +106,9 @@ def _distances(X: Any, metric: Any, kernel: Any, n_jobs: int | None) -> np.ndarr
 def _square(matrix: Any, n: int, name: str) -> np.ndarray:
     values = np.asarray(matrix, dtype=np.float64)
     if values.shape != (n, n):
-        raise ValueError(f"{name} gives shape {values.shape} for {n} bags: it must be ({n}, {n}).")
+        raise ValueError(
+            f"{name} returned shape {values.shape} for {n} bags: it must be ({n}, {n})."
+        )
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} gives values that are not finite.")
+        raise ValueError(f"{name} returned values that are not finite.")
     return values

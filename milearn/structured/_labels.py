@@ -1,4 +1,4 @@
-"""Labels of which some are missing."""
+"""Labels with missing values."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ def known_labels(
     labels = validate_labels(estimator, y, bags)
     labelled = np.flatnonzero(~missing_labels(labels, unlabeled))
     if len(labelled) == 0:
-        raise ValueError("y holds no label: every bag is unlabelled.")
+        raise ValueError("y contains no labels: every bag is unlabelled.")
     return labelled, _plain(labels[labelled])
 
 
 def _plain(labels: np.ndarray) -> np.ndarray:
-    # Objects by their own type: None among them made the array one of objects.
+    # Convert back to the type of the labels: the array has dtype object because of None.
     return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
 class LabelledScore:
-    """Mixin: accuracy over the bags that have a label."""
+    """Mixin for the accuracy over labelled bags."""
 
     _unlabeled: Any
     predict: Callable[[Any], np.ndarray]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy over the bags that have a label.
+        """Accuracy over the labelled bags.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
             Bags to predict.
         y : array-like of shape (n_bags,)
-            Bags whose label is missing, as in ``fit``, do not count.
+            Bags without a label, as in ``fit``, are ignored.
         sample_weight : array-like of shape (n_bags,), default=None
             Weights of the bags; all equal when None.
 
@@ -63,7 +63,7 @@ class LabelledScore:
         labels = column_or_1d(y)
         labelled = np.flatnonzero(~missing_labels(labels, self._unlabeled))
         if len(labelled) == 0:
-            raise ValueError("y holds no label: there is nothing to score.")
+            raise ValueError("y contains no labels: there is nothing to score.")
         weight = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         found = self.predict(X)[labelled]
         return float(accuracy_score(_plain(labels[labelled]), found, sample_weight=weight))

@@ -1,4 +1,4 @@
-"""LC-MF: linear classifiers on factors that explain content and links together."""
+"""LC-MF: linear classifiers on joint factors of content and links."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["LinkContentMF"]
 class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     r"""Linear classification on joint factors of content and links (LC-MF).
 
-    Not a multiple-instance method but a baseline that uses the links: a bag is the mean of its
-    instances. With one row of means for each bag in :math:`X` and the bag graph :math:`A`, each
-    divided by its Frobenius norm, the factors solve
+    This is not a multiple-instance method, but a baseline that uses links. Each bag is represented
+    by the mean of its instances. With the matrix :math:`X` of these means and the bag graph
+    :math:`A`, each divided by its Frobenius norm, the factors solve
 
     .. math::
 
@@ -37,7 +37,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         + \rho \left( \|U\|_F^2 + \|V\|_F^2 + \|Z\|_F^2 \right),
 
     and a linear support vector machine separates the labelled rows of :math:`Z`, scaled to a mean
-    squared length of 1. Bags without a label take part in the factors.
+    squared length of 1. The factors are also computed from bags without a label.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         Weights of the means of new bags.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     transduction_ : ndarray of shape (n_bags,)
-        Predicted class of every bag of ``fit``, by its factors and so by its links too.
+        Predicted class of every bag of ``fit``, from its factors and therefore also its links.
     objective_ : float
         Value of the factorisation problem.
     gradient_ : float
         Largest entry of its gradient in Z, in the units of ``tol``.
     n_iter_ : int
-        Steps of L-BFGS, and the evaluation of the start.
+        Number of steps of L-BFGS, including the evaluation of the start.
     converged_ : bool
     {n_features_in_}
     {feature_names_in_}
@@ -85,17 +85,17 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     Raises
     ------
     ValueError
-        For a bag graph with a negative or infinite weight, for labelled bags of one class only,
-        when no bag has a label, and for a ``class_weight`` that leaves a class without weight.
+        If the bag graph has a negative or infinite weight, fewer than two classes occur among the
+        labelled bags, or ``class_weight`` gives a class a weight of zero.
 
     Warns
     -----
     ConvergenceWarning
-        When L-BFGS has not converged after ``max_iter`` steps.
+        If L-BFGS did not converge within ``max_iter`` steps.
 
     See Also
     --------
-    MILSD : Looks at instances.
+    MILSD : A multiple-instance classifier that uses links.
 
     Notes
     -----
@@ -105,8 +105,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
     U and V are eliminated exactly, so that L-BFGS searches over Z alone, from the singular vectors
     of both parts. The result is a stationary point.
 
-    ``predict`` uses the content of new bags only, at the factors that explain it best; it does not
-    know their links to the bags of ``fit``. The method is meant for ``transduction_``.
+    ``predict`` computes the factors of new bags from their content. It does not use links between
+    them and the bags of ``fit``. The method is intended for ``transduction_``.
 
     References
     ----------
@@ -166,12 +166,12 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> LinkContentMF:
-        """Factorise all bags, and separate those that have a label.
+        """Factorise all bags, and fit a classifier to the labelled ones.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
-            With ``bag_graph``; without one the content alone is factorised.
+            With ``bag_graph``. Without it, only the content is factorised.
         y : array-like of shape (n_bags,)
             Missing values (NaN, None) and the value of ``unlabeled`` mark bags without a label.
 
@@ -222,7 +222,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Score of each bag by its content; positive values indicate ``classes_[1]``.
+        """Score of each bag from its content; positive values indicate ``classes_[1]``.
 
         Parameters
         ----------
@@ -238,7 +238,7 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         return _plain(np.asarray(_means(bags) @ self.coef_.T) + self.intercept_)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Class of each bag by its content.
+        """Class of each bag, predicted from its content.
 
         Parameters
         ----------
@@ -264,5 +264,5 @@ def _links(bags: Bags) -> sparse.csr_array:
 
 
 def _means(bags: Bags) -> Any:
-    """Mean of the instances of each bag; sparse where they are."""
+    """Mean of the instances of each bag; sparse for sparse instances."""
     return pooling_matrix(bags.offsets) @ bags.instances

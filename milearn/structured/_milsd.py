@@ -36,7 +36,7 @@ __all__ = ["MILSD"]
 
 
 class MILSD(LabelledScore, CallbackSupport, BagClassifier):
-    r"""Maximum margin over bags whose scores, or whose instances' scores, vary slowly along links.
+    r"""Maximum margin classification of linked bags or bags of linked instances (MILSD).
 
     With :math:`f(x) = w \cdot x + b` and the score of a bag :math:`f_i = \max_j f(x_{ij})`, the
     problem is
@@ -51,12 +51,12 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     where :math:`n` counts the labelled bags, :math:`a_i` is the weight of a bag's class, and the
     links :math:`E`, with weights :math:`w_{pq} \ge 0`, join bags (B-MILSD), instances with
     :math:`f_p = f(x_p)` (I-MILSD), or both, with a sum for each (BI-MILSD). :math:`d` is the
-    degree. Bags without a label enter through their links only.
+    degree. Bags without a label are used only through their links.
 
-    The concave-convex procedure replaces the maximum over a positive bag, and in each difference
-    the maximum that is subtracted, by its highest instance; negative bags stay whole. Each convex
-    problem is solved by Newton's method on a smoothed problem, whose cost is linear in the links.
-    The objective never rises; the result is a local minimum.
+    The concave-convex procedure replaces the maximum over a positive bag, and the subtracted
+    maximum in each difference, by the highest instance. Negative bags are not linearised. Each
+    convex problem is solved by Newton's method on a smoothed problem, with a cost linear in the
+    number of links. The objective does not increase; the result is a local minimum.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Cost of the mean hinge loss of the labelled bags. ``MISVC(kernel="linear")`` with a cost of
         ``C / n`` is the same model without a graph. Above zero.
     mu : float, default=10.0
-        Cost of the mean difference along a link of the bag graph; 0 leaves the graph out.
+        Cost of the mean difference along a link of the bag graph; 0 disables the graph.
     graph : {"auto", "bag", "instance", "both", "knn", "spatial"} or callable, default="auto"
         Which graphs to use. "auto": those that ``X`` has, if any. "bag", "instance", "both": the
         named ones, which ``X`` must have. "knn": :func:`knn_bag_graph` of the bags. "spatial":
@@ -74,16 +74,18 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     mu_instance : float, default=None
         Cost of the mean difference along a link of the instance graph; ``mu`` when None.
     n_neighbors : int, default=5
-        Neighbours of a bag for ``graph="knn"``, and of an instance for "spatial"; those as near as
-        the last one count as well. On a grid 5 are the eight cells around one.
+        Number of neighbours of a bag for ``graph="knn"``, and of an instance for "spatial",
+        including all neighbours at the same distance as the last one. On a grid, 5 neighbours are
+        the eight surrounding cells.
     fit_intercept : bool, default=True
-        Whether to fit an intercept, which is not penalised. Without one b is 0.
+        Whether to fit an intercept, which is not penalised. Otherwise b is 0.
     n_init : int, default=1
-        Number of starts; those after the first are random. The lowest objective is kept.
+        Number of runs. All but the first have random starts. The result with the lowest objective
+        is kept.
     tol : float, default=1e-3
         Relative decrease of the objective at which to stop. The last convex problem is solved to a
-        relative gap of ``tol**2``, which makes ``coef_`` right to about ``tol``. Without a graph
-        and with more than two million numbers in the instances, the gap is at most 5e-4.
+        relative gap of ``tol**2``, so ``coef_`` is accurate to about ``tol``. Without a graph and
+        with more than two million numbers in the instances, the gap is at most 5e-4.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     {class_weight: C}
@@ -108,7 +110,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above at the solution.
     objective_history_ : ndarray, or list of ndarray
-        The value after each step; it never rises.
+        The value after each step. It does not increase.
     loss_terms_ : ndarray of shape (3,) or (n_classes, 3)
         Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
         instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
@@ -124,35 +126,35 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
     Raises
     ------
     ValueError
-        For a graph or positions that are missing, a graph of another shape or with a negative
-        weight, for labelled bags of one class only, and for a ``class_weight`` that leaves no
-        weight.
+        If a graph or positions are missing, a graph has the wrong shape or a negative weight, all
+        labelled bags have the same class, or ``class_weight`` gives all bags a weight of zero.
 
     Warns
     -----
     ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps or was stopped by a callback,
-        or the last convex problem misses its precision.
+        If the procedure did not converge within ``max_iter`` steps or was stopped by a callback,
+        or if the last convex problem was not solved to its precision.
 
     See Also
     --------
     milearn.svm.MISVC : The model without a graph, with kernels.
-    link_graph : Graphs made of links.
+    link_graph : Graphs from links.
     spatial_graph : Graphs of instances that are near each other.
-    homophily : Whether a graph joins bags of one class, without which it cannot help.
+    homophily : Fraction of links within a class; a graph can only help if it is high.
     milearn.model_selection.transductive_cross_val_score : Cross-validation that keeps all bags.
 
     Notes
     -----
-    The differences from the paper [1]_ are: negative bags are not linearised (its eq. (2) does, and
-    loses the upper bound that makes the objective fall); the intercept is not penalised; the degree
-    of a node with incoming links only is their number, where the paper would divide by zero. Links
-    of a node to itself are left out before links and degrees are counted. Both directions of an
-    undirected link count as links, which leaves the mean as it is. Only linear scores are offered,
-    as in the paper's experiments.
+    There are the following differences from the paper [1]_. Negative bags are not linearised. Eq.
+    (2) of the paper does this, but then the convex problem is not an upper bound and the objective
+    can increase. The intercept is not penalised. The degree of a node that has only incoming links
+    is their number, where the paper would divide by zero. Links of a node to itself are removed
+    before links and degrees are counted. Both directions of an undirected link count as links,
+    which does not change the mean. Only linear scores are supported, as in the experiments of the
+    paper.
 
-    The graph is that of the bags given to ``fit``: cross-validation cuts it at the border of a
-    fold. Prediction does not use links.
+    The graph only contains the bags passed to ``fit``, so cross-validation removes all links
+    between training and test bags. Prediction does not use links.
 
     References
     ----------
@@ -282,7 +284,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
 
     def _active_bags(self, bags: Bags, labelled: np.ndarray) -> ActiveBags:
         bag_edges, instance_edges = self._edges(bags)
-        # Without links the order decides nothing, and a large matrix is not copied.
+        # Without links the order does not matter, so a large matrix is not copied.
         wide = bags.shape[1] > bags.n_instances
         linked = bool(len(bag_edges) or len(instance_edges))
         active = ActiveBags(bags, labelled, bag_edges, instance_edges, sort=linked or wide)
@@ -291,13 +293,13 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         return active
 
     def _edges(self, bags: Bags) -> tuple[Edges, Edges]:
-        """The edges that take part; none where their cost is zero."""
+        """The edges of both graphs; empty if their cost is zero."""
         costs = self.mu, self._mu_instance()
         sizes = {"bag": len(bags), "instance": bags.n_instances}
         edges = []
         for (name, n), graph, cost in zip(sizes.items(), self._graphs(bags), costs, strict=True):
             if graph is not None:
-                # Checked even where it is not used: a cost of zero should not hide a mistake.
+                # Validate the graph even if its cost is zero.
                 graph = check_graph(graph, n, f"{name}_graph", f"{name}s")
             edges.append(
                 edges_of(graph if graph is not None and cost else sparse.csr_array((n, n)))
@@ -354,7 +356,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         return starts
 
     def _on_training_bags(self, bags: Bags, fitted: dict[str, Any]) -> dict[str, Any]:
-        """Witnesses and classes of the training bags under the model that is not stored yet."""
+        """Witnesses and classes of the training bags under a model that is not yet stored."""
         model = copy(self)
         model._replace_fitted(fitted)
         return {
@@ -370,7 +372,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         if loose:
             worst = max(relative_gap(result) for result in loose)
             warn_user(
-                f"A convex step of MILSD was solved to a relative duality gap of {worst:.1e} only: "
+                f"A convex step of MILSD was only solved to a relative duality gap of {worst:.1e}: "
                 "scale the features, or lower C and mu.",
                 ConvergenceWarning,
             )

@@ -19,7 +19,7 @@ from ._graphs import check_neighbors
 __all__ = ["spatial_graph"]
 
 _WEIGHTS = ("uniform", "gaussian")
-# Neighbours of an instance for each of those asked for, which ties may add on average.
+# Maximum average number of neighbours, including ties, per requested neighbour.
 _MOST_PER_NEIGHBOUR = 20
 _PAIRS_AT_A_TIME = 2**20
 
@@ -32,9 +32,9 @@ def spatial_graph(
     coords: str = "coords",
     weights: str | Callable[[np.ndarray], Any] = "uniform",
 ) -> sparse.csr_array:
-    """Undirected graph that joins the instances of a bag that are near each other in space.
+    """Undirected graph that connects the instances of a bag that are near each other in space.
 
-    Instances of different bags are never joined.
+    Instances of different bags are not connected.
 
     Parameters
     ----------
@@ -42,18 +42,18 @@ def spatial_graph(
         With positions of the instances in ``bags.instance_data[coords]``, of shape (n_instances,)
         or (n_instances, n_dimensions).
     k : int, default=None
-        Join each instance with its k nearest ones; all others of the bag where there are fewer.
-        Instances as near as the last one are neighbours too, so that the order of the instances
-        does not choose between them. Two instances are joined when one is a neighbour of the
-        other.
+        Number of nearest neighbours of each instance; all other instances of the bag if there are
+        fewer. Instances at the same distance as the last neighbour are included, so the graph does
+        not depend on the order of the instances. Two instances are connected if one is a neighbour
+        of the other.
     radius : float, default=None
-        Join instances whose distance is at most this. With ``k``, the nearest ones within the
-        radius. One of the two is needed.
+        Connect instances whose distance is at most this. With ``k``, the nearest instances within
+        the radius. At least one of ``k`` and ``radius`` is required.
     coords : str, default="coords"
         Name of the positions in ``bags.instance_data``.
     weights : {"uniform", "gaussian"} or callable, default="uniform"
         Weights of the links. "uniform": 1. "gaussian": :math:`\\exp(-d^2 / 2 s^2)` of the distance
-        :math:`d`, where :math:`s` is the median distance along the links of the bag, 1 where that
+        :math:`d`, where :math:`s` is the median distance along the links of the bag, or 1 if this
         is 0. A callable takes an array of distances and returns one weight per distance.
 
     Returns
@@ -64,10 +64,10 @@ def spatial_graph(
     Raises
     ------
     ValueError
-        Without ``k`` and ``radius``, for values below 1 and 0, positions that are missing or not
-        finite, thousands of instances at one position, and weights of another shape.
+        If ``k`` and ``radius`` are both None or too small, positions are missing or not finite,
+        thousands of instances have the same position, or weights have the wrong shape.
     TypeError
-        For something that is not :class:`~milearn.Bags`, or a ``k`` that is not an integer.
+        If ``bags`` is not :class:`~milearn.Bags`, or ``k`` is not an integer.
 
     See Also
     --------
@@ -76,8 +76,8 @@ def spatial_graph(
 
     Notes
     -----
-    Compare with the same graph after the positions were permuted inside each bag: a gain that stays
-    does not come from the positions.
+    Compare results with those of the same graph after permuting the positions within each bag. An
+    improvement that remains is not due to the positions.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _positions(bags: Bags, name: str) -> np.ndarray:
 
 
 def _pairs(points: np.ndarray, k: int | None, radius: float | None) -> tuple[Any, Any]:
-    """Pairs of joined points, each once, the smaller number first."""
+    """Connected pairs of points, each once, with the smaller index first."""
     tree = cKDTree(points)
     n = len(points)
     if k is None:
@@ -163,7 +163,7 @@ def _pairs(points: np.ndarray, k: int | None, radius: float | None) -> tuple[Any
         return pairs[:, 0], pairs[:, 1]
     if n == 1:
         return np.empty(0, np.intp), np.empty(0, np.intp)
-    # The point itself is one of the k + 1 nearest, or as near as they are.
+    # The point itself is among the k + 1 nearest points, or ties with them.
     reach = tree.query(points, k=[min(k, n - 1) + 1])[0][:, 0]
     reach = reach * (1.0 + RELATIVE_TIE)
     if radius is not None:

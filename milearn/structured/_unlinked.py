@@ -1,4 +1,4 @@
-"""MILSD without links is MI-SVM, which has a solver over rows of its own."""
+"""MILSD without links is MI-SVM, for which there is a specialised solver over rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def solve_unlinked(
         w=found.w,
         intercept=found.intercept,
         risks=problem.risks(np.asarray(problem.X @ found.w) + found.intercept),
-        # A run that is cut short warns for itself.
+        # The solver warns if it is stopped early.
         step_converged=found.dual_gap <= gap_tol * size or bool(found.stopped),
         n_passes=found.n_passes,
         objective=found.objective,

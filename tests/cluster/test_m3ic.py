@@ -198,7 +198,7 @@ def test_what_is_refused():
     X, _ = concept_bags(n_bags=6)
     with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
         M3IC(7).fit(X)
-    with pytest.raises(ValueError, match=r"^min_cluster_size=4 in 2 clusters takes 8 bags but the"):
+    with pytest.raises(ValueError, match=r"^min_cluster_size=4 in 2 clusters needs 8 bags but the"):
         M3IC(2, min_cluster_size=4).fit(X)
     with pytest.raises(ValueError, match=r"^init has shape \(2, 4\): give one row per cluster"):
         M3IC(3, init=np.ones((2, 4))).fit(X)

@@ -327,10 +327,10 @@ def test_learners_that_cannot_serve_are_refused(bags, learner, error, message):
 
 def test_importances_need_learners_that_have_them(bags):
     model = DPBoost(estimator=GaussianNB())
-    with pytest.raises(AttributeError, match="has feature_importances_ when"):
+    with pytest.raises(AttributeError, match="has feature_importances_ only if"):
         _ = model.feature_importances_
     model.fit(*bags)
-    with pytest.raises(AttributeError, match="has feature_importances_ when"):
+    with pytest.raises(AttributeError, match="has feature_importances_ only if"):
         _ = model.feature_importances_
 
 

@@ -357,7 +357,7 @@ HALVES = np.repeat([0, 1], 6)
             "y holds one class only ('neg'): every split needs bags of at least two classes on "
             "both sides.",
         ),
-        ([None] * 12, None, "y holds no label: every bag is unlabelled."),
+        ([None] * 12, None, "y contains no labels: every bag is unlabelled."),
         (
             [0] * 9 + [1] * 3,
             None,

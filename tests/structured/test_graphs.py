@@ -192,7 +192,7 @@ def test_knn_graph_refuses():
         knn_bag_graph(bags, 0)
     with pytest.raises(TypeError, match="not an integer"):
         knn_bag_graph(bags, 2.5)
-    with pytest.raises(ValueError, match=r"metric gives shape \(2, 2\) for 15 bags"):
+    with pytest.raises(ValueError, match=r"metric returned shape \(2, 2\) for 15 bags"):
         knn_bag_graph(bags, metric=lambda b: np.eye(2))
     with pytest.raises(ValueError, match="metric='far' is unknown"):
         knn_bag_graph(bags, metric="far")

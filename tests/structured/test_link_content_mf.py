@@ -143,7 +143,7 @@ def test_three_classes_and_missing_labels():
     model = LinkContentMF(4).fit(X, y)
     assert model.coef_.shape == (3, X.shape[1])
     assert set(model.transduction_) <= {"a", "b", "c"}
-    with pytest.raises(ValueError, match="y holds no label"):
+    with pytest.raises(ValueError, match="y contains no labels"):
         LinkContentMF().fit(X, np.full(60, None, dtype=object))
 
 

@@ -474,14 +474,14 @@ def test_one_against_the_rest_with_unlabelled_bags():
 
 def test_labels_that_tell_nothing_are_refused():
     bags, y = case(0)
-    with pytest.raises(ValueError, match="y holds no label"):
+    with pytest.raises(ValueError, match="y contains no labels"):
         MILSD().fit(bags, np.full(12, np.nan))
     one_class = np.where(y == 0, np.nan, y)
     model = MILSD()
     with pytest.raises(ValueError, match="one class only"):
         model.fit(bags, one_class)
     assert not hasattr(model, "classes_")
-    with pytest.raises(ValueError, match="y holds no label"):
+    with pytest.raises(ValueError, match="y contains no labels"):
         MILSD().fit(bags, y).score(bags, np.full(12, np.nan))
 
 
