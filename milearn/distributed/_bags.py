@@ -13,7 +13,7 @@ from distributed import Client, Future
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
 from .._bags.remote import RemoteBags
-from .._bags.segments import bag_ranges
+from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
 from ._source import DaskSource
 from ._tasks import (
@@ -46,8 +46,8 @@ class Partitions:
 
     def __init__(self, client: Client, futures: Sequence[Future], sizes: list[np.ndarray]) -> None:
         self.client, self.futures = client, list(futures)
-        self.bounds = np.concatenate([[0], np.cumsum([len(part) for part in sizes])])
-        self.offsets = np.concatenate([[0], np.cumsum(np.concatenate(sizes))]).astype(np.intp)
+        self.bounds = offsets_of([len(part) for part in sizes])
+        self.offsets = offsets_of(np.concatenate(sizes))
 
 
 class DistributedBags(RemoteBags):
@@ -125,11 +125,9 @@ class DistributedBags(RemoteBags):
         positions: np.ndarray | None = None,
     ) -> None:
         self._partitions, self._description, self._positions = partitions, description, positions
-        if positions is None:
-            self.offsets = partitions.offsets
-        else:
-            sizes = np.diff(partitions.offsets)[positions]
-            self.offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self.offsets = partitions.offsets
+        if positions is not None:
+            self.offsets = offsets_of(np.diff(partitions.offsets)[positions])
         self.shape = len(self.offsets) - 1, int(description["n_features"])
         self.dtype, self.is_sparse = description["dtype"], description["is_sparse"]
         self.feature_names = description["feature_names"]

@@ -12,7 +12,7 @@ from distributed import Client
 from sklearn.utils import Bunch
 
 from .._bags import Bags
-from .._bags.segments import bag_ranges
+from .._bags.segments import bag_ranges, offsets_of
 from ..datasets import load_bags
 from ..datasets._errors import BagFileError
 from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
@@ -90,12 +90,10 @@ def scan_bags(
     _check_alike(files, heads)
     futures, sizes = [], []
     for shard, head in zip(shards, heads, strict=True):
-        limit = head["n_bags"]
-        ranges: Iterable[tuple[int, int]] = [(0, limit)]
+        ranges: Iterable[tuple[int, int]] = [(0, len(head["sizes"]))]
         if head["mapped"]:
             row_bytes = head["dtype"].itemsize * head["n_features"]
-            offsets = np.concatenate([[0], np.cumsum(head["sizes"])])
-            ranges = bag_ranges(offsets, max(1, partition_bytes // row_bytes))
+            ranges = bag_ranges(offsets_of(head["sizes"]), max(1, partition_bytes // row_bytes))
         for first, last in ranges:
             futures.append(client.submit(_bags_of, shard, first, last, key=name_of("bags")))
             sizes.append(head["sizes"][first:last])
@@ -122,7 +120,6 @@ def _head(shard: Bunch) -> dict[str, Any]:
     names = shard.get("target_names")
     return {
         **described(shard["data"]),
-        "n_bags": len(shard["data"]),
         "mapped": is_mapped(shard["data"]),
         "target": shard["target"],
         "target_names": None if names is None else [str(name) for name in names],
@@ -221,9 +218,8 @@ def scan_bag_folder(
     )
     all_sizes = np.array([one.size for one in found.bags])
     row_bytes = max(1, found.dtype.itemsize * found.bags[0].width)
-    offsets = np.concatenate([[0], np.cumsum(all_sizes)])
     futures, sizes = [], []
-    for first, last in bag_ranges(offsets, max(1, partition_bytes // row_bytes)):
+    for first, last in bag_ranges(offsets_of(all_sizes), max(1, partition_bytes // row_bytes)):
         files = put(client, found.bags[first:last], "files")
         futures.append(
             client.submit(_read, str(found.path), files, found.dtype, key=name_of("bags"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -81,8 +83,9 @@ class DaskSource:
             )
             for bags, segments in self.parts
         ]
-        found = [pair for part in self.client.gather(futures) for pair in part]
-        return [result for _, results in sorted(found, key=_first) for result in results]
+        # Parts of one bag stay in their order.
+        found = sorted(chain.from_iterable(self.client.gather(futures)), key=itemgetter(0))
+        return [result for _, result in found]
 
     def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
         """The last ``state = function(state, block, *arguments)``; large bags come in parts.
@@ -122,10 +125,6 @@ class DaskSource:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(digest)
         return self._kept[digest]
-
-
-def _first(found: tuple[int, list[Any]]) -> int:
-    return found[0]
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:

@@ -146,28 +146,23 @@ def map_part(
     size: BlockSize,
     function: Callable[..., Any],
     *arguments: Any,
-) -> list[tuple[int, list[Any]]]:
-    """First bag of each segment, and what the function returned for its blocks."""
-    found = []
+) -> list[tuple[int, Any]]:
+    """First bag of each block, and what the function returned for it."""
+    return [
+        (block.first_bag, function(block, *arguments)) for block in _blocks(bags, segments, size)
+    ]
+
+
+def _blocks(bags: Bags, segments: Sequence[Segment], size: BlockSize) -> Iterator[Block]:
+    """Blocks of the segments, with the places that they have among all selected bags."""
     for segment in segments:
         source = segment(bags).source(block_bytes=size.block_bytes, dtype=size.dtype)
-        results = source.map(_moved, segment, function, arguments, in_parts=size.in_parts)
-        found.append((segment.first_bag, results))
-    return found
-
-
-def _moved(
-    block: Block, segment: Segment, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> Any:
-    return function(_in_all(block, segment), *arguments)
-
-
-def _in_all(block: Block, segment: Segment) -> Block:
-    return replace(
-        block,
-        first_bag=block.first_bag + segment.first_bag,
-        first_row=block.first_row + segment.first_row,
-    )
+        for block in source.blocks(in_parts=size.in_parts):
+            yield replace(
+                block,
+                first_bag=block.first_bag + segment.first_bag,
+                first_row=block.first_row + segment.first_row,
+            )
 
 
 def fold_part(
@@ -180,10 +175,8 @@ def fold_part(
 ) -> Any:
     """The state after the blocks of a partition; the one before stays as it is."""
     state = deepcopy(state)
-    for segment in segments:
-        source = segment(bags).source(block_bytes=size.block_bytes, dtype=size.dtype)
-        for block in source.blocks(in_parts=True):
-            state = function(state, _in_all(block, segment), *arguments)
+    for block in _blocks(bags, segments, size):
+        state = function(state, block, *arguments)
     return state
 
 

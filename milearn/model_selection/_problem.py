@@ -24,7 +24,27 @@ class BagSplitter(BaseCrossValidator):
     # no further word from the user.
     __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
+    n_splits: int
     unlabeled: Any
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of splits.
+
+        Parameters
+        ----------
+        X : ignored
+            Not used; present for consistency with scikit-learn's splitters.
+        y : ignored
+            Not used, as ``X``.
+        groups : ignored
+            Not used, as ``X``.
+
+        Returns
+        -------
+        int
+            ``n_splits``.
+        """
+        return self.n_splits
 
     def split(
         self, X: Any, y: Any = None, groups: Any = None

@@ -100,25 +100,6 @@ class BagShuffleSplit(BagSplitter):
         self.random_state = random_state
         self.unlabeled = unlabeled
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of splits.
-
-        Parameters
-        ----------
-        X : ignored
-            Not used; present for consistency with scikit-learn's splitters.
-        y : ignored
-            Not used, as ``X``.
-        groups : ignored
-            Not used, as ``X``.
-
-        Returns
-        -------
-        int
-            ``n_splits``.
-        """
-        return self.n_splits
-
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         n_test, n_train = _numbers(len(problem.codes), self.test_size, self.train_size)
         _check_feasible(problem, n_test, n_train)

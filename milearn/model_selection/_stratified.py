@@ -115,25 +115,6 @@ class StratifiedBagKFold(BagSplitter):
         self.random_state = random_state
         self.unlabeled = unlabeled
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Number of folds.
-
-        Parameters
-        ----------
-        X : ignored
-            Not used; present for consistency with scikit-learn's splitters.
-        y : ignored
-            Not used, as ``X``.
-        groups : ignored
-            Not used, as ``X``.
-
-        Returns
-        -------
-        int
-            ``n_splits``.
-        """
-        return self.n_splits
-
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         _check_feasible(problem, self.n_splits)
         rng = check_random_state(self.random_state) if self.shuffle else None
