@@ -93,7 +93,48 @@ class BagEstimator(BaseEstimator):
         return validate_bags(self, X, reset=False, dtype=self._dtypes)
 
 
-class BagClassifier(ClassifierMixin, BagEstimator):
+class _TwoLevels(BagEstimator):
+    """Base of the estimators that score bags and instances.
+
+    A subclass implements ``_instance_scores(bags)``, and a bag takes the highest score of its
+    instances; or ``_bag_scores(bags)`` with ``_bag_score_is_max`` false, and an instance is scored
+    as a bag of one; or both.
+    """
+
+    # 1, or -1 where the lowest score of its instances is that of a bag.
+    _positive_sign: int = 1
+    # Whether a bag scores as its highest instance does, which the estimator checks enforce.
+    _bag_score_is_max: bool = True
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return self._bag_scores(Bags.singletons(bags.instances))
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        scores = self._instance_scores(bags)
+        return self._positive_sign * segment_max(self._positive_sign * scores, bags.offsets)
+
+    @over_blocks(gives_rows=True)
+    def witness(self, X: Any) -> np.ndarray:
+        """Row of the instance that decides each bag.
+
+        It is the row in ``X.instances`` of the instance with the highest score for the positive
+        class; with three or more classes, for the class that is predicted; under a regressor, of
+        the instance with the highest value. The first of several equal ones is returned.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
+        """
+        return deciding_rows(self, self._checked(X))
+
+
+class BagClassifier(ClassifierMixin, _TwoLevels):
     """Base of the classifiers that score instances and take a bag's highest score.
 
     A subclass stores, with the rest of its fitted state, ``classes_`` and ``_positive_sign`` (1,
@@ -103,16 +144,6 @@ class BagClassifier(ClassifierMixin, BagEstimator):
     """
 
     classes_: np.ndarray
-    _positive_sign: int = 1
-    # Whether a bag scores as its highest instance does, which the estimator checks enforce.
-    _bag_score_is_max: bool = True
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        raise NotImplementedError
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        scores = self._instance_scores(bags)
-        return self._positive_sign * segment_max(self._positive_sign * scores, bags.offsets)
 
     @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
@@ -183,45 +214,17 @@ class BagClassifier(ClassifierMixin, BagEstimator):
         """
         return self._decide(self.instance_decision_function(X))
 
-    @over_blocks(gives_rows=True)
-    def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag.
-
-        It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class; with three or more classes, for the class that is predicted. The first of several
-        equal ones is returned.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-            Bags to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            Positions in ``X.instances``.
-        """
-        return deciding_rows(self, self._checked(X))
-
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         return decided(scores, self.classes_)
 
 
-class BagRegressor(RegressorMixin, BagEstimator):
+class BagRegressor(RegressorMixin, _TwoLevels):
     """Base of the regressors that value instances and take a bag's highest value.
 
     A subclass implements ``_instance_scores(bags)`` of shape (n_instances,) and, where a bag's
     value is not its highest instance's, ``_bag_scores(bags)`` of shape (n_bags,) with
     ``_bag_score_is_max`` false.
     """
-
-    _bag_score_is_max: bool = True
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        raise NotImplementedError
-
-    def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return segment_max(self._instance_scores(bags), bags.offsets)
 
     @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
@@ -254,25 +257,6 @@ class BagRegressor(RegressorMixin, BagEstimator):
             Values of the instances.
         """
         return self._instance_scores(self._checked(X))
-
-    @over_blocks(gives_rows=True)
-    def witness(self, X: Any) -> np.ndarray:
-        """Row in ``X.instances`` of the instance with the highest value of each bag.
-
-        The first of several equal ones is returned.
-
-        Parameters
-        ----------
-        X : bags, see :class:`milearn.Bags`
-            Bags to predict.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            Positions in ``X.instances``.
-        """
-        bags = self._checked(X)
-        return segment_argmax(self._instance_scores(bags), bags.offsets)
 
 
 class BagClusterer(ClusterMixin, BagEstimator):

@@ -312,18 +312,17 @@ def _check_finite(bags: Bags, allow_nan: bool) -> None:
 
 def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
     """Row and value of the first entry that is not finite."""
-    if sparse.issparse(block.instances):
-        entries = _wrong_entries(block.instances.data, allow_nan)
-        if entries is None:
-            return None
-        entry = int(np.flatnonzero(entries)[0])
-        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
-        return block.first_row + row, block.instances.data[entry]
-    entries = _wrong_entries(block.instances, allow_nan)
-    if entries is None:
+    is_sparse = sparse.issparse(block.instances)
+    values = block.instances.data if is_sparse else block.instances
+    wrong = _wrong_entries(values, allow_nan)
+    if wrong is None:
         return None
-    at = int(np.flatnonzero(entries.any(axis=1))[0])
-    return block.first_row + at, block.instances[at][entries[at]][0]
+    entry = int(np.argmax(wrong))
+    if is_sparse:
+        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
+    else:
+        row = entry // values.shape[1]
+    return block.first_row + row, values.flat[entry]
 
 
 def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:

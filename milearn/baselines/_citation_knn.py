@@ -194,9 +194,6 @@ class CitationKNN(BaselineClassifier):
         proportions = self._proportions(bags)
         return proportions[:, 1] - proportions[:, 0] if proportions.shape[1] == 2 else proportions
 
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._bag_scores(Bags.singletons(bags.instances))
-
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 2:
             return super()._decide(scores)

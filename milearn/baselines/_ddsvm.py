@@ -200,6 +200,3 @@ class DDSVM(BaselineClassifier):
         rows = concept_distances(bags.instances, bags.offsets, self.concepts_, self.scales_)
         columns = [model.decision_function(rows) for model in self._models]
         return class_scores(columns, self._positive_sign)
-
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._bag_scores(Bags.singletons(bags.instances))

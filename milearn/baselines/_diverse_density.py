@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
@@ -129,7 +128,7 @@ class _ConceptClassifier(BaselineClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         concepts, scales = np.atleast_2d(self.concept_), np.atleast_2d(self.scales_)
         columns = [
-            threshold - _distances(bags.instances, concept, scale)
+            threshold - squared_distances(bags.instances, concept, scale)
             for concept, scale, threshold in zip(
                 concepts, scales, np.atleast_1d(self.threshold_), strict=True
             )
@@ -320,14 +319,6 @@ class EMDD(_ConceptClassifier):
 
     def _solve(self) -> Callable[..., ConceptSolution]:
         return nearest_solution
-
-
-def _distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    if not sparse.issparse(instances):
-        return squared_distances(instances, concept, scales)
-    weights = scales * scales
-    norms = instances.multiply(instances) @ weights
-    return norms - 2.0 * (instances @ (weights * concept)) + weights @ (concept * concept)
 
 
 def _threshold(nearest: np.ndarray, positive: np.ndarray, costs: np.ndarray) -> float:

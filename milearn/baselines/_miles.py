@@ -192,9 +192,6 @@ class MILES(BaselineClassifier):
             scores += largest_similarities(bags, self.prototypes_, self.gamma_) @ self.coef_.T
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._bag_scores(Bags.singletons(bags.instances))
-
     def instance_contributions(self, X: Any) -> np.ndarray:
         """Share of each instance in the score of its bag, in the order of ``X.instances``.
 

@@ -641,11 +641,12 @@ def test_methods_before_fit():
             getattr(LeastSquaresBags(), method)(bags)
 
 
-def test_scores_are_the_method_of_a_subclass():
+def test_an_instance_of_an_estimator_that_scores_bags_alone_is_a_bag_of_one():
     bags, y = two_level_bags(n_bags=4)
     estimator = LeastSquaresBags().fit(bags, y)
-    with pytest.raises(NotImplementedError):
-        super(LeastSquaresBags, estimator)._instance_scores(bags)
+    expected = estimator.instance_decision_function(bags)
+    by_bags = super(LeastSquaresBags, estimator)._instance_scores(bags)
+    np.testing.assert_array_equal(by_bags, expected)
 
 
 def test_checks_of_scikit_learn_pass_on_the_base():

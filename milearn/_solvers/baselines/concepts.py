@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..._bags.distinct import PointBags
 from ..._bags.segments import segment_min
@@ -17,6 +16,7 @@ from .diverse_density import (
     centred_points,
     noisy_or_solution,
     promising_starts,
+    squared_distances,
 )
 
 __all__ = ["Concepts", "concept_distances", "learn_concepts"]
@@ -117,15 +117,9 @@ def concept_distances(
     instances: Any, offsets: np.ndarray, points: np.ndarray, scales: np.ndarray
 ) -> np.ndarray:
     """Smallest scaled distance of each bag from each concept, shape (n_bags, n_concepts)."""
-    columns = []
-    for point, scale in zip(points, scales, strict=True):
-        if sparse.issparse(instances):
-            weights = scale * scale
-            squares = np.asarray(instances.multiply(instances) @ weights)
-            squares = squares - 2.0 * (instances @ (weights * point)) + weights @ (point * point)
-        else:
-            steps = (instances - point) * scale
-            squares = np.einsum("ij,ij->i", steps, steps)
-        columns.append(segment_min(np.maximum(squares, 0.0), offsets))
+    columns = [
+        segment_min(np.maximum(squared_distances(instances, point, scale), 0.0), offsets)
+        for point, scale in zip(points, scales, strict=True)
+    ]
     rows: np.ndarray = np.sqrt(np.stack(columns, axis=1))
     return rows

@@ -89,8 +89,13 @@ class ConceptSolution:
     converged: bool
 
 
-def squared_distances(instances: np.ndarray, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """D of each instance, shape (n_instances,)."""
+def squared_distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """D of each instance, dense or CSR, shape (n_instances,)."""
+    if sparse.issparse(instances):
+        weights = scales * scales
+        norms = np.asarray(instances.multiply(instances) @ weights)
+        products = np.asarray(instances @ (weights * concept))
+        return np.asarray(norms - 2.0 * products + weights @ (concept * concept))
     steps = (instances - concept) * scales
     squares: np.ndarray = np.einsum("ij,ij->i", steps, steps)
     return squares

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..._bags.segments import gather_rows
+from ..._bags.segments import gather_rows, offsets_of
 from .learners import Matrix
 from .problem import BagPrices, DualPrices
 
@@ -287,7 +287,7 @@ def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarra
     if sizes:
         # Of the members of a disjunct only the outermost counts: its maximum turns there.
         outermost = np.maximum if sign > 0 else np.minimum
-        tops = outermost.reduceat(places[:n_own], np.r_[0, np.cumsum(sizes)[:-1]], axis=0)
+        tops = outermost.reduceat(places[:n_own], offsets_of(sizes)[:-1], axis=0)
         places = np.concatenate([tops, places[n_own:]])
     weights = np.zeros((len(bag.weights), len(places)))
     weights[bag.owners, np.arange(len(sizes))] = sign * bag.u
