@@ -28,11 +28,11 @@ _EQUAL = 1e-7
 
 
 class BagEstimator(BaseEstimator):
-    """Base of all estimators: input of bags, and a fitted state that is replaced as a whole.
+    """Base class of all estimators: validation of bags, and atomic updates of the fitted state.
 
-    ``fit`` computes first and stores last: it calls :meth:`_validate_fit`, which sets nothing,
-    and ends with :meth:`_replace_fitted`. A fit that fails leaves the estimator as it was, and
-    nothing of an earlier fit outlives a later one.
+    ``fit`` calls :meth:`_validate_fit`, which sets no attributes, and ends with
+    :meth:`_replace_fitted`. A failed fit does not change the estimator, and a successful fit
+    removes all attributes of earlier fits.
     """
 
     n_features_in_: int
@@ -56,20 +56,20 @@ class BagEstimator(BaseEstimator):
     def _validate_fit(
         self, X: Any, *, dtype: Any = None, **options: Any
     ) -> tuple[Bags, dict[str, Any]]:
-        """Bags to fit on, and what ``fit`` has to store of them.
+        """Validated bags, and fitted attributes that describe the input.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
         dtype : type or tuple of types, default=None
-            Types of instances that are taken as they are; those of the class when None.
+            Types of instances that are not converted; by default, those of the class.
         **options
-            For :func:`milearn.utils.validation.validate_bags`.
+            Passed to :func:`milearn.utils.validation.validate_bags`.
         """
-        # scikit-learn's validation stores the features on the estimator: here on a copy.
+        # scikit-learn's validation stores the features on the estimator. Use a copy.
         stand_in = copy(self)
         stand_in.__dict__.pop("feature_names_in_", None)
-        # The class's types: those on the instance are of an earlier fit.
+        # Use the types of the class: those of the instance are from an earlier fit.
         kinds = type(self)._dtypes if dtype is None else dtype
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")
@@ -77,33 +77,34 @@ class BagEstimator(BaseEstimator):
         return bags, noted
 
     def _takes_remote_bags(self) -> bool:
-        """Whether ``fit``, with these parameters, passes over bags wherever they are."""
+        """Whether ``fit`` supports remote bags with these parameters."""
         return False
 
     def _replace_fitted(self, fitted: dict[str, Any]) -> None:
-        """Store all fitted attributes at once, and delete those of an earlier fit."""
+        """Store all fitted attributes at once, and delete those of earlier fits."""
         for name in self._fitted_names:
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
         self._fitted_names = tuple(fitted)
 
     def _checked(self, X: Any) -> Bags:
-        """Bags to predict on."""
+        """Validated bags for prediction."""
         check_is_fitted(self)
         return validate_bags(self, X, reset=False, dtype=self._dtypes)
 
 
 class _TwoLevels(BagEstimator):
-    """Base of the estimators that score bags and instances.
+    """Base class of estimators that score bags and instances.
 
-    A subclass implements ``_instance_scores(bags)``, and a bag takes the highest score of its
-    instances; or ``_bag_scores(bags)`` with ``_bag_score_is_max`` false, and an instance is scored
-    as a bag of one; or both.
+    A subclass implements ``_instance_scores(bags)``, ``_bag_scores(bags)`` or both. By default, the
+    score of a bag is the highest score of its instances, and the score of an instance is that of a
+    bag with only this instance. If it implements ``_bag_scores``, it sets ``_bag_score_is_max`` to
+    False.
     """
 
-    # 1, or -1 where the lowest score of its instances is that of a bag.
+    # 1, or -1 if the score of a bag is the lowest score of its instances.
     _positive_sign: int = 1
-    # Whether a bag scores as its highest instance does, which the estimator checks enforce.
+    # Whether bag scores are the highest instance scores. This is enforced by the estimator checks.
     _bag_score_is_max: bool = True
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
@@ -115,11 +116,11 @@ class _TwoLevels(BagEstimator):
 
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag.
+        """Row of the instance that determines the score of each bag.
 
         It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class; with three or more classes, for the class that is predicted; under a regressor, of
-        the instance with the highest value. The first of several equal ones is returned.
+        class, or for the predicted class with three or more classes, or with the highest value for
+        a regressor. Ties are broken in favour of the first instance.
 
         Parameters
         ----------
@@ -135,12 +136,12 @@ class _TwoLevels(BagEstimator):
 
 
 class BagClassifier(ClassifierMixin, _TwoLevels):
-    """Base of the classifiers that score instances and take a bag's highest score.
+    """Base class of classifiers whose bag scores are the highest instance scores.
 
-    A subclass stores, with the rest of its fitted state, ``classes_`` and ``_positive_sign`` (1,
-    or -1 when the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of
-    shape (n_instances,) for two classes and (n_instances, n_classes) for more, in scikit-learn's
-    sign: positive values indicate ``classes_[1]``.
+    The fitted attributes of a subclass must include ``classes_`` and ``_positive_sign`` (1, or -1
+    if the positive class is ``classes_[0]``). It implements ``_instance_scores(bags)`` of shape
+    (n_instances,) for two classes and (n_instances, n_classes) for more, with scikit-learn's sign
+    convention: positive values indicate ``classes_[1]``.
     """
 
     classes_: np.ndarray
@@ -149,10 +150,10 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag; positive values indicate ``classes_[1]``.
 
-        A bag scores as its highest instance does, where the positive class is ``classes_[1]``
-        (or, with three or more classes, the class of the column). Where ``pos_label`` made
-        ``classes_[0]`` the positive class the sign is turned, as scikit-learn's scorers expect,
-        and the bag scores as its lowest instance does.
+        The score of a bag is the highest score of its instances if the positive class is
+        ``classes_[1]`` (or, with three or more classes, for each column). If ``pos_label`` is
+        ``classes_[0]``, signs are reversed, as expected by scikit-learn's scorers, and the score of
+        a bag is the lowest score of its instances.
 
         Parameters
         ----------
@@ -219,11 +220,11 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
 
 
 class BagRegressor(RegressorMixin, _TwoLevels):
-    """Base of the regressors that value instances and take a bag's highest value.
+    """Base class of regressors whose bag values are the highest instance values.
 
-    A subclass implements ``_instance_scores(bags)`` of shape (n_instances,) and, where a bag's
-    value is not its highest instance's, ``_bag_scores(bags)`` of shape (n_bags,) with
-    ``_bag_score_is_max`` false.
+    A subclass implements ``_instance_scores(bags)`` of shape (n_instances,). If bag values are not
+    the highest instance values, it also implements ``_bag_scores(bags)`` of shape (n_bags,) and
+    sets ``_bag_score_is_max`` to False.
     """
 
     @over_blocks()
@@ -260,25 +261,25 @@ class BagRegressor(RegressorMixin, _TwoLevels):
 
 
 class BagClusterer(ClusterMixin, BagEstimator):
-    """Base of the clusterers: the number of clusters against that of bags."""
+    """Base class of clusterers; validates the number of clusters."""
 
     labels_: np.ndarray
     n_clusters: int
     _dtypes: Any = (np.float64, np.float32)
 
     def _validate_clusters(self, X: Any) -> tuple[Bags, dict[str, Any]]:
-        """As :meth:`_validate_fit`, for at least as many bags as clusters."""
+        """Like :meth:`_validate_fit`; requires at least as many bags as clusters."""
         bags, noted = self._validate_fit(X)
         if self.n_clusters > len(bags):
             raise ValueError(
-                f"n_clusters={self.n_clusters} but there are {len(bags)} bags: ask for at most as "
+                f"n_clusters={self.n_clusters} but there are {len(bags)} bags: use at most as "
                 "many clusters as bags."
             )
         return bags, noted
 
 
 def class_scores(columns: list[np.ndarray], sign: int) -> np.ndarray:
-    """Scores in scikit-learn's sign: one column as it is for two classes, several side by side."""
+    """Scores with scikit-learn's sign convention; several columns become a matrix."""
     return sign * columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
@@ -299,7 +300,7 @@ def deciding_rows(classifier: Any, bags: Bags) -> np.ndarray:
 
 
 def highest_class(scores: np.ndarray) -> np.ndarray:
-    """Column of the highest score of each row, the first of those that are equal up to rounding."""
+    """Column of the highest score of each row; the first one if several are equal up to rounding."""
     size = np.abs(np.nan_to_num(scores, posinf=0.0, neginf=0.0)).max(axis=1, keepdims=True)
     highest = scores.max(axis=1, keepdims=True)
     return np.argmax(scores >= highest - _EQUAL * size, axis=1)

@@ -13,21 +13,20 @@ from ..base import highest_class
 
 __all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
 
-# With a smaller slope the out-of-fold scores are uninformative.
+# Out-of-fold scores with a smaller slope are considered uninformative.
 _SMALLEST_SLOPE = 1e-6
 _LARGEST_C = 1e6
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Log odds of each class, affine in its score."""
+    """Log odds of each class as an affine function of its score."""
 
     # Of shape (n_columns,).
     slope: np.ndarray
     constant: np.ndarray
-    # Of shape (n_columns,). What is taken off the log odds for the decision: zero where the
-    # likeliest class is predicted, the log odds of the class in the training bags where classes
-    # count equally.
+    # Subtracted from the log odds for decisions: zero to predict the most likely class, or the log
+    # odds of the class in the training bags if classes are weighted equally.
     shift: np.ndarray
 
     def log_odds(self, scores: np.ndarray) -> np.ndarray:
@@ -35,7 +34,7 @@ class Calibration:
         return scores * self.slope + self.constant
 
     def decisions(self, scores: np.ndarray) -> np.ndarray:
-        """Log odds less the shift: above zero, or the highest, decides."""
+        """Log odds minus the shift; the sign or the highest value determines the class."""
         return self.log_odds(scores) - self.shift
 
 
@@ -44,18 +43,18 @@ def calibrate(
 ) -> Calibration:
     """Fit a sigmoid to the scores of each class against the rest.
 
-    Targets are those of Platt, (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), so that scores that
-    separate the classes give finite slopes.
+    The targets are (n_1 + 1) / (n_1 + 2) and 1 / (n_0 + 2), as proposed by Platt, so slopes are
+    finite even if scores separate the classes.
 
     Parameters
     ----------
     scores : ndarray of shape (n_bags, n_columns)
-        Scores of bags that were left out, of class 1 of two or of each of more.
+        Out-of-fold scores of bags, for class 1 of two classes or for each of more classes.
     codes : ndarray of shape (n_bags,)
         Class numbers.
     weights : ndarray of shape (n_bags,)
     balanced : bool
-        Whether classes count equally in decisions.
+        Whether classes are weighted equally in decisions.
     """
     n_columns = scores.shape[1]
     slope, constant, shift = (np.zeros(n_columns) for _ in range(3))
@@ -79,7 +78,7 @@ def _mean_log_odds(target: np.ndarray, weights: np.ndarray) -> float:
 
 def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
     unit = float(np.sqrt(np.average(scores**2, weights=weights))) or 1.0
-    # A target between the classes is both of them, by its share.
+    # A bag with a target between 0 and 1 occurs in both classes, weighted by its target.
     model = LogisticRegression(C=_LARGEST_C, tol=1e-8, max_iter=1000, solver="newton-cholesky")
     model.fit(
         np.concatenate([scores, scores])[:, None] / unit,
@@ -93,7 +92,7 @@ def _platt(scores: np.ndarray, target: np.ndarray, weights: np.ndarray) -> tuple
 
 
 def probabilities(log_odds: np.ndarray) -> np.ndarray:
-    """Probabilities of the classes; those of three or more are made to sum to 1."""
+    """Probabilities of the classes, normalised to a sum of 1 for three or more classes."""
     given = expit(log_odds)
     if log_odds.shape[1] == 1:
         return np.hstack([1 - given, given])
@@ -104,7 +103,7 @@ def probabilities(log_odds: np.ndarray) -> np.ndarray:
 def class_measures(
     decisions: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> dict[str, float]:
-    """Accuracy, balanced accuracy and AUC (mean over classes against the rest) of decisions."""
+    """Accuracy, balanced accuracy and AUC (one-vs-rest mean) of decisions."""
     if decisions.shape[1] == 1:
         predicted = (decisions[:, 0] > 0).astype(np.intp)
         columns = [(codes == 1, decisions[:, 0])]

@@ -1,7 +1,7 @@
-"""The ways to learn that are compared: an average of bag kernels, and the instance that decides.
+"""The compared candidates: an average of bag kernels, and a model of the highest instance.
 
-A candidate is prepared once, without labels, on all training bags; inner folds then take parts of
-what was prepared. Scores have one column for two classes or for regression, else one per class.
+A candidate is prepared once, without labels, on all training bags, and inner folds use subsets of
+the result. Scores have one column for two classes or for regression, otherwise one per class.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "Training",
 ]
 
-# The solvers' own 1e-3 leaves scores that depend on the order of the bags in the third digit.
+# With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
 
 
@@ -37,7 +37,7 @@ _TOL = 1e-5
 class Training:
     """Targets and weights of the merged training bags."""
 
-    # Of shape (n_bags,). Class numbers, 1 for the positive of two classes; or values.
+    # Class numbers, 1 for the positive one of two classes; or values.
     targets: np.ndarray
     # Number of columns of scores.
     n_columns: int
@@ -53,7 +53,7 @@ class Training:
         return self.targets[rows] == (1 if self.n_columns == 1 else column)
 
     def mean_squared_error(self, values: list[np.ndarray], rows: list[np.ndarray]) -> float:
-        """Of predicted values of bags, fold by fold."""
+        """Mean squared error of predicted values of bags, given fold by fold."""
         places = np.concatenate(rows)
         errors = np.concatenate(values)[:, 0] - self.targets[places]
         return float(np.average(errors**2, weights=self.weights[places]))
@@ -72,14 +72,14 @@ class ScoreFunction(Protocol):
 
 
 class Candidate(Protocol):
-    """A way to learn, prepared on the training bags."""
+    """A model that was prepared on the training bags."""
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        """Scores of the bags ``test`` under a fit on the bags ``train``."""
+        """Fit on the bags ``train`` and score the bags ``test``."""
         ...
 
     def whole(self) -> ScoreFunction:
-        """A fit on all training bags."""
+        """Fit on all training bags."""
         ...
 
 
@@ -100,7 +100,7 @@ class _BagFunction:
 
 @dataclass(frozen=True)
 class BagCandidate:
-    """Support vector machines on an average of bag kernels; one per class against the rest."""
+    """Support vector machines on an average of bag kernels, one-vs-rest."""
 
     rows: BagRows
     # Of shape (n_bags, n_bags) or (n_bags, n_features). Kernel matrix or features of the training
@@ -155,7 +155,7 @@ def _side_by_side(models: list[Any], rows: np.ndarray) -> np.ndarray:
     return np.hstack([_columns(model, rows) for model in models])
 
 
-# -- the instance that decides ---------------------------------------------------------------------
+# -- highest instance ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -175,14 +175,14 @@ class _InstanceFunction:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Instances scaled as they were in training: texts to unit length, others by a transformer."""
+    """Scaling of instances: texts to unit length, others by a fitted transformer."""
 
     scaler: Any
     text: bool
 
     @classmethod
     def of(cls, bags: Bags, text: bool, scaler: Any) -> Scaling:
-        """Fitted on distinct bags, in the storage that fits their kind."""
+        """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
         return cls(Normalizer() if text else scaler.fit(bags.instances), text)
 
     def __call__(self, bags: Bags) -> Bags:
@@ -192,7 +192,7 @@ class Scaling:
 
 @dataclass(frozen=True)
 class InstanceCandidate:
-    """An estimator whose bags score as their highest instance does."""
+    """An estimator whose bag scores are the highest instance scores."""
 
     # Not fitted.
     model: Any

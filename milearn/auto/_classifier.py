@@ -25,35 +25,38 @@ __all__ = ["MIClassifier"]
 
 
 class MIClassifier(CallbackSupport, BagClassifier):
-    """Classifier of bags that needs no settings.
+    """Classifier of bags that does not require any settings.
 
-    Two kinds of ways to learn are fitted and compared:
+    Two kinds of models are fitted and compared:
 
     * "average": a support vector machine on an average of kernels between whole bags
-      (:class:`~milearn.svm.BagSVC`), for data where all of a bag counts; of texts, "mean" and
-      "minmax_laplacian", one on each of two kernels;
-    * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where one instance decides.
+      (:class:`~milearn.svm.BagSVC`), for data where the class depends on the whole bag; for text,
+      there are two such models, "mean" and "minmax_laplacian", with one kernel each;
+    * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where the class depends on one
+      instance.
 
-    Inner folds of the training bags give out-of-fold scores of all; the way with the highest sum of
-    ``scoring`` and AUC is fitted on all training bags. Of texts the ways are "combined" by the mean
-    of their log odds, unless one alone is better by more than a standard error. The out-of-fold
-    scores also calibrate the probabilities and set the threshold. Instances are scaled inside, by
-    what the training bags alone say: nothing has to be done before, and no parameter has to be set.
+    All models are scored on inner folds of the training bags, and the model with the highest sum of
+    ``scoring`` and AUC is fitted on all training bags. For text, the models are "combined" by the
+    mean of their log odds, unless a single model is better by more than one standard error. The
+    out-of-fold scores are also used to calibrate the probabilities and to set the threshold.
+    Instances are scaled internally, based on the training bags only. You do not have to preprocess
+    the data or to set any parameter.
 
     Parameters
     ----------
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}, default="accuracy"
-        Measure that is added to the AUC in the comparison. It also decides the threshold:
-        with "balanced_accuracy" classes weigh the same however many bags they have, else the
-        likeliest class is predicted. The probabilities are the same in all three cases.
+        Measure that is added to the AUC in the comparison. It also determines the threshold: with
+        "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
+        predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Seconds of wall time that the fit should take. Cheap steps come first, and what would
-        exceed the budget is left out and listed in ``skipped_``: scalings, inner folds, the way
-        "instance". The smallest possible fit is made in any case. Without a budget nothing is left
-        out but by size.
+        Wall time in seconds that the fit should take. Cheap steps are run first. Steps that would
+        exceed the limit are skipped and listed in ``skipped_``: scalings, inner folds, and the
+        model "instance". The smallest possible fit is always run. Without a limit, steps are only
+        skipped because of the size of the data.
     pos_label : label, default=None
-        The class of which one instance makes a bag, for the way "instance" and ``witness``;
-        ``classes_[1]`` when None. With three or more classes each is positive in turn.
+        The positive class for the model "instance" and ``witness``: one instance of this class
+        makes a bag positive. By default, it is ``classes_[1]``. With three or more classes there is
+        one problem per class (one-vs-rest).
     {random_state: the inner folds, and the landmarks where bags are many}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
@@ -63,58 +66,59 @@ class MIClassifier(CallbackSupport, BagClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     paradigm_ : {"average", "instance", "mean", "minmax_laplacian", "combined"}
-        The way that was chosen.
+        The selected model.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each way, and of the
-        combination where there is one; empty where a class has too few bags for inner folds.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, and of the
+        combination if there is one; empty if a class has too few bags for inner folds.
     skipped_ : list of str
-        What was left out because of the size of the data, of ``time_limit`` or of a callback.
+        Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
-        Number of bags that were learnt from; equal bags with equal labels count once.
+        Number of training bags after merging equal bags with equal labels.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Before the fit, where kernel matrices do not fit into the available memory.
+        If kernel matrices do not fit into the available memory. This is checked before the fit.
     ValueError
-        For bad bags, labels or parameters.
+        If bags, labels or parameters are invalid.
 
     Warns
     -----
     UserWarning
-        Where ``groups``, or a class with a single bag among 40 or more, leave no inner folds:
-        nothing is then compared or calibrated.
+        If inner folds are not possible because of ``groups``, or because a class has a single bag
+        among 40 or more bags. Models are then neither compared nor calibrated.
 
     See Also
     --------
-    MIRegressor : The same for regression.
-    milearn.svm.BagSVC : The way "average", with settings.
-    milearn.svm.MISVC : The way "instance", with settings.
+    MIRegressor : The corresponding regressor.
+    milearn.svm.BagSVC : The model "average", with settings.
+    milearn.svm.MISVC : The model "instance", with settings.
 
     Notes
     -----
-    The average is that of seven kernels over four clipped scalings of the instances, see
-    :class:`~milearn.svm.BagSVC`, with C = 10; MISVC has an RBF kernel over z-scores that are
-    clipped at 3, and C = 10. Instances of which at most one entry in twenty is not zero count as
-    texts: cosines between the bags' means and between their extremes, and a linear MISVC over rows
-    of unit length, each with C = 1. Kernels never see a label, so that all inner folds are parts of
-    one matrix.
+    The average contains seven kernels over four clipped scalings of the instances, see
+    :class:`~milearn.svm.BagSVC`, with C = 10. MISVC has an RBF kernel on z-scores that are clipped
+    at 3, and C = 10. Data are treated as text if at most one entry in twenty is not zero. The
+    models for text use cosines between the means and between the extremes of bags, and a linear
+    MISVC on rows of unit length, each with C = 1. Kernels do not depend on labels, so all inner
+    folds use submatrices of one matrix.
 
-    There are five inner folds, three below 40 bags, and fewer where a class has fewer bags. They
-    depend on ``random_state`` and on the bags, not on their order, and equal bags with equal labels
-    are merged first: weights and repetitions are the same, and no bag is on both sides of a fold.
-    With one bag of a class the first way is taken as it is.
+    There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
+    bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
+    equal labels are merged first, so weights are equivalent to duplicates, and duplicates are in
+    the same fold. If a class has only one bag, the first model is used without a comparison.
 
-    Large data: where comparisons between all pairs of instances would take minutes, kernels of
-    means and extremes are left; above 3,000 bags 500 of them are landmarks (Nystroem's
-    approximation); above 8,000 instances MISVC is linear, and takes passes over the instances where
-    these are quicker; from 2,000 bags on one inner fold is scored. Each is listed in ``skipped_``.
+    For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
+    comparing all pairs of instances would take minutes, only kernels of means and extremes are
+    used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 8,000
+    instances, MISVC is linear, and uses passes over the instances if they are faster. From 2,000
+    bags on, only one inner fold is scored.
 
-    ``decision_function`` is the log odds of the calibrated probability less those of the threshold.
-    Of bags with three or more classes each class is calibrated against the rest, and the
-    probabilities are divided by their sum.
+    ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
+    With three or more classes, each class is calibrated against the rest, and the probabilities are
+    divided by their sum.
 
     References
     ----------
@@ -174,8 +178,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag, and weight in the comparison; a weight of two equals a bag that is
-            there twice.
+            Factor on C for each bag, and weight in the comparison. A weight of two is equivalent
+            to duplicating the bag.
         groups : array-like of shape (n_bags,), default=None
             Bags of one group, such as those of a patient, stay in one inner fold.
 

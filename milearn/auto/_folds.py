@@ -1,4 +1,4 @@
-"""Inner folds that depend on the bags and not on their order."""
+"""Inner folds that depend on the bags, but not on their order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FOLDS, _FEW_BAGS, _FOLDS_OF_FEW = 5, 40, 3
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
-    """Numbers of the groups of bags, checked as the splitters do, in the order of their names."""
+    """Validated group numbers of bags, in the order of the group names."""
     if groups is None:
         return None
     check_consistent_length(bags, groups)
@@ -34,7 +34,7 @@ def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
 
 
 def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
-    """Stratified folds of merged bags; none where a class has a single bag or group.
+    """Stratified folds of merged bags; empty if a class has a single bag or group.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
         try:
             found = list(splitter.split(shapes, codes[order], groups))
         except ValueError:
-            # Groups that cannot be spread over so many folds may do over fewer.
+            # Groups that cannot be split into this number of folds may be split into fewer.
             if groups is None:
                 raise
             continue
@@ -73,7 +73,7 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
 
 
 def value_folds(merged: MergedBags, rng: Any) -> Folds:
-    """Folds of merged bags for regression; none for fewer than two bags or groups."""
+    """Folds of merged bags for regression; empty for fewer than two bags or groups."""
     order, groups = merged.order, merged.groups
     units = len(order) if groups is None else len(np.unique(groups))
     n_splits = min(_most_folds(len(order)), units)

@@ -1,4 +1,4 @@
-"""How good each way is on bags left out, whether a way alone is taken, and the combination."""
+"""Evaluation of models on inner folds, selection of a model, and their combination."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ COMBINED = "combined"
 
 @dataclass(frozen=True)
 class Judged:
-    """A way to learn, by its scores of bags that were left out."""
+    """Evaluation of a model by its out-of-fold scores."""
 
-    # What decides between the ways: a measure and the AUC.
+    # The selection criterion: the sum of a measure and the AUC.
     criterion: float
-    # Standard error of the share of bags that are classified rightly.
+    # Standard error of the accuracy.
     error: float
     measures: dict[str, float]
     calibration: Calibration
@@ -31,10 +31,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class CombinedFunction:
-    """The mean over several ways of the log odds that each states.
+    """The mean of the log odds of several models.
 
-    An uninformative model states the same log odds for all bags and has no effect, unlike in a mean
-    of scores or of kernels.
+    An uninformative model predicts the same log odds for all bags and has no effect, unlike in a
+    mean of scores or of kernels.
     """
 
     functions: list[ScoreFunction]
@@ -52,7 +52,7 @@ class CombinedFunction:
 
 
 def mean_log_odds(scores: list[np.ndarray], calibrations: list[Calibration]) -> np.ndarray:
-    """Mean over the ways of their log odds, shape (n, n_columns)."""
+    """Mean of the log odds of the models, shape (n, n_columns)."""
     stated = [each.log_odds(values) for each, values in zip(calibrations, scores, strict=True)]
     return np.mean(stated, axis=0)
 
@@ -65,12 +65,12 @@ def judge_all(
     *,
     combine: bool,
 ) -> dict[str, Judged]:
-    """Each way, and the combination of all as the last one.
+    """Evaluate each model, and their combination as the last one.
 
     Parameters
     ----------
     scored : dict of list of ndarray
-        Scores of the test bags, fold by fold, by name; a way may have fewer folds than another.
+        Scores of the test bags of each fold, by name; models can have different numbers of folds.
     folds : list of (train, test)
     training : Training
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
@@ -79,7 +79,7 @@ def judge_all(
     Returns
     -------
     dict of Judged
-        Measures are those on the folds that all ways have; calibrations use all that a way has.
+        Measures use the folds that all models have; calibrations use all folds of a model.
     """
     n_common = min(map(len, scored.values()), default=0)
 
@@ -108,9 +108,9 @@ def judge_all(
 
 
 def chosen_way(judged: dict[str, Judged]) -> str:
-    """The way with the highest criterion, or the combination where there is one and no way alone is
-    better by more than a standard error: of a hundred bags the best of a few ways is often the best
-    by chance, and a mean of several has the smaller variance.
+    """The model with the highest criterion, or the combination if there is one and no single model
+    is better by more than a standard error. With a hundred bags, the best of a few models is often
+    best by chance, and a mean of several models has a smaller variance.
     """
     alone = {name: each for name, each in judged.items() if name != COMBINED}
     best = max(alone, key=lambda name: alone[name].criterion)
@@ -123,7 +123,7 @@ def chosen_way(judged: dict[str, Judged]) -> str:
 def function_of(
     way: str, judged: dict[str, Judged], fitted: Callable[[str], ScoreFunction]
 ) -> ScoreFunction:
-    """The way, fitted on all training bags; of the combination all its ways are fitted."""
+    """The model, or all models of the combination, fitted on all training bags."""
     if way != COMBINED:
         return fitted(way)
     parts = {name: each.calibration for name, each in judged.items() if name != COMBINED}

@@ -1,4 +1,4 @@
-"""Kernels, landmarks, folds and costs by the kind and size of the training bags."""
+"""Kernels, landmarks, folds and costs, depending on the type and size of the training bags."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ __all__ = ["AVERAGE", "SizePlan", "size_plan"]
 
 AVERAGE = "average"
 
-# Kernels that compare all pairs of instances, or rows of one entry per instance. So many
-# multiplications take about ten seconds per scaling.
+# Kernels that compare all pairs of instances, or rows of one entry per instance. This number of
+# multiplications takes about ten seconds per scaling.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
 _PAIR_COST = 5e10
-# What is done with each distance, in multiplications.
+# Further operations per distance, in multiplications.
 _PER_PAIR = 50
 # The solver of the exact kernel takes n_bags^2 kernel values and more than n_bags^2 steps.
 _MANY_BAGS = 3_000
 _LANDMARKS = 500
 # A kernel between instances for MISVC takes n_instances^2 values.
 _MANY_FOR_RBF = 8_000
-# From so many bags on one fold of five holds enough of them to choose and to calibrate.
+# From this number of bags on, one fold of five is large enough for selection and calibration.
 _BAGS_FOR_ONE_FOLD = 2_000
 
 
 @dataclass(frozen=True)
 class SizePlan:
-    """What is tried, by kind and size of the training bags."""
+    """The candidates for the type and size of the training bags."""
 
     # Whether instances are compared by angles.
     text: bool
-    # Of the average.
+    # Kernels of the average.
     kernels: tuple[str, ...]
     # Landmarks of the average kernel.
     n_components: int | None
     # One of {"rbf", "linear"}. Kernel of the candidate that looks for one instance.
     instance_kernel: str
-    # Number of inner folds on which candidates are scored; all when None.
+    # Number of inner folds on which candidates are scored; None for all.
     n_scored_folds: int | None
-    # What was left out because of the size.
+    # Steps that are skipped because of the size.
     notes: tuple[str, ...]
 
     @property
@@ -57,10 +57,10 @@ class SizePlan:
 
     @property
     def bag_ways(self) -> dict[str, tuple[str, ...]]:
-        """Classifiers of whole bags that are tried: a name, and the kernels that are averaged.
+        """Names of the classifiers of whole bags, and the kernels that each averages.
 
-        For texts each kernel is a model of its own. In an average an uninformative kernel keeps its
-        weight whatever the labels are; out-of-fold scores show that it is uninformative.
+        For text, each kernel is a separate model. In an average, the weight of an uninformative
+        kernel does not depend on the labels, while out-of-fold scores reveal it.
         """
         if not self.text:
             return {AVERAGE: self.kernels}

@@ -1,4 +1,4 @@
-"""MIRegressor: the regressor of bags that needs no settings."""
+"""MIRegressor: the regressor of bags that does not require any settings."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ __all__ = ["MIRegressor"]
 
 
 class MIRegressor(CallbackSupport, BagRegressor):
-    """Regressor of bags that needs no settings.
+    """Regressor of bags that does not require any settings.
 
-    Two ways to learn are fitted and compared by the mean squared error on inner folds, and the
-    better one is fitted on all training bags:
+    Two models are fitted and compared by the mean squared error on inner folds, and the better one
+    is fitted on all training bags:
 
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
-    * "instance": :class:`~milearn.svm.CoupledMISVR`, which ties the value of a bag to that of its
-      highest instance.
+    * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
+      its highest instance.
 
-    Instances and values are scaled inside, by what the training bags alone say.
+    Instances and values are scaled internally, based on the training bags only.
 
     Parameters
     ----------
     time_limit : float, default=None
-        Seconds of wall time that the fit should take, see :class:`MIClassifier`.
+        Wall time in seconds that the fit should take, see :class:`MIClassifier`.
     {random_state: the inner folds, and the landmarks where bags are many}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
@@ -48,34 +48,34 @@ class MIRegressor(CallbackSupport, BagRegressor):
     Attributes
     ----------
     paradigm_ : {"average", "instance"}
-        The way that was chosen.
+        The selected model.
     scores_ : dict of dict
-        Out-of-fold "mean_squared_error" of each way, in squared units of y.
+        Out-of-fold "mean_squared_error" of each model, in squared units of y.
     skipped_ : list of str
-        What was left out because of the size of the data, of ``time_limit`` or of a callback.
+        Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
-        Number of bags that were learnt from; equal bags with equal values count once.
+        Number of training bags after merging equal bags with equal values.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Before the fit, where kernel matrices do not fit into the available memory.
+        If kernel matrices do not fit into the available memory. This is checked before the fit.
     ValueError
-        For bad bags, values or parameters.
+        If bags, values or parameters are invalid.
 
     See Also
     --------
-    MIClassifier : The same for classification.
-    milearn.svm.BagSVR : The way "average", with settings.
-    milearn.svm.CoupledMISVR : The way "instance", with settings.
+    MIClassifier : The corresponding classifier.
+    milearn.svm.BagSVR : The model "average", with settings.
+    milearn.svm.CoupledMISVR : The model "instance", with settings.
 
     Notes
     -----
-    Values are fitted in units of their standard deviation, with C = 10 (1 for texts) and nu = 1/2.
-    Kernels, scalings, inner folds and large data are as in :class:`MIClassifier`; above 8,000
-    instances, texts aside, the way "instance" is left out.
+    Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2. Kernels, scalings,
+    inner folds and large data are handled as in :class:`MIClassifier`. Above 8,000 instances, the
+    model "instance" is skipped, except for text.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
         y : array-like of shape (n_bags,)
             Value of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
         groups : array-like of shape (n_bags,), default=None
             Bags of one group, such as those of a patient, stay in one inner fold.
 

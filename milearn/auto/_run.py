@@ -36,12 +36,12 @@ __all__ = ["INSTANCE", "Run"]
 
 INSTANCE = "instance"
 
-# Time of a fit on all training bags relative to that of one on a part of them.
+# Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
 
 
 class Run:
-    """A fit: what is tried on the merged bags, its time, lines of ``verbose`` and omissions.
+    """A fit on merged bags: candidates, time, messages of ``verbose`` and skipped steps.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Run:
     size : SizePlan
     training : Training
     skipped : list of str
-        What was left out, with the reason.
+        Skipped steps and the reasons.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Run:
         self.start, self.stopped = time.perf_counter(), False
 
     def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
-        """The fitted attributes of both estimators, after the fit of a way on all bags."""
+        """The fitted attributes of both estimators, after fitting a model on all bags."""
         self._step(f"{way!r} fitted on all bags")
         return {
             "paradigm_": way,
@@ -101,17 +101,17 @@ class Run:
         return time.perf_counter() - self.start
 
     def _step(self, what: str) -> None:
-        """Report a step that is over."""
+        """Report a completed step."""
         if self.verbose:
             print(f"[{self.name}] {self._elapsed:.1f} s: {what}", flush=True)
         self.stopped = self.task.step() or self.stopped
 
     def _allows(self, seconds: float) -> bool:
-        """Whether so many seconds are left, and no callback asked to stop."""
+        """Whether at least ``seconds`` remain, and no callback requested to stop."""
         return not self.stopped and (self.budget is None or self._elapsed + seconds <= self.budget)
 
     def _skip(self, what: str) -> None:
-        """Note what was left out."""
+        """Record a skipped step."""
         reason = "a callback asked to stop" if self.stopped else f"time_limit={self.budget} s"
         self.skipped.append(f"{what} ({reason})")
         if self.verbose:
@@ -138,7 +138,7 @@ class Run:
         found: list[Any] = []
         took = 0.0
         for number, scaling in enumerate(plan.scalings):
-            # Half of the budget: folds and the last fit come after the kernels.
+            # Use half of the time: folds and the final fit follow.
             if found and not self._allows(took + self._elapsed):
                 self._skip(f"scaling {number + 1} of {len(plan.scalings)}")
                 continue
@@ -163,8 +163,8 @@ class Run:
     ) -> dict[str, list[np.ndarray]]:
         """Scores of the test bags of each fold, by name.
 
-        A candidate for which the time does not suffice is left out, or has fewer folds; the first
-        one has at least one fold, where there are folds.
+        If the time is not sufficient, candidates are skipped or have fewer folds. The first
+        candidate has at least one fold, if there are folds.
         """
         found: dict[str, list[np.ndarray]] = {}
         for name, candidate in candidates.items():

@@ -1,4 +1,4 @@
-"""Baselines: the classifiers of the literature that every method is compared with."""
+"""Baselines: classifiers from the literature for comparisons."""
 
 from ._citation_knn import CitationKNN
 from ._ddsvm import DDSVM

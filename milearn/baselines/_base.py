@@ -18,11 +18,11 @@ __all__ = ["BaselineClassifier", "Training"]
 
 @dataclass(frozen=True)
 class Training:
-    """The bags that take part in a fit, with their classes and weights."""
+    """The bags that are used in a fit, with their classes and weights."""
 
-    # Without those of weight zero.
+    # Without bags of weight zero.
     bags: Bags
-    # Of shape (n_instances,). Rows of their instances in the bags that were passed.
+    # Rows of their instances in the original bags.
     rows: np.ndarray
     # Their classes and weights.
     labels: TrainingLabels
@@ -31,19 +31,19 @@ class Training:
 
     @property
     def instance_weights(self) -> np.ndarray:
-        """The sample weight of its bag for each instance."""
+        """The sample weight of the bag of each instance."""
         return self.labels.sample_weights[self.bags.bag_index]
 
     def problems(self, merged: PointBags | None = None) -> Iterator[np.ndarray]:
-        """Which bags are positive: once for two classes, for each class of more.
+        """Masks of the positive bags, one for two classes and otherwise one per class.
 
-        Of the training bags, or of those that they were merged to.
+        They are masks over the training bags, or over the given merged bags.
         """
         for task in self.labels.tasks:
             yield (self.labels.codes if merged is None else merged.codes) == task
 
     def merged(self) -> PointBags:
-        """The bags in an order of their own."""
+        """The bags in a canonical order, with equal bags merged."""
         return PointBags.of(
             self.bags,
             self.labels.codes,
@@ -53,15 +53,15 @@ class Training:
         )
 
     def fitted(self) -> dict[str, Any]:
-        """The fitted attributes that every classifier has."""
+        """The fitted attributes that all classifiers have in common."""
         return {**self.noted, "classes_": self.labels.classes, "_positive_sign": self.labels.sign}
 
 
 class BaselineClassifier(BagClassifier):
-    """Base of the classifiers that solve one problem for two classes and one per class for more."""
+    """Base class of classifiers that solve one problem for two classes, otherwise one per class."""
 
     def _training(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> Training:
-        """Validate the arguments of ``fit``; parameters are looked at, nothing is stored."""
+        """Validate the parameters and the arguments of ``fit``, without storing anything."""
         bags, noted = self._validate_fit(X, **options)
         labels = TrainingLabels.of(self, y, bags, sample_weight)
         if len(labels.used) == len(bags):

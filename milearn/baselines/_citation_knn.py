@@ -1,4 +1,4 @@
-"""Citation-kNN: votes of the nearest bags, and of the bags that a bag is nearest to."""
+"""Citation-kNN: nearest neighbour classification of bags in both directions."""
 
 from __future__ import annotations
 
@@ -16,35 +16,34 @@ from ._base import BaselineClassifier
 
 __all__ = ["CitationKNN"]
 
-# Distances that differ by less, relatively, are equal: rounding depends on the other bags.
+# Distances with a smaller relative difference are equal: rounding depends on the other bags.
 _EQUAL = 1e-9
 
 
 class CitationKNN(BaselineClassifier):
     r"""Nearest neighbours among bags, in both directions (Citation-kNN).
 
-    With a Hausdorff distance d between bags, those that vote on a bag B are
+    With a Hausdorff distance d between bags, the class of a bag B is predicted by votes of
 
     * its *references*, the ``n_references`` training bags nearest to it, and
     * its *citers*, the training bags A that have fewer than ``n_citers`` other training bags
       nearer to them than B.
 
-    A bag that is both has two votes. The score is the proportion of votes for the positive
-    class less that for the other; a tie is decided against the positive class.
+    A bag that is both has two votes. The score is the fraction of votes for the positive class
+    minus the fraction for the other class. Ties are broken in favour of the other class.
 
     Parameters
     ----------
     n_references : int, default=2
         Number of references.
     n_citers : int, default=4
-        Rank among the neighbours of a training bag up to which it cites. 0 leaves the references
-        alone.
+        Number of nearest neighbours that a training bag cites. With 0, only references are used.
     metric : {"min", "max", "mean"}, default="min"
-        Distance between bags, see :func:`milearn.metrics.bag_distances`: that of the two nearest
-        instances, the Hausdorff distance, or its average form.
+        Distance between bags, see :func:`milearn.metrics.bag_distances`: the distance of the two
+        nearest instances, the Hausdorff distance, or its average form.
     pos_label : label, default=None
-        The positive class of two, ``classes_[1]`` when None. With three or more classes the one
-        with most votes is predicted, the first of several.
+        The positive class of two. By default, it is ``classes_[1]``. With three or more classes,
+        the class with most votes is predicted, and ties are broken in favour of the first class.
 
     Attributes
     ----------
@@ -53,15 +52,15 @@ class CitationKNN(BaselineClassifier):
     bags_ : Bags
         The training bags.
     radius_ : ndarray of shape (n_bags,)
-        Distance up to which a training bag cites: that to its ``n_citers``-th nearest other
-        training bag.
+        Distance up to which a training bag cites other bags: the distance to its ``n_citers``-th
+        nearest other training bag.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     ValueError
-        For more references than training bags.
+        If there are fewer training bags than references.
 
     See Also
     --------
@@ -70,17 +69,17 @@ class CitationKNN(BaselineClassifier):
 
     Notes
     -----
-    [1]_ takes the minimal Hausdorff distance, two references and four citers for the Musk data.
-    Bags at equal distances are references, and citers, all together, so that the order of the
-    bags plays no part. Features should have one scale. Nothing is learned but ``radius_``, by all
-    distances between training bags; prediction needs those to all training bags. An instance
-    scores as a bag of one.
+    [1]_ uses the minimal Hausdorff distance, two references and four citers for the Musk data. All
+    bags at the same distance as the last reference or citer are included, so predictions do not
+    depend on the order of the bags. Features should be on the same scale. ``fit`` only computes
+    ``radius_`` from all distances between training bags; prediction computes the distances to all
+    training bags. The score of an instance is that of a bag with only this instance.
 
-    WEKA's classifier of this name (3.6.14) divides every feature by its range: a constant feature
-    of zeros makes all of its distances NaN, and it then predicts one class (Elephant has 120 such
-    features). Each bag that it predicts widens the ranges for itself and all that follow, while the
-    ranks of citers stay those of the training ranges, so that its predictions depend on the order
-    of the bags; with that imitated they are the same as here.
+    WEKA's classifier of this name (3.6.14) divides every feature by its range. With a constant
+    feature of zeros all distances are NaN, and it always predicts the same class (Elephant has 120
+    such features). Each predicted bag extends the ranges for itself and all following bags, but
+    the ranks of citers are not updated. Its predictions therefore depend on the order of the bags.
+    If this is reproduced, the predictions are the same as here.
 
     References
     ----------
@@ -123,7 +122,7 @@ class CitationKNN(BaselineClassifier):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> CitationKNN:
-        """Keep the bags and how near to each its neighbours are.
+        """Store the bags and compute the citation radius of each bag.
 
         Parameters
         ----------
@@ -168,7 +167,7 @@ class CitationKNN(BaselineClassifier):
         return np.partition(distances, self.n_citers - 1, axis=1)[:, self.n_citers - 1]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Proportions of the votes.
+        """Fraction of the votes for each class.
 
         Parameters
         ----------
@@ -178,7 +177,7 @@ class CitationKNN(BaselineClassifier):
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
-            Rows sum to 1. They are counts of few votes and not calibrated.
+            Rows sum to 1. They are fractions of few votes and are not calibrated.
         """
         return self._proportions(self._checked(X))
 
@@ -197,6 +196,6 @@ class CitationKNN(BaselineClassifier):
     def _decide(self, scores: np.ndarray) -> np.ndarray:
         if scores.ndim == 2:
             return super()._decide(scores)
-        # A tie is decided against the positive class.
+        # Ties are broken in favour of the negative class.
         above = scores > 0 if self._positive_sign > 0 else scores >= 0
         return self.classes_[above.astype(np.intp)]

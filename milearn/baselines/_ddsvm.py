@@ -25,8 +25,8 @@ _SVC_TOL = 1e-6
 class DDSVM(BaselineClassifier):
     r"""Support vector machine on the distances of a bag from concept points (DD-SVM).
 
-    Concepts are local maxima of the diverse density of each class in turn, points
-    :math:`t_k` with scales :math:`s_k`. A bag is represented by its smallest distance from each,
+    Concepts are local maxima of the diverse density of each class: points :math:`t_k` with scales
+    :math:`s_k`. A bag is represented by its smallest distance from each concept,
     :math:`d_k(B) = \min_{x \in B} \|s_k (x - t_k)\|`, see
     :class:`milearn.embedding.ConceptEmbedding`, and a support vector machine with an RBF kernel
     separates these rows,
@@ -41,21 +41,21 @@ class DDSVM(BaselineClassifier):
     C : float, default=10.0
         Cost of a bag's slack against the norm of w. Must be positive.
     n_init : int, default=10
-        Number of instances of the bags of a class to descend from: those with the lowest
-        objective at the first scales. All of them when None, as published.
+        Number of runs per class, started at the instances of its bags with the lowest objective
+        at the initial scales. None starts from all of them, as published.
     gamma : {"scale", "auto"} or float, default="scale"
-        First value of all squared scales of a concept. "scale" is 1 / (n_features * variance of
-        the instances), "auto" is 1 / n_features. The width of the kernel follows from the variance
-        of the rows.
+        Initial value of all squared scales of a concept. "scale" is 1 / (n_features * variance of
+        the instances), "auto" is 1 / n_features. The width of the kernel is derived from the
+        variance of the rows.
     tol : float, default=1e-4
         Relative decrease of the objective at which a descent ends.
     max_iter : int, default=500
         Maximum number of iterations of a descent.
     {class_weight: the weights of the bags}
     pos_label : label, default=None
-        The positive class, ``classes_[1]`` when None. Concepts are sought for every class, so that
-        it decides on no more than the sign. With three or more classes there is one support
-        vector machine per class (one-vs-rest).
+        The positive class. By default, it is ``classes_[1]``. Concepts are computed for every
+        class, so this only changes the sign of scores. With three or more classes there is one
+        support vector machine per class (one-vs-rest).
 
     Attributes
     ----------
@@ -79,17 +79,17 @@ class DDSVM(BaselineClassifier):
     Raises
     ------
     MemoryError
-        For CSR instances, where a dense copy of them does not fit into the available memory.
+        If the instances are CSR and a dense copy does not fit into the available memory.
 
     Warns
     -----
     ConvergenceWarning
-        When a descent that is kept has not converged after ``max_iter`` iterations.
+        If a run that is kept did not converge within ``max_iter`` iterations.
 
     See Also
     --------
-    milearn.embedding.ConceptEmbedding : The rows, for any other classifier.
-    DiverseDensity : The best concept alone.
+    milearn.embedding.ConceptEmbedding : The representation, for any other classifier.
+    DiverseDensity : A classifier based on the best concept.
     MILES : Similarities to all training instances, and a 1-norm support vector machine.
 
     Notes
@@ -156,7 +156,7 @@ class DDSVM(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag; a weight of two equals a bag that is there twice.
+            Weight of each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

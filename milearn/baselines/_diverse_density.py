@@ -28,12 +28,12 @@ from ._base import BaselineClassifier
 
 __all__ = ["EMDD", "DiverseDensity"]
 
-# Differences of the weighted training accuracy that do not decide on the threshold.
+# Smaller differences of the weighted training accuracy are ignored when choosing the threshold.
 _EQUAL_ACCURACY = 1e-6
 
 
 class _ConceptClassifier(BaselineClassifier):
-    """Base of the classifiers by the distance from a concept point."""
+    """Base class of classifiers by the distance from a concept point."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_init": [Interval(Integral, 1, None, closed="left"), None],
@@ -79,7 +79,8 @@ class _ConceptClassifier(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the likelihood; a weight of two equals a bag that is there twice.
+            Weight of each bag in the likelihood. A weight of two is equivalent to duplicating the
+            bag.
 
         Returns
         -------
@@ -140,7 +141,7 @@ class DiverseDensity(_ConceptClassifier):
     r"""A concept point that is near to every positive bag and far from negative instances (DD).
 
     An instance x belongs to the concept with probability
-    :math:`p(x) = \exp(-\sum_k s_k^2 (x_k - t_k)^2)`, and a bag is positive when one of its
+    :math:`p(x) = \exp(-\sum_k s_k^2 (x_k - t_k)^2)`, and a bag is positive if at least one of its
     instances does. The point t and the scales s minimise the negative logarithm of the diverse
     density,
 
@@ -149,14 +150,14 @@ class DiverseDensity(_ConceptClassifier):
         -\sum_{i: y_i = 1} c_i \log \Bigl( 1 - \prod_j (1 - p(x_{ij})) \Bigr)
         - \sum_{i: y_i = -1} c_i \sum_j \log (1 - p(x_{ij})) .
 
-    A bag is positive when its nearest instance is, at a distance below a threshold; the score of
-    an instance is the threshold less :math:`\sum_k s_k^2 (x_k - t_k)^2`.
+    A bag is predicted as positive if the distance of its nearest instance is below a threshold. The
+    score of an instance is the threshold minus :math:`\sum_k s_k^2 (x_k - t_k)^2`.
 
     Parameters
     ----------
     n_init : int, default=3
-        Number of instances of positive bags to start from: those with the lowest objective at the
-        first scales. All of them when None, as published.
+        Number of runs, started at the instances of positive bags with the lowest objective at the
+        initial scales. None starts from all of them, as published.
     gamma : {"scale", "auto"} or float, default="scale"
         First value of all :math:`s_k^2`. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
@@ -201,14 +202,14 @@ class DiverseDensity(_ConceptClassifier):
 
     See Also
     --------
-    EMDD : Looks at the nearest instance of each bag alone; several times faster.
+    EMDD : Uses only the nearest instance of each bag and is several times faster.
 
     Notes
     -----
-    [1]_ starts from every instance of positive bags and ascends by gradients; here the starts are
-    ranked first and L-BFGS descends from the best. Choices among starts and of the threshold see
-    training bags only. Features should be scaled; ``gamma="scale"`` spreads the first concept
-    over the data, where scales of 1 leave it no gradient in more than a few dimensions.
+    [1]_ uses gradient ascent from every instance of positive bags. Here the starts are ranked
+    first, and L-BFGS is run from the best ones. The best run and the threshold are chosen on the
+    training bags only. Features should be scaled. With ``gamma="scale"`` the initial concept covers
+    the data; with scales of 1, gradients vanish in more than a few dimensions.
 
     References
     ----------
@@ -240,23 +241,23 @@ class EMDD(_ConceptClassifier):
         \sum_{i: y_i = 1} c_i \min_j D(x_{ij})
         - \sum_{i: y_i = -1} c_i \log \bigl( 1 - e^{-\min_j D(x_{ij})} \bigr) ,
 
-    which is the negative logarithm of the diverse density with one instance for each bag.
-    It is descended on with the instances held, which are then chosen anew, until the same are
-    chosen or the objective has not fallen for five choices. Scores are those of
+    which is the negative logarithm of the diverse density with one instance for each bag. The
+    algorithm alternates between minimising it for fixed instances and updating the instances, until
+    they do not change or the objective has not decreased for five updates. Scores are those of
     :class:`DiverseDensity`.
 
     Parameters
     ----------
     n_init : int, default=3
-        Number of instances of positive bags to start from: those with the lowest noisy-or
-        objective of :class:`DiverseDensity` at the first scales. All of them when None.
+        Number of runs, started at the instances of positive bags with the lowest noisy-or
+        objective of :class:`DiverseDensity` at the initial scales. None starts from all of them.
     gamma : {"scale", "auto"} or float, default="scale"
         First value of all :math:`s_k^2`. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
     tol : float, default=1e-6
         Relative decrease of the objective at which a start ends.
     max_iter : int, default=500
-        Maximum number of iterations of a start, over all choices of instances.
+        Maximum number of iterations of a run, over all updates of the instances.
     {class_weight: the weights of the bags}
     {pos_label}
 
@@ -294,14 +295,14 @@ class EMDD(_ConceptClassifier):
 
     See Also
     --------
-    DiverseDensity : All instances of a bag, by a noisy-or.
+    DiverseDensity : Uses all instances of a bag by a noisy-or.
 
     Notes
     -----
-    [1]_ reports, for each fold, the best of many starts as judged by the test bags; its 96.8 % on
-    Musk1 is not a generalisation figure. Here the start with the lowest objective is kept, and
-    the threshold is chosen on the training bags. On Elephant three ten-fold cross-validations gave
-    74.0 to 80.5 %: the concept of 230 scales is fitted to a few bags, and changes with them.
+    [1]_ selects the best of many runs for each fold on the test bags, so its 96.8 % on Musk1 is not
+    an estimate of the generalisation accuracy. Here the run with the lowest objective is kept, and
+    the threshold is chosen on the training bags. On Elephant, three ten-fold cross-validations gave
+    74.0 to 80.5 %: the 230 scales of a concept are fitted to a few bags and vary with them.
 
     References
     ----------
@@ -322,15 +323,15 @@ class EMDD(_ConceptClassifier):
 
 
 def _threshold(nearest: np.ndarray, positive: np.ndarray, costs: np.ndarray) -> float:
-    """The distance below which bags are positive, by the accuracy on bags with costs."""
+    """The distance below which bags are positive, chosen by the weighted accuracy."""
     order = np.argsort(nearest, kind="stable")
     values = nearest[order]
     right = np.where(positive, costs, -costs)[order]
-    # Weight of the bags that a cut after the k-th gets right, up to a constant.
+    # Weight of correctly classified bags for a cut after the k-th bag, up to a constant.
     gained = np.concatenate([[0.0], np.cumsum(right)])
     cuts = np.concatenate([[0.5 * values[0]], 0.5 * (values[1:] + values[:-1]), [2.0 * values[-1]]])
     gaps = np.concatenate([[0.0], np.diff(values), [0.0]])
-    # Equal distances cannot be parted.
+    # Equal distances cannot be separated.
     gained[1:-1][gaps[1:-1] == 0] = -np.inf
     best = gained >= gained.max() - _EQUAL_ACCURACY * costs.sum()
     return float(cuts[np.argmax(np.where(best, gaps, -1.0))])

@@ -27,33 +27,34 @@ class MIForest(BaselineClassifier):
 
     The labels :math:`y_{ij} \in \{0, 1\}` of instances in positive bags are unknown, but at least
     one in each bag is 1; in negative bags all are 0. With p(x) the forest's probability that
-    an instance is positive, forest and labels are to minimise
+    an instance is positive, the problem is to find a forest and labels that minimise
 
     .. math::
 
         - \sum_{ij} c_i \bigl( y_{ij} \log p(x_{ij}) + (1 - y_{ij}) \log (1 - p(x_{ij})) \bigr)
         \quad \text{s.t.} \quad \sum_j y_{ij} \ge 1 \text{ in positive bags}.
 
-    Deterministic annealing starts from labels that are those of the bags. At a temperature T that
-    falls, labels are drawn from the distribution that minimises the expected loss less T times the
-    entropy, which gives 1 the probability :math:`p^{1/T} / (p^{1/T} + (1 - p)^{1/T})`; for each
-    tree anew, with 1 for the likeliest of each positive bag. The forest is then fitted to them.
+    Deterministic annealing starts with the labels of the bags. At decreasing temperatures T, labels
+    are sampled from the distribution that minimises the expected loss minus T times the entropy.
+    In it, the label 1 has the probability :math:`p^{1/T} / (p^{1/T} + (1 - p)^{1/T})`. Labels are
+    sampled separately for each tree, and the most likely instance of each positive bag always has
+    the label 1. Then the forest is refitted.
 
     Parameters
     ----------
     n_estimators : int, default=100
         Number of trees.
     n_epochs : int, default=5
-        Number of temperatures, each with a fit of all trees. 0 leaves the forest on the labels of
-        bags.
+        Number of temperatures, each with a fit of all trees. With 0, the forest is only fitted to
+        the labels of bags.
     max_temperature : float, default=1.0
-        The first temperature. At 1 labels are drawn with the forest's probabilities.
+        The first temperature. At 1, labels are sampled with the forest's probabilities.
     min_temperature : float, default=0.1
-        The last one; those between fall by a constant factor.
+        The last temperature. Temperatures decrease by a constant factor.
     max_depth : int, default=None
-        Maximum depth of a tree; without limit when None.
+        Maximum depth of a tree. By default, it is not limited.
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
-        Number of features looked at for a split, as in
+        Number of features considered for a split, as in
         :class:`~sklearn.tree.DecisionTreeClassifier`.
     min_samples_leaf : int, default=1
         Minimum number of instances in a leaf.
@@ -71,28 +72,28 @@ class MIForest(BaselineClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     estimators_ : list of DecisionTreeClassifier, or list of lists
-        The trees, of the labels 0 and 1; one list per class for three or more.
+        The trees, with the classes 0 and 1; one list per class for three or more classes.
     temperatures_ : ndarray of shape (n_epochs,)
         The temperatures.
     feature_importances_ : ndarray of shape (n_features,)
-        Mean of those of the trees.
+        Mean of the feature importances of the trees.
     {n_features_in_}
     {feature_names_in_}
 
     See Also
     --------
-    milearn.svm.InstanceMISVC : A latent label for every instance, under a support vector machine.
-    SingleInstance : A forest on the labels of bags.
+    milearn.svm.InstanceMISVC : A support vector machine with a latent label for every instance.
+    SingleInstance : For a forest on the labels of bags.
 
     Notes
     -----
-    [1]_ leaves the loss open; with the logarithm the distribution of labels has the form above.
-    Each tree is fitted to bags drawn with replacement within their class. As in [1]_ the
-    probabilities of training instances come from all trees, those included that were fitted to
-    them: from the others alone they fall below one half, and with the temperature all but one
-    instance of a bag lose the label 1 (with standardised instances 68.5 % on Musk1 and 68.0 % on
-    Elephant in one ten-fold cross-validation with 50 trees, where all trees gave 81.5 and 78.5 %).
-    A bag scores as its highest instance does, p(x) less one half.
+    [1]_ does not fix the loss; with the logarithm, the distribution of labels has the form above.
+    Each tree is fitted to bags sampled with replacement within their class. As in [1]_, the
+    probabilities of training instances are computed from all trees, including those that were
+    fitted to them. Out-of-bag probabilities are below one half, so at low temperatures only one
+    instance per bag keeps the label 1 (with standardised instances, 68.5 % on Musk1 and 68.0 % on
+    Elephant in one ten-fold cross-validation with 50 trees, compared with 81.5 and 78.5 % with all
+    trees). The score of a bag is the highest score of its instances, p(x) minus one half.
 
     References
     ----------
@@ -170,7 +171,8 @@ class MIForest(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of the instances of each bag; a weight of two equals a bag that is there twice.
+            Weight of the instances of each bag. A weight of two is equivalent to duplicating the
+            bag.
 
         Returns
         -------
@@ -230,7 +232,7 @@ class MIForest(BaselineClassifier):
         return class_scores([p - 0.5 for p in self._probabilities(bags)], self._positive_sign)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Share of the trees' votes for each class, of the highest instance of a bag.
+        """Fraction of the trees' votes for each class, for the highest instance of each bag.
 
         Parameters
         ----------
@@ -240,8 +242,8 @@ class MIForest(BaselineClassifier):
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
-            Rows sum to 1; with three or more classes the highest votes of each class, divided by
-            their sum. They are not calibrated.
+            Rows sum to 1. With three or more classes, the highest votes of each class are divided
+            by their sum. They are not calibrated.
         """
         bags = self._checked(X)
         tops = [segment_max(p, bags.offsets) for p in self._probabilities(bags)]
@@ -258,7 +260,7 @@ def _tree(seed: int, **parameters: Any) -> DecisionTreeClassifier:
 
 
 def _single(instances: Any) -> Any:
-    """Instances as trees compare them: in single precision."""
+    """Instances in single precision, as used by trees."""
     if sparse.issparse(instances):
         return sparse.csr_array(instances).astype(np.float32)
     return np.asarray(instances, dtype=np.float32)

@@ -26,7 +26,7 @@ from ._base import BaselineClassifier
 
 __all__ = ["MILBoost"]
 
-# Share of the first objective below which a set counts as separated.
+# Bags are considered separated if the objective is below this fraction of its initial value.
 _TOL = 1e-6
 
 
@@ -35,17 +35,17 @@ class MILBoost(BaselineClassifier):
 
     The score of an instance is an ensemble :math:`F(x) = b + \sum_k \alpha_k h_k(x)` of weak
     learners :math:`h_k(x) \in \{-1, 1\}`. It is positive with probability
-    :math:`p(x) = 1 / (1 + e^{-F(x)})`, and a bag when one of its instances is,
-    :math:`p(B_i) = 1 - \prod_j (1 - p(x_{ij}))`. Boosting lowers
+    :math:`p(x) = 1 / (1 + e^{-F(x)})`. A bag is positive if one of its instances is, with
+    probability :math:`p(B_i) = 1 - \prod_j (1 - p(x_{ij}))`. Boosting minimises
 
     .. math::
 
         - \sum_{i: y_i = 1} c_i \log p(B_i) - \sum_{i: y_i = -1} c_i \log (1 - p(B_i)) ,
 
-    where :math:`c_i` is the weight of a bag: in each round a learner is fitted to the negative
-    gradient by the scores of the instances, as their signed weights, and its coefficient is found
-    by a line search. A bag scores by its log-odds :math:`\log p(B_i) / (1 - p(B_i))`, an instance
-    by F.
+    where :math:`c_i` is the weight of a bag. In each round, a learner is fitted with the negative
+    gradient with respect to the scores of the instances as signed weights, and its coefficient is
+    found by a line search. The score of a bag is its log-odds
+    :math:`\log p(B_i) / (1 - p(B_i))`, and the score of an instance is F.
 
     Parameters
     ----------
@@ -53,13 +53,13 @@ class MILBoost(BaselineClassifier):
         Maximum number of rounds.
     estimator : {"stump", "rbf"} or classifier, default="stump"
         Weak learners: thresholds on a feature; thresholds on the distance from a training
-        instance; or a scikit-learn classifier that takes ``sample_weight``, fitted anew in each
-        round, such as ``DecisionTreeClassifier(max_depth=3, random_state=0)``.
+        instance; or a scikit-learn classifier that accepts ``sample_weight`` and is refitted in
+        each round, such as ``DecisionTreeClassifier(max_depth=3, random_state=0)``.
     learning_rate : float, default=1.0
-        Factor on every coefficient, above 0 and at most 1.
+        Factor on every coefficient, in the interval (0, 1].
     n_prototypes : int, default=1000
-        Maximum number of training instances that are centres for ``estimator="rbf"``; of more, a
-        fixed pseudo-random choice is taken.
+        Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
+        fixed pseudo-random subset is used.
     {class_weight: the weights of the bags}
     {pos_label}
 
@@ -70,26 +70,27 @@ class MILBoost(BaselineClassifier):
     learners_ : list, or list of lists
         The learners :math:`h_k` in the order of the rounds, one list per class for three or more.
     alpha_ : ndarray of shape (n_learners_,), or list of them
-        Their coefficients, above zero.
+        Their coefficients, which are positive.
     intercept_ : float or ndarray of shape (n_classes,)
-        The constant b: that of the least loss without learners.
+        The constant b, which minimises the loss without learners.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the problem above.
     objective_history_ : ndarray, or list of ndarray
-        The values without learners and after each round; they fall.
+        The values without learners and after each round, which decrease.
     feature_importances_ : ndarray of shape (n_features,)
-        Share of each feature in the coefficients; NaN for learners without importances.
+        Fraction of the coefficients that belongs to each feature; NaN for learners without feature
+        importances.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of rounds.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether the objective is next to zero, or no learner was found that lowers it.
+        Whether the objective is close to zero, or no learner that decreases it was found.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     TypeError
-        For a learner that is no classifier or takes no weights.
+        If ``estimator`` is not a classifier or does not accept sample weights.
 
     See Also
     --------
@@ -99,11 +100,11 @@ class MILBoost(BaselineClassifier):
     Notes
     -----
     [1]_ boosts a cascade of detectors and starts at F = 0, where all bags of ten instances are
-    positive with probability 0.999; here boosting starts at the best constant. Stumps and balls
-    are the best of all under the weights; a classifier is fitted to distinct instances, those that
-    are there several times with the sum of their weights. A separable set has no minimum: a
-    coefficient is at most 4. The noisy-or of a large bag adds up small probabilities, so that
-    bags larger than those of the training set tend to score higher.
+    positive with probability 0.999. Here boosting starts at the best constant. For stumps and
+    balls, the best learner under the weights is found; a classifier is fitted to distinct
+    instances with the sum of the weights of duplicates. For separable data there is no minimum, so
+    coefficients are limited to 4. The noisy-or of a large bag accumulates small probabilities, so
+    bags that are larger than the training bags tend to have higher scores.
 
     References
     ----------
@@ -124,7 +125,7 @@ class MILBoost(BaselineClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
-        # No class of its own: scikit-learn would ask a meta-estimator's questions of it.
+        # Not a separate class: scikit-learn would treat it as a meta-estimator.
         "estimator": "no_validation",
         "learning_rate": [Interval(Real, 0.0, 1.0, closed="right")],
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],
@@ -165,7 +166,8 @@ class MILBoost(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the likelihood; a weight of two equals a bag that is there twice.
+            Weight of each bag in the likelihood. A weight of two is equivalent to duplicating the
+            bag.
 
         Returns
         -------
@@ -234,8 +236,8 @@ class MILBoost(BaselineClassifier):
         Returns
         -------
         ndarray of shape (n_bags, n_classes)
-            Rows sum to 1; with three or more classes the probabilities of the problems of each
-            class, divided by their sum.
+            Rows sum to 1. With three or more classes, the one-vs-rest probabilities are divided by
+            their sum.
         """
         scores = self.decision_function(X)
         odds = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores

@@ -32,7 +32,7 @@ class MILES(BaselineClassifier):
 
         \min_{w, b} \; \sum_k |w_k| + C \sum_i c_i \, [1 - y_i f(B_i)]_+ .
 
-    Most weights are zero: those that are not select the instances that separate the bags.
+    Most weights are zero. The nonzero weights select the instances that separate the bags.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class MILES(BaselineClassifier):
         The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
     n_prototypes : int, default=None
-        Number of instances to select from, drawn from the distinct training instances; all of
-        them when None.
+        Number of instances to select from, sampled from the distinct training instances. By
+        default, all of them are used.
     {class_weight: C}
     pos_label : label, default=None
-        The positive class, ``classes_[1]`` when None. With three or more classes each is positive
-        in turn (one-vs-rest).
+        The positive class. By default, it is ``classes_[1]``. With three or more classes there is
+        one problem per class (one-vs-rest).
     {random_state: which instances are drawn}
 
     Attributes
@@ -55,13 +55,13 @@ class MILES(BaselineClassifier):
     classes_ : ndarray of shape (n_classes,)
         The class labels, sorted.
     prototypes_ : ndarray or CSR of shape (n_selected, n_features)
-        The instances with a weight, for some class.
+        The instances with a nonzero weight for at least one class.
     prototype_rows_ : ndarray of shape (n_selected,)
         Their rows in the training instances.
     coef_ : ndarray of shape (1, n_selected) or (n_classes, n_selected)
         Their weights; positive values indicate the positive class.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The constant b: the middle, where several are optimal.
+        The constant b. If an interval is optimal, its midpoint is used.
     gamma_ : float
         Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
@@ -76,23 +76,23 @@ class MILES(BaselineClassifier):
     Raises
     ------
     MemoryError
-        Before anything is computed, where the matrix of similarities does not fit into the
-        available memory.
+        If the matrix of similarities does not fit into the available memory. This is checked
+        before any computation.
     milearn.exceptions.SolverError
-        When a linear program is not solved.
+        If a linear program is not solved.
 
     See Also
     --------
-    milearn.embedding.MILESEmbedding : The similarities alone, for any classifier behind them.
-    milearn.svm.MISVC : One instance decides.
+    milearn.embedding.MILESEmbedding : The similarities, for any other classifier.
+    milearn.svm.MISVC : The highest instance determines the score of a bag.
 
     Notes
     -----
-    [1]_ has :math:`1/\sigma^2` for :math:`\gamma`, a mean of the similarities' weights
-    :math:`\lambda` in place of C, and a cost for each class, which is ``class_weight`` here. The
-    linear program is solved over all instances, but only those that can enter are given to the
-    solver. Instance scores are those of a bag of one. The paper instead divides the score of a
-    bag among its instances: :meth:`instance_contributions`.
+    [1]_ uses :math:`1/\sigma^2` instead of :math:`\gamma`, a factor :math:`\lambda` on the weights
+    instead of C, and a cost for each class, which is ``class_weight`` here. The linear program is
+    solved over all instances, but only instances that can enter are passed to the solver. The
+    score of an instance is that of a bag with only this instance. The paper instead distributes
+    the score of a bag over its instances, see :meth:`instance_contributions`.
 
     References
     ----------
@@ -154,7 +154,7 @@ class MILES(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------
@@ -193,10 +193,11 @@ class MILES(BaselineClassifier):
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def instance_contributions(self, X: Any) -> np.ndarray:
-        """Share of each instance in the score of its bag, in the order of ``X.instances``.
+        """Contribution of each instance to the score of its bag, in the order of ``X.instances``.
 
-        A similarity of a bag belongs to the instance that attains it, in equal parts to several
-        that do. The contributions of a bag's instances add up to its score without the intercept.
+        Each similarity of a bag is attributed to the instance that attains it, in equal parts if
+        there are several. The contributions of a bag's instances sum to its score without the
+        intercept.
 
         Parameters
         ----------
@@ -206,7 +207,7 @@ class MILES(BaselineClassifier):
         Returns
         -------
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
-            Contributions; zero where an instance attains none of the similarities.
+            Contributions; zero for instances that do not attain any of the similarities.
         """
         bags = self._checked(X)
         parts = np.zeros((bags.n_instances, len(self.coef_)))

@@ -46,51 +46,51 @@ class SingleInstance(BagEstimator):
     r"""Train a scikit-learn estimator on instances that inherit the label of their bag.
 
     The estimator is fitted on all pairs :math:`(x_{ij}, y_i)` of an instance and the label of
-    its bag. A bag then scores :math:`f(B_i) = \max_j f(x_{ij})`, or the mean over its instances.
-    This is the baseline known as SIL [1]_: it ignores that instances of a positive bag may be
-    negative, and every multiple-instance method should be compared with it.
+    its bag. The score of a bag is then :math:`f(B_i) = \max_j f(x_{ij})`, or the mean over its
+    instances. This is the baseline known as SIL [1]_. It ignores that instances of a positive bag
+    can be negative. Every multiple-instance method should be compared with it.
 
     Parameters
     ----------
     estimator : classifier or regressor, default=None
-        It is cloned. When None, it is :class:`~sklearn.svm.SVC`. A search that is put in here
-        would divide bags between its folds: put the search around this estimator instead.
+        It is cloned. By default, it is :class:`~sklearn.svm.SVC`. A search as the inner estimator
+        would divide bags between its folds. Apply the search to this estimator instead.
     pooling : {"max", "mean"}, default="max"
-        How a bag's score follows from those of its instances.
+        How the scores of instances are combined to the score of a bag.
     threshold : float or "auto", default=None
-        With ``pooling="max"``, the proportion of the instances of a bag that has to be exceeded by
-        positive ones, from 0 to below 1: of n instances the score that decides is the
-        (floor(threshold * n) + 1)-th highest. "auto" chooses by the accuracy in five inner folds of
-        the training bags. None is the maximum alone, as 0 is.
+        With ``pooling="max"``, a bag is positive if more than this fraction of its instances is
+        positive. It must be in the interval [0, 1). The score of a bag of n instances is the
+        (floor(threshold * n) + 1)-th highest. "auto" chooses the threshold by the accuracy in five
+        inner folds of the training bags. None and 0 use the maximum.
     pos_label : label, default=None
-        The positive class of two, ``classes_[1]`` when not given. Under ``pooling="max"`` one
-        instance that scores positive makes its bag positive, or more than ``threshold`` says.
+        The positive class of two. By default, it is ``classes_[1]``. With ``pooling="max"``, one
+        positive instance, or more than the fraction ``threshold``, makes a bag positive.
 
     Attributes
     ----------
     estimator_ : estimator
         The fitted clone.
     threshold_ : float
-        The proportion; only with ``threshold``.
+        The threshold; not set if ``threshold`` is None.
     classes_ : ndarray of shape (n_classes,)
-        Classifiers only.
+        The class labels; only set for classifiers.
     {n_features_in_}
     {feature_names_in_}
 
     Notes
     -----
-    An instance scores by ``decision_function`` of the inner classifier, where it has none by
-    ``predict_proba``, and where it has neither by the class that it predicts. ``predict``
-    follows the pooled scores. With three or more classes the scores of each class are pooled,
-    and the highest decides.
+    Instances are scored by ``decision_function`` of the inner classifier. If it does not exist,
+    ``predict_proba`` is used, and otherwise ``predict``. Predictions for bags are based on the
+    pooled scores. With three or more classes, the scores of each class are pooled, and the class
+    with the highest score is predicted.
 
-    Arguments of ``fit`` that have one entry per bag, such as ``sample_weight``, are given to each
-    instance of the bag: a bag of weight 2 counts like a bag that is there twice. With metadata
-    routing they are passed on when the inner estimator requests them.
+    Arguments of ``fit`` with one entry per bag, such as ``sample_weight``, are repeated for the
+    instances of the bag, so a weight of 2 is equivalent to duplicating the bag. With metadata
+    routing they are passed on if the inner estimator requests them.
 
-    ``threshold="auto"`` with an SVC is SI-SVM-TH of [2]_. There the folds of the choice divide the
-    instances of a bag; here they are folds of bags. Of the thresholds 0, 0.05, ..., 0.95 that are
-    equally accurate the middle one is taken.
+    ``threshold="auto"`` with an SVC is SI-SVM-TH of [2]_. In the paper, instances of a bag can be
+    in different inner folds; here whole bags are assigned to folds. The threshold is chosen from 0,
+    0.05, ..., 0.95. If several are equally accurate, the middle one is used.
 
     References
     ----------
@@ -152,10 +152,10 @@ class SingleInstance(BagEstimator):
         Raises
         ------
         TypeError
-            For an inner object that is neither classifier nor regressor, or that cannot take
+            If the inner estimator is neither a classifier nor a regressor, or does not accept
             ``sample_weight`` when it is given.
         ValueError
-            For bad bags, labels or parameters.
+            If bags, labels or parameters are invalid.
         """
         inner = self._inner()
         kind = self._kind()
@@ -170,7 +170,7 @@ class SingleInstance(BagEstimator):
         if kind == "regressor" and self.pos_label is not None:
             raise ValueError(
                 f"pos_label={self.pos_label!r} was given but {type(inner).__name__} is a "
-                "regressor: leave it out."
+                "regressor: remove it."
             )
         bags, fitted = self._validate_fit(X, ensure_all_finite=self._finite())
         y = validate_labels(self, y, bags, numeric=kind == "regressor")
@@ -202,9 +202,9 @@ class SingleInstance(BagEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Class or value of each bag.
 
-        A bag of two classes is in ``classes_[1]`` when its pooled score is above the threshold
-        of the inner classifier; with more classes the highest pooled score decides. The value
-        of a bag under a regressor is the maximum or mean of those of its instances.
+        With two classes, ``classes_[1]`` is predicted if the pooled score is above the threshold of
+        the inner classifier. With more classes, the class with the highest pooled score is
+        predicted. For a regressor, the value of a bag is the maximum or mean of its instances.
 
         Parameters
         ----------
@@ -223,8 +223,8 @@ class SingleInstance(BagEstimator):
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag: maximum or mean of the scores of its instances.
 
-        Positive values indicate ``classes_[1]``. Where ``pos_label`` made ``classes_[0]`` the
-        positive class, the maximum over instances becomes the minimum of these scores.
+        Positive values indicate ``classes_[1]``. If ``pos_label`` is ``classes_[0]``, the maximum
+        over instances becomes the minimum of these scores.
 
         Parameters
         ----------
@@ -242,9 +242,9 @@ class SingleInstance(BagEstimator):
     def predict_proba(self, X: Any) -> np.ndarray:
         """Pooled probabilities of the classes.
 
-        For two classes the probability of the positive one is pooled and the other completes it
-        to 1. The maxima of three or more classes exceed 1 in sum and are divided by it. They are
-        scores that keep an order, not calibrated probabilities of bags.
+        For two classes, the probability of the positive class is pooled, and the other one is its
+        complement. For three or more classes, the maxima are divided by their sum. The results rank
+        bags, but are not calibrated probabilities.
 
         Parameters
         ----------
@@ -322,7 +322,8 @@ class SingleInstance(BagEstimator):
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class or value of each instance, in the order of ``X.instances``.
 
-        Under ``pooling="max"`` a bag of two classes is positive exactly when one of these is.
+        With ``pooling="max"`` and two classes, a bag is positive if and only if one of its
+        instances is.
 
         Parameters
         ----------
@@ -339,11 +340,11 @@ class SingleInstance(BagEstimator):
 
     @available_if(_pools_by_max)
     def witness(self, X: Any) -> np.ndarray:
-        """Row of the instance that decides each bag; for ``pooling="max"``.
+        """Row of the instance that determines the score of each bag; only for ``pooling="max"``.
 
         It is the row in ``X.instances`` of the instance with the highest score for the positive
-        class, with three or more classes for the class that is predicted, and under a regressor
-        of the instance with the highest value. The first of several equal ones is returned.
+        class, or for the predicted class with three or more classes, or with the highest value for
+        a regressor. Ties are broken in favour of the first instance.
 
         Parameters
         ----------
@@ -357,10 +358,10 @@ class SingleInstance(BagEstimator):
         """
         return deciding_rows(self, self._checked(X))
 
-    # -- what scikit-learn asks -------------------------------------------------------------
+    # -- scikit-learn interface -------------------------------------------------------------
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Router that hands arguments of ``fit`` to the inner estimator.
+        """Router that passes arguments of ``fit`` to the inner estimator.
 
         Returns
         -------
@@ -392,7 +393,7 @@ class SingleInstance(BagEstimator):
         tags.regressor_tags = inner.regressor_tags
         return tags
 
-    # -- inside ---------------------------------------------------------------------------
+    # -- private --------------------------------------------------------------------------
 
     def _inner(self) -> Any:
         return SVC() if self.estimator is None else self.estimator
@@ -410,12 +411,12 @@ class SingleInstance(BagEstimator):
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
         if sparse.issparse(bags.instances) and not self._fitted_on_sparse:
-            # scikit-learn's SVC refuses sparse input after a fit on dense, which was affordable.
+            # scikit-learn's SVC refuses sparse input after a fit on dense input.
             bags = bags.with_instances(bags.instances.toarray(), feature_names=bags.feature_names)
         return bags
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        """Scores in scikit-learn's sign; for a regressor the predicted values."""
+        """Scores with scikit-learn's sign convention, or predicted values of a regressor."""
         inner, instances = self.estimator_, bags.instances
         if self._regresses:
             return np.ravel(inner.predict(instances))
@@ -437,8 +438,8 @@ class SingleInstance(BagEstimator):
             return
         if self.pooling != "max":
             raise ValueError(
-                f"threshold={threshold!r} was given with pooling={self.pooling!r}: it counts "
-                "instances, leave pooling at 'max'."
+                f"threshold={threshold!r} was given with pooling={self.pooling!r}: it requires "
+                "pooling='max'."
             )
         if isinstance(threshold, str):
             if threshold != "auto":
@@ -460,11 +461,11 @@ class SingleInstance(BagEstimator):
         routed: dict[str, Any],
         fitted: dict[str, Any],
     ) -> float:
-        """The threshold with the best accuracy on training bags that were left out."""
+        """The threshold with the best accuracy in inner folds of the training bags."""
         weights = np.ones(len(bags))
         if "sample_weight" in routed:
             weights = np.asarray(routed["sample_weight"], dtype=np.float64)[bags.offsets[:-1]]
-        # Equal bags count by their weights and are left out together, in an order of their own.
+        # Merge equal bags, so that they are in the same fold, and use a canonical order.
         used = np.flatnonzero(weights > 0)
         keys = np.rec.fromarrays([bag_fingerprints(bags)[used], codes[used]])
         _, first, kinds = np.unique(keys, return_index=True, return_inverse=True)
@@ -474,7 +475,7 @@ class SingleInstance(BagEstimator):
                 "threshold='auto' needs two different bags of each class for its inner folds: give "
                 "a number."
             )
-        # A copy that scores as this estimator will, fitted on the bags of a fold.
+        # A copy with the same scoring, fitted on the bags of a fold.
         probe = copy(self)
         probe.__dict__.update(fitted)
         right = np.zeros(len(_THRESHOLDS))
@@ -508,7 +509,7 @@ class SingleInstance(BagEstimator):
         if self._pooling == "mean":
             return segment_mean(values, bags.offsets)
         if self._pooling == "count":
-            # The tolerance undoes the rounding of, say, 0.1 * 30.
+            # The tolerance compensates for the rounding of, for example, 0.1 * 30.
             ranks = np.floor(self.threshold_ * bags.sizes + 1e-9).astype(np.intp)
             turned = -self._positive_sign * values
             columns = turned[:, None] if turned.ndim == 1 else turned
@@ -532,7 +533,7 @@ def _check_weighed_classes(
 
 
 def _refuse_pairwise_scores(inner: Any) -> None:
-    # With three classes such scores have three columns too, so that their shape tells nothing.
+    # With three classes these scores also have three columns, so the shape cannot be checked.
     for name, value in inner.get_params().items():
         if name.split("__")[-1] == "decision_function_shape" and value == "ovo":
             raise ValueError(

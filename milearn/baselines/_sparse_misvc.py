@@ -30,18 +30,18 @@ from ._base import BaselineClassifier
 __all__ = ["SparseMISVC"]
 
 _SOLVER_TOL = 1e-8
-# Scores, and proportions, that differ by less are equal.
+# Scores and proportions that differ by less than this are considered equal.
 _EQUAL = 1e-9
-# Relative duality gap that is worth a warning.
+# A warning is raised for larger relative duality gaps.
 _GAP_TOL = 1e-4
 
 
 class SparseMISVC(BaselineClassifier):
     r"""Support vector classification of sparse positive bags (sMIL, stMIL, sbMIL).
 
-    With :math:`f(x) = \langle w, \phi(x) \rangle + b`, a positive bag of n instances asks that
-    their mean score be at least that of one at 1 and all others at -1, and a negative bag asks
-    every instance to be below -1 (sMIL):
+    Let :math:`f(x) = \langle w, \phi(x) \rangle + b`. For a positive bag of n instances, the mean
+    score should be at least that of one instance at 1 and all others at -1. For a negative bag,
+    every instance should be below -1 (sMIL):
 
     .. math::
 
@@ -50,22 +50,22 @@ class SparseMISVC(BaselineClassifier):
             - \tfrac{1}{n_i} \sum_j f(x_{ij}) \Bigr]_+
         + C_- \sum_{i: y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ ,
 
-    where :math:`C_-` gives both sums the same total cost. The larger a positive bag, the less it
-    asks for. A bag scores as its highest instance does.
+    where :math:`C_-` gives both sums the same total cost. The required mean score decreases with
+    the size of a positive bag. The score of a bag is the highest score of its instances.
 
     Parameters
     ----------
     C : float, default=10.0
         Cost of a positive bag's slack against the norm of w. Must be positive.
     variant : {"sbmil", "smil", "stmil"}, default="sbmil"
-        "smil" is the problem above. "sbmil" is a second support vector machine on all instances,
-        of which those of positive bags are labelled by the scores of the first. "stmil" adds
-        :math:`C_+ \sum_{i: y_i = 1} c_i \sum_j [1 - |f(x_{ij})|]_+` to the first, which keeps
-        instances of positive bags away from the boundary, and lowers it by CCCP from the labels of
-        "sbmil".
+        "smil" is the problem above. "sbmil" fits a second support vector machine to all instances,
+        in which the instances of positive bags are labelled by the scores of the first. "stmil"
+        adds :math:`C_+ \sum_{i: y_i = 1} c_i \sum_j [1 - |f(x_{ij})|]_+` to the first problem,
+        which keeps instances of positive bags away from the boundary, and minimises it by CCCP,
+        starting from the labels of "sbmil".
     eta : float, default=0.1
-        With "sbmil" and "stmil": the proportion of the instances of positive bags that are labelled
-        positive, the highest; the highest of each positive bag is one of them.
+        With "sbmil" and "stmil": the fraction of the instances of positive bags that are labelled
+        positive. These are the highest instances, including the highest one of each positive bag.
     kernel : str, default="rbf"
         Kernel between instances, by scikit-learn's name. "poly" has the degree 3, and "poly" and
         "sigmoid" have the constant 0.
@@ -81,56 +81,56 @@ class SparseMISVC(BaselineClassifier):
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Instances with a coefficient, for some class.
+        Instances with a nonzero coefficient for at least one class.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
         Their coefficients in f.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The constant b.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights w of the features; with ``kernel="linear"`` only. Scores are then computed with
-        them and not with ``dual_coef_``, which cancel where features are far larger than one.
+        The weights w of the features; only set for ``kernel="linear"``. Scores are then computed
+        from them and not from ``dual_coef_``, which would cancel for large features.
     gamma_ : float
         Resolved value of ``gamma``.
     objective_ : float or ndarray of shape (n_classes,)
-        Value of the last problem that was solved: of the problem above for "smil", of its convex
-        bound that touches it at the solution for "stmil"; of the second SVM for "sbmil".
+        Value of the last problem that was solved: the problem above for "smil", its convex upper
+        bound that is tight at the solution for "stmil", and the second SVM for "sbmil".
     dual_gap_ : float or ndarray of shape (n_classes,)
         Distance of ``objective_`` from its lower bound.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of convex problems; that of the second SVM of "sbmil" is not counted.
+        Number of convex problems, without the second SVM of "sbmil".
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        Where the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger
-        than scikit-learn's ``working_memory``.
+        If the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger than
+        scikit-learn's ``working_memory``.
     milearn.exceptions.SolverError
-        When a quadratic program is not solved: scale the features.
+        If a quadratic program is not solved. Scaling the features can help.
 
     Warns
     -----
     ConvergenceWarning
-        When "stmil" has not converged after ``max_iter`` convex problems, or the last convex
-        problem was solved to a relative gap above 1e-4 only.
+        If "stmil" did not converge within ``max_iter`` convex problems, or if the relative gap of
+        the last convex problem is above 1e-4.
 
     See Also
     --------
-    milearn.svm.MISVC : One instance decides, by CCCP.
+    milearn.svm.MISVC : The highest instance determines the score of a bag.
     milearn.svm.InstanceMISVC : A latent label for every instance.
 
     Notes
     -----
-    [1]_ writes C for the total cost of each side; ``C`` here is that divided by the number of
-    positive bags. For sbMIL the paper labels by the scores alone, so that a positive bag may be
-    left without a positive instance, and chooses ``eta`` by cross-validation.
+    In [1]_ C is the total cost of each side; here it is divided by the number of positive bags. For
+    sbMIL the paper labels instances only by their scores, so a positive bag may not have a positive
+    instance, and chooses ``eta`` by cross-validation.
 
-    A positive bag of ten asks for a mean score of -0.8 only, so that "smil" often leaves all
-    instances negative: its scores rank bags, and the paper measures the area under the curve, but
-    zero is no good threshold for them. With standardised instances one ten-fold cross-validation
-    gave an area of 91.9 % on Musk1 and 89.4 % on Elephant for "smil" at an accuracy of 57.6 and
-    51.0 %, and areas of 89.5 and 89.0 % at 84.8 and 80.5 % for "sbmil" with ``eta=0.5``.
+    The required mean score of a positive bag of ten is only -0.8, so with "smil" all instances are
+    often negative. Its scores rank bags, and the paper reports the area under the curve, but zero
+    is not a good threshold. With standardised instances, one ten-fold cross-validation gave an area
+    of 91.9 % on Musk1 and 89.4 % on Elephant for "smil" at an accuracy of 57.6 and 51.0 %, and
+    areas of 89.5 and 89.0 % at 84.8 and 80.5 % for "sbmil" with ``eta=0.5``.
 
     References
     ----------
@@ -191,7 +191,7 @@ class SparseMISVC(BaselineClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------
@@ -204,8 +204,8 @@ class SparseMISVC(BaselineClassifier):
         kernel, semidefinite = instance_kernel(self.kernel, gamma=gamma)
         centre = np.zeros(instances.shape[1])
         if self.kernel == "linear" and not bags.is_sparse:
-            # The coefficients sum to zero, so that a shift of the features is one of the intercept:
-            # of features far from zero the digits that tell instances apart would be lost.
+            # The coefficients sum to zero, so a shift of the features only changes the intercept.
+            # Features far from zero are centred to avoid cancellation.
             centre = np.average(instances, axis=0, weights=training.instance_weights)
         points = instances - centre if centre.any() else instances
         gram: Gram = LinearGram(points)
@@ -283,10 +283,10 @@ class SparseMISVC(BaselineClassifier):
 def _labels(
     scores: np.ndarray, inside: np.ndarray, tops: np.ndarray, spread: np.ndarray, eta: float
 ) -> np.ndarray:
-    """Signs of instances: the highest ``eta`` of those of positive bags, and of each such bag."""
+    """Signs of instances: 1 for the fraction ``eta`` and for the highest of each positive bag."""
     rows = np.flatnonzero(inside)
     order = rows[np.argsort(-scores[rows], kind="stable")]
-    # Proportions of weight, so that a weight of two is a repetition.
+    # Use fractions of the weights, so that a weight of two is equivalent to a duplicate.
     before = np.cumsum(spread[order]) - spread[order]
     reached = order[before < (eta - _EQUAL) * spread[rows].sum()]
     cut = scores[reached].min() - _EQUAL if len(reached) else np.inf

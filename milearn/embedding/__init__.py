@@ -1,4 +1,4 @@
-"""Transformers from bags to rows, for any scikit-learn estimator behind them."""
+"""Transformers from bags to rows, for any scikit-learn estimator."""
 
 from ._codebook import VLAD, BagOfWords, FisherVector
 from ._concepts import ConceptEmbedding

@@ -14,9 +14,9 @@ __all__ = ["BagEmbedding"]
 
 
 class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimator):
-    """Base of the transformers that learn of the training bags what the columns of a row mean.
+    """Base class of transformers whose columns depend on the training bags.
 
-    A subclass stores all it has learned by ``_replace_fitted`` and implements ``_rows(bags)`` of
+    A subclass stores its fitted attributes by ``_replace_fitted`` and implements ``_rows(bags)`` of
     shape (n_bags, n_columns) and the property ``_n_features_out``.
     """
 

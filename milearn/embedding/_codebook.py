@@ -1,4 +1,4 @@
-"""Bags by a codebook of their instances: histograms of words, VLAD and Fisher vectors."""
+"""Embeddings of bags by a codebook of instances: histograms, VLAD and Fisher vectors."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ._base import BagEmbedding
 
 __all__ = ["VLAD", "BagOfWords", "FisherVector"]
 
-# Size up to which a CSR sample is clustered as a dense one.
+# CSR samples are converted to dense arrays for clustering up to this size.
 _DENSE_BYTES = 2**26
 
 
 class _Codebook(BagEmbedding):
-    """Base of the transformers that learn a codebook and pass over the instances of bags."""
+    """Base class of transformers that learn a codebook and embed bags block by block."""
 
     _dtypes = STORED_FLOATS
     _parameter_constraints: ClassVar[dict[str, Any]] = {
@@ -40,7 +40,7 @@ class _Codebook(BagEmbedding):
         raise NotImplementedError
 
     def _block_rows(self, block: Block) -> np.ndarray:
-        """Rows of the bags of a block, their instances in float64."""
+        """Rows of the bags of a block with float64 instances."""
         raise NotImplementedError
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -78,19 +78,19 @@ class _Codebook(BagEmbedding):
 
 
 class BagOfWords(_Codebook):
-    r"""Turn each bag into the histogram of the words that its instances are nearest to.
+    r"""Represent each bag by the histogram of the nearest words of its instances.
 
-    The words are the centres of a k-means clustering of the training instances. The entry k of a
-    row is the proportion of the instances of the bag whose nearest word is the k-th. Rows are
-    histograms: kernels for these, such as ``SVC(kernel=chi2_kernel)`` with scikit-learn's
-    :func:`~sklearn.metrics.pairwise.chi2_kernel`, suit them best.
+    The words are the centres of a k-means clustering of the training instances. Entry k of a row
+    is the fraction of the instances of the bag whose nearest word is the k-th. Since rows are
+    histograms, kernels for histograms are recommended, such as ``SVC(kernel=chi2_kernel)`` with
+    scikit-learn's :func:`~sklearn.metrics.pairwise.chi2_kernel`.
 
     Parameters
     ----------
     n_words : int, default=50
-        Number of words; where there are fewer distinct training instances, each of these is one.
+        Number of words. If there are fewer distinct training instances, each of them is a word.
     counts : bool, default=False
-        Return numbers of instances instead of proportions.
+        Return numbers of instances instead of fractions.
     batch_size : int, default=None
         Size of the batches of :class:`~sklearn.cluster.MiniBatchKMeans`; None for
         :class:`~sklearn.cluster.KMeans`.
@@ -108,12 +108,12 @@ class BagOfWords(_Codebook):
 
     See Also
     --------
-    VLAD : What the instances differ in from their word.
+    VLAD : Sums of the differences between instances and their words.
 
     Notes
     -----
-    With a chi-squared kernel behind it this is the histogram baseline of [1]_, there over the
-    colours of a picture. Instances are read in blocks of bags; CSR instances stay CSR.
+    With a chi-squared kernel this is the histogram baseline of [1]_, which uses the colours of an
+    image. Instances are read in blocks of bags; CSR instances stay CSR.
 
     References
     ----------
@@ -170,7 +170,7 @@ class BagOfWords(_Codebook):
 
 
 class VLAD(_Codebook):
-    r"""Turn each bag into its sums of differences from words (VLAD, miVLAD).
+    r"""Represent each bag by sums of differences between instances and words (VLAD, miVLAD).
 
     The words :math:`c_k` are the centres of a k-means clustering of the training instances. With
     the instances :math:`B_k` of a bag whose nearest word is the k-th, its row has the parts
@@ -205,7 +205,7 @@ class VLAD(_Codebook):
 
     See Also
     --------
-    FisherVector : The same by a mixture of Gaussians.
+    FisherVector : A similar representation based on a mixture of Gaussians.
 
     Notes
     -----
@@ -271,7 +271,7 @@ class VLAD(_Codebook):
 
 
 class FisherVector(_Codebook):
-    r"""Turn each bag into the gradient of its likelihood under a mixture of Gaussians (miFV).
+    r"""Represent each bag by the gradient of its likelihood under a Gaussian mixture (miFV).
 
     A mixture of K Gaussians with weights :math:`w_k`, means :math:`\mu_k` and diagonal standard
     deviations :math:`\sigma_k` is fitted to the training instances. With the posteriors
@@ -290,15 +290,15 @@ class FisherVector(_Codebook):
     Parameters
     ----------
     n_components : int, default=2
-        Number of Gaussians; at most as many as there are distinct training instances are taken.
+        Number of Gaussians, at most the number of distinct training instances.
     power : float, default=0.5
         The exponent p, above 0 and at most 1.
     reg_covar : float, default=1e-3
-        Number that is added to the variances: a feature that is nearly constant in training would
-        otherwise decide wherever it varies.
+        Added to the variances. Otherwise a feature that is nearly constant in the training data
+        would dominate for bags in which it varies.
     max_instances : int, default=100000
-        Maximum number of training instances for the mixture; of more a sample is drawn. None for
-        all.
+        Maximum number of training instances for the mixture. If there are more, a sample is used.
+        None uses all instances.
     {random_state: the sample and the start of the mixture}
 
     Attributes
@@ -311,11 +311,11 @@ class FisherVector(_Codebook):
     Raises
     ------
     TypeError
-        For CSR instances: the mixture needs dense ones.
+        If the instances are CSR, because the mixture requires dense instances.
 
     See Also
     --------
-    VLAD : The same by hard assignments to the centres of a clustering; takes CSR.
+    VLAD : A similar representation based on hard assignments, which supports CSR instances.
 
     Notes
     -----
@@ -370,7 +370,7 @@ class FisherVector(_Codebook):
     def _learn(self, sample: Any, seed: int) -> dict[str, Any]:
         n_components = _at_most(self.n_components, sample)
         if len(sample) == 1:
-            # scikit-learn wants two rows; a repetition changes no mean and no variance.
+            # scikit-learn requires two rows. A duplicate does not change means and variances.
             sample = np.repeat(sample, 2, axis=0)
         mixture = GaussianMixture(
             n_components,
@@ -383,8 +383,8 @@ class FisherVector(_Codebook):
             mixture.fit(sample)
         except ValueError as error:
             raise ValueError(
-                "FisherVector found no mixture: the instances are too far from zero for their "
-                "variances. Standardise them first, for instance by ClippedScaler."
+                "FisherVector found no mixture: the means of the instances are too large compared "
+                "with their variances. Standardise them first, for instance by ClippedScaler."
             ) from error
         return {"mixture_": mixture, "_power": self.power}
 
@@ -408,7 +408,7 @@ class FisherVector(_Codebook):
 
 
 def _sampled(bags: Bags, limit: int | None, rng: np.random.RandomState) -> Any:
-    """Instances in float64, at most ``limit``, in an order that is not that of the bags."""
+    """At most ``limit`` instances in float64, in an order that does not depend on the bags."""
     rows = np.arange(bags.n_instances)
     if limit is not None and len(rows) > limit:
         rows = np.sort(rng.choice(len(rows), limit, replace=False))
@@ -418,7 +418,7 @@ def _sampled(bags: Bags, limit: int | None, rng: np.random.RandomState) -> Any:
 
 
 def _at_most(wanted: int, sample: Any) -> int:
-    """``wanted``, or the number of distinct rows where there are fewer."""
+    """``wanted``, or the number of distinct rows if there are fewer."""
     for size in (4 * wanted, sample.shape[0]):
         found = len(distinct_points(sample[:size])[0])
         if found >= wanted:
@@ -430,7 +430,7 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
     """Centres of a k-means clustering, shape (n_words, n_features)."""
     n_words = _at_most(n_words, sample)
     if sparse.issparse(sample) and 8 * sample.shape[0] * sample.shape[1] <= _DENSE_BYTES:
-        # scikit-learn draws other first centres from CSR rows than from the same dense ones.
+        # scikit-learn selects different initial centres for CSR and dense rows.
         sample = sample.toarray()
     clusterer = KMeans(n_words, n_init=1, random_state=seed)
     if batch_size is not None:
@@ -440,7 +440,7 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
 
 def _memberships(instances: Any, offsets: np.ndarray, words: np.ndarray) -> sparse.csr_array:
     """Which instances are nearest to each word in each bag, (n_bags * n_words, n_instances)."""
-    # scikit-learn's clusterers do not take the read-only CSR instances of bags.
+    # scikit-learn's clusterers do not accept the read-only CSR instances of bags.
     closeness = np.asarray(instances @ words.T) - 0.5 * np.einsum("ij,ij->i", words, words)
     n, n_words = closeness.shape
     pairs = segment_index(offsets) * n_words + closeness.argmax(axis=1)

@@ -20,11 +20,11 @@ __all__ = ["ConceptEmbedding"]
 
 
 class ConceptEmbedding(BagEmbedding):
-    r"""Turn each bag into its distances from the concept points of the classes (DD-SVM).
+    r"""Represent each bag by its distances from the concept points of the classes (DD-SVM).
 
-    For each class in turn concepts are sought: points t with scales s at which the diverse density
-    of :class:`milearn.baselines.DiverseDensity` has a local maximum, with the bags of the class as
-    the positive ones. The row of a bag has an entry for each of them,
+    The concepts of a class are points t with scales s at which the diverse density of
+    :class:`milearn.baselines.DiverseDensity` has a local maximum, with the bags of the class as
+    positive bags. The row of a bag has one entry per concept,
 
     .. math::
 
@@ -36,22 +36,22 @@ class ConceptEmbedding(BagEmbedding):
     Parameters
     ----------
     n_init : int, default=10
-        Number of instances of the bags of a class to descend from: those with the lowest
-        objective at the first scales. All of them when None, as published.
+        Number of runs per class, started at the instances of its bags with the lowest objective
+        at the initial scales. None starts from all of them, as published.
     gamma : {"scale", "auto"} or float, default="scale"
-        First value of all :math:`s_f^2`. "scale" is 1 / (n_features * variance of the instances),
+        Initial value of all :math:`s_f^2`. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
     tol : float, default=1e-4
-        Relative decrease of the objective at which a descent ends.
+        Relative decrease of the objective at which a run ends.
     max_iter : int, default=500
-        Maximum number of iterations of a descent.
+        Maximum number of iterations per run.
 
     Attributes
     ----------
     concepts_ : ndarray of shape (n_concepts, n_features)
-        The points t, those of the first class first and those of the highest density first.
+        The points t, sorted by class and by decreasing density.
     scales_ : ndarray of shape (n_concepts, n_features)
-        The scales s, not below zero.
+        The scales s, which are nonnegative.
     concept_codes_ : ndarray of shape (n_concepts,)
         Number of the class of each concept.
     concept_objectives_ : ndarray of shape (n_concepts,)
@@ -59,30 +59,30 @@ class ConceptEmbedding(BagEmbedding):
     gamma_ : float
         Resolved value of ``gamma``.
     n_iter_ : int
-        Number of iterations of the longest descent that is kept.
+        Number of iterations of the longest run that is kept.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        For CSR instances, where a dense copy of them does not fit into the available memory.
+        If the instances are CSR and a dense copy does not fit into the available memory.
 
     Warns
     -----
     ConvergenceWarning
-        When a descent that is kept has not converged after ``max_iter`` iterations.
+        If a run that is kept did not converge within ``max_iter`` iterations.
 
     See Also
     --------
-    milearn.baselines.DDSVM : The classifier on top of it.
+    milearn.baselines.DDSVM : A classifier based on this embedding.
     MILESEmbedding : Similarities to all training instances.
 
     Notes
     -----
-    Of the local maxima of a class those are kept whose negative logarithm of the density is at most
-    the mean of the lowest and the highest, and that are not within 5 % (of the norm of s * t, in
-    its own scales) of a better one. [1]_ takes that mean of the densities themselves, which
+    A local maximum is kept if its negative logarithm of the density is at most the mean of the
+    lowest and the highest one of the class, and if its distance to each better maximum is at least
+    5 % (of the norm of s * t, in its own scales). [1]_ uses the mean of the densities, which
     underflow with hundreds of bags.
 
     References
@@ -139,7 +139,8 @@ class ConceptEmbedding(BagEmbedding):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weight of each bag in the likelihood; a weight of two equals a bag that is there twice.
+            Weight of each bag in the likelihood. A weight of two is equivalent to duplicating the
+            bag.
 
         Returns
         -------

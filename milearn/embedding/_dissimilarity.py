@@ -1,4 +1,4 @@
-"""Bags as their distances to the training bags."""
+"""Embedding of bags by their distances to the training bags."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ __all__ = ["BagDissimilarity"]
 
 
 class BagDissimilarity(BagEmbedding):
-    r"""Turn each bag into its distances to the training bags.
+    r"""Represent each bag by its distances to the training bags.
 
-    The entry k of a row is a distance from the bag to the k-th training bag, by default the mean
+    Entry k of a row is the distance from the bag to the k-th training bag, by default the mean
     over its instances of the smallest squared distance (MInD),
 
     .. math::
 
         D(B, B_k) = \frac{1}{|B|} \sum_{x \in B} \min_{z \in B_k} \|x - z\|^2 .
 
-    Any scikit-learn classifier or regressor can follow, most often a support vector machine.
+    The result can be used with any scikit-learn classifier or regressor, most often a support
+    vector machine.
 
     Parameters
     ----------
     metric : {"min", "max", "mean", "mind", "emd"}, default="mind"
         Distance between bags, see :func:`milearn.metrics.bag_distances`.
     directed : bool, default=True
-        With "mind": from the bag to the training bag alone, as above, instead of the mean of both
-        directions.
+        With "mind": only use distances from the bag to the training bag, as above, instead of the
+        mean of both directions.
     squared : bool, default=True
         With "mind": squared distances of instances.
 
@@ -52,11 +53,11 @@ class BagDissimilarity(BagEmbedding):
 
     Notes
     -----
-    [1]_ has several dissimilarities and finds the one that is the default here best on average.
-    Features should have one scale. Columns are in the order of the training bags. The kernel and
-    cost of the classifier behind them matter: with standardised instances a linear ``SVC(C=1)`` on
-    the rows as they are had 92.4 % on Musk1 and 86.0 % on Elephant in one ten-fold
-    cross-validation, an RBF kernel on standardised rows 85.9 and 77.0 %.
+    [1]_ compares several dissimilarities; the default here is the best of them on average. Features
+    should be on the same scale. Columns are in the order of the training bags. The kernel and cost
+    of the following classifier matter: with standardised instances, a linear ``SVC(C=1)`` on the
+    unscaled rows reached 92.4 % on Musk1 and 86.0 % on Elephant in one ten-fold cross-validation,
+    and an RBF kernel on standardised rows 85.9 and 77.0 %.
 
     References
     ----------
@@ -92,7 +93,7 @@ class BagDissimilarity(BagEmbedding):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> BagDissimilarity:
-        """Keep the training bags.
+        """Store the training bags.
 
         Parameters
         ----------

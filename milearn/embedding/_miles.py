@@ -20,9 +20,9 @@ __all__ = ["MILESEmbedding"]
 
 
 class MILESEmbedding(BagEmbedding):
-    r"""Turn each bag into its largest similarities to instances of the training bags.
+    r"""Represent each bag by its largest similarities to instances of the training bags.
 
-    With the distinct training instances :math:`z_1, \dots, z_m` as prototypes the row of a bag has
+    With the distinct training instances :math:`z_1, \dots, z_m` as prototypes, the row of a bag has
     the entries
 
     .. math::
@@ -38,13 +38,14 @@ class MILESEmbedding(BagEmbedding):
         The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
     n_prototypes : int, default=None
-        Number of prototypes, drawn from the distinct training instances; all of them when None.
+        Number of prototypes, sampled from the distinct training instances. By default, all of them
+        are used.
     {random_state: which prototypes are drawn}
 
     Attributes
     ----------
     prototypes_ : ndarray or CSR of shape (n_prototypes_, n_features)
-        The prototypes, in an order that does not depend on that of the training bags.
+        The prototypes, in an order that does not depend on the order of the training bags.
     prototype_rows_ : ndarray of shape (n_prototypes_,)
         Rows of the prototypes in the training instances.
     gamma_ : float
@@ -54,13 +55,13 @@ class MILESEmbedding(BagEmbedding):
 
     See Also
     --------
-    milearn.baselines.MILES : The classifier on top of it.
+    milearn.baselines.MILES : A classifier based on this embedding.
     BagDissimilarity : Distances to the training bags.
 
     Notes
     -----
-    [1]_ writes :math:`1 / \sigma^2` for :math:`\gamma`. All pairs of an instance and a prototype
-    are looked at, in blocks of a few MiB; CSR instances stay CSR.
+    [1]_ uses :math:`1 / \sigma^2` instead of :math:`\gamma`. Similarities are computed for all
+    pairs of an instance and a prototype, in blocks of a few MiB. CSR instances stay CSR.
 
     References
     ----------
@@ -97,7 +98,7 @@ class MILESEmbedding(BagEmbedding):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> MILESEmbedding:
-        """Take prototypes and the width from the training bags.
+        """Select prototypes and compute the width from the training bags.
 
         Parameters
         ----------

@@ -43,7 +43,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
-        # No class of its own: scikit-learn would ask a meta-estimator's questions of it.
+        # Not a separate class: scikit-learn would treat it as a meta-estimator.
         "estimator": "no_validation",
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],

@@ -258,7 +258,7 @@ def test_pickle_and_read_only_memory_map(bags, two, tmp_path):
             SingleInstance(Ridge(), pos_label=1),
             np.arange(40.0),
             ValueError,
-            "pos_label=1 was given but Ridge is a regressor: leave it out.",
+            "pos_label=1 was given but Ridge is a regressor: remove it.",
         ),
         (
             SingleInstance(pos_label="perhaps"),

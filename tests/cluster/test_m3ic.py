@@ -196,7 +196,7 @@ def test_csr_far_wider_than_long():
 
 def test_what_is_refused():
     X, _ = concept_bags(n_bags=6)
-    with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: ask for at most"):
+    with pytest.raises(ValueError, match=r"^n_clusters=7 but there are 6 bags: use at most"):
         M3IC(7).fit(X)
     with pytest.raises(ValueError, match=r"^min_cluster_size=4 in 2 clusters needs 8 bags but the"):
         M3IC(2, min_cluster_size=4).fit(X)

@@ -64,7 +64,7 @@ def test_link_graph_of_no_links():
         ({"links": [[-1], [1]], "n": 2}, "Link 0 goes from -1"),
         ({"links": [[0.5], [1.0]], "n": 2}, "two rows of integers"),
         ({"links": [[0, 1, 2]], "n": 3}, "two rows of integers"),
-        ({"links": sparse.csr_array((2, 3))}, "an adjacency matrix is square"),
+        ({"links": sparse.csr_array((2, 3))}, "an adjacency matrix must be square"),
         ({"links": sparse.csr_array((2, 2)), "n": 3}, "n=3 but links is a matrix of 2"),
     ],
 )
