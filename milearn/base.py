@@ -300,7 +300,7 @@ def deciding_rows(classifier: Any, bags: Bags) -> np.ndarray:
 
 
 def highest_class(scores: np.ndarray) -> np.ndarray:
-    """Column of the highest score of each row; the first one if several are equal up to rounding."""
+    """Column of the highest score of each row; the first one in case of ties up to rounding."""
     size = np.abs(np.nan_to_num(scores, posinf=0.0, neginf=0.0)).max(axis=1, keepdims=True)
     highest = scores.max(axis=1, keepdims=True)
     return np.argmax(scores >= highest - _EQUAL * size, axis=1)
