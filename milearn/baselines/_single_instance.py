@@ -21,20 +21,19 @@ from .._bags.segments import gather_rows, segment_max, segment_mean
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
-from ..preprocessing._inner import copy_input_tags, inner_tags, routed_fit_params
+from ..preprocessing._inner import (
+    copy_input_tags,
+    finite_of,
+    inner_has,
+    inner_tags,
+    routed_fit_params,
+)
 
 __all__ = ["SingleInstance"]
 
 _INNER_FOLDS = 5
 _THRESHOLDS = np.arange(20) / 20
 _EQUAL_ACCURACY = 1e-9
-
-
-def _inner_has(attribute: str) -> Any:
-    def check(self: Any) -> bool:
-        return hasattr(getattr(self, "estimator_", self._inner()), attribute)
-
-    return check
 
 
 def _pools_by_max(self: Any) -> bool:
@@ -172,7 +171,7 @@ class SingleInstance(BagEstimator):
                 f"pos_label={self.pos_label!r} was given but {type(inner).__name__} is a "
                 "regressor: remove it."
             )
-        bags, fitted = self._validate_fit(X, ensure_all_finite=self._finite())
+        bags, fitted = self._validate_fit(X, ensure_all_finite=finite_of(self._inner()))
         y = validate_labels(self, y, bags, numeric=kind == "regressor")
         positive = 1
         if kind == "classifier":
@@ -219,7 +218,7 @@ class SingleInstance(BagEstimator):
         scores = self._bag_scores(self._checked(X))
         return scores if self._regresses else decided(scores, self.classes_)
 
-    @available_if(_inner_has("decision_function"))
+    @available_if(inner_has("estimator_", "decision_function"))
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag: maximum or mean of the scores of its instances.
 
@@ -238,7 +237,7 @@ class SingleInstance(BagEstimator):
         """
         return self._bag_scores(self._checked(X))
 
-    @available_if(_inner_has("predict_proba"))
+    @available_if(inner_has("estimator_", "predict_proba"))
     def predict_proba(self, X: Any) -> np.ndarray:
         """Pooled probabilities of the classes.
 
@@ -287,7 +286,7 @@ class SingleInstance(BagEstimator):
 
     # -- instances ------------------------------------------------------------------------
 
-    @available_if(_inner_has("decision_function"))
+    @available_if(inner_has("estimator_", "decision_function"))
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -303,7 +302,7 @@ class SingleInstance(BagEstimator):
         """
         return self._instance_scores(self._checked(X))
 
-    @available_if(_inner_has("predict_proba"))
+    @available_if(inner_has("estimator_", "predict_proba"))
     def predict_proba_instances(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each instance, in the order of ``X.instances``.
 
@@ -403,13 +402,9 @@ class SingleInstance(BagEstimator):
         kind = None if tags is None else tags.estimator_type
         return kind if kind in ("classifier", "regressor") else None
 
-    def _finite(self) -> bool | str:
-        tags = inner_tags(self._inner())
-        return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
-
     def _checked(self, X: Any) -> Bags:
         check_is_fitted(self)
-        bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
+        bags = validate_bags(self, X, reset=False, ensure_all_finite=finite_of(self._inner()))
         if sparse.issparse(bags.instances) and not self._fitted_on_sparse:
             # scikit-learn's SVC refuses sparse input after a fit on dense input.
             bags = bags.with_instances(bags.instances.toarray(), feature_names=bags.feature_names)

@@ -20,6 +20,9 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
     shape (n_bags, n_columns) and the property ``_n_features_out``.
     """
 
+    # For the names of the columns; stored by ``fit``.
+    _n_features_out: int
+
     def _rows(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
 

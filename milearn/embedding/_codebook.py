@@ -156,17 +156,13 @@ class BagOfWords(_Codebook):
 
     def _learn(self, sample: Any, seed: int) -> dict[str, Any]:
         words = _words(sample, self.n_words, self.batch_size, seed)
-        return {"words_": words, "_counts": self.counts}
+        return {"words_": words, "_counts": self.counts, "_n_features_out": len(words)}
 
     def _block_rows(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets
         histograms = _memberships(instances, offsets, self.words_)
         rows = np.asarray(histograms.sum(axis=1)).reshape(len(offsets) - 1, -1)
         return rows if self._counts else rows / np.diff(offsets)[:, None]
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.words_)
 
 
 class VLAD(_Codebook):
@@ -253,7 +249,7 @@ class VLAD(_Codebook):
 
     def _learn(self, sample: Any, seed: int) -> dict[str, Any]:
         words = _words(sample, self.n_words, self.batch_size, seed)
-        return {"words_": words, "_power": self.power}
+        return {"words_": words, "_power": self.power, "_n_features_out": words.size}
 
     def _block_rows(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets
@@ -264,10 +260,6 @@ class VLAD(_Codebook):
         counts = np.asarray(members.sum(axis=1))
         sums -= counts[:, None] * np.tile(words, (len(offsets) - 1, 1))
         return _normalised(sums.reshape(len(offsets) - 1, -1), self._power)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.words_.size)
 
 
 class FisherVector(_Codebook):
@@ -386,7 +378,8 @@ class FisherVector(_Codebook):
                 "FisherVector found no mixture: the means of the instances are too large compared "
                 "with their variances. Standardise them first, for instance by ClippedScaler."
             ) from error
-        return {"mixture_": mixture, "_power": self.power}
+        width = (2 * sample.shape[1] + 1) * n_components
+        return {"mixture_": mixture, "_power": self.power, "_n_features_out": width}
 
     def _block_rows(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets
@@ -400,11 +393,6 @@ class FisherVector(_Codebook):
             parts.append(segment_sum(gamma * z, offsets) / np.sqrt(weight))
             parts.append(segment_sum(gamma * (z * z - 1.0), offsets) / np.sqrt(2.0 * weight))
         return _normalised(np.concatenate(parts, axis=1) / sizes, self._power)
-
-    @property
-    def _n_features_out(self) -> int:
-        n_components, n_features = self.mixture_.means_.shape
-        return int((2 * n_features + 1) * n_components)
 
 
 def _sampled(bags: Bags, limit: int | None, rng: np.random.RandomState) -> Any:

@@ -11,7 +11,7 @@ from .._bags import Bags
 from .._bags.distinct import PointBags
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
-from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
+from .._fit.training_labels import TrainingLabels
 from .._fit.warn import warn_of_limit
 from .._solvers.baselines.concepts import concept_distances, learn_concepts
 from ._base import BagEmbedding
@@ -148,12 +148,9 @@ class ConceptEmbedding(BagEmbedding):
             The fitted transformer.
         """
         bags, noted = self._validate_fit(X)
-        labels = validate_labels(self, y, bags)
-        weights = validate_sample_weight(sample_weight, bags)
-        used = np.flatnonzero(weights > 0)
-        _, codes, _ = encode_classes(labels[used])
-        part = bags if len(used) == len(bags) else bags[used]
-        merged = PointBags.of(part, codes, weights[used], weights[used])
+        found = TrainingLabels.of(self, y, bags, sample_weight)
+        part = bags if len(found.used) == len(bags) else bags[found.used]
+        merged = PointBags.of(part, found.codes, found.weights, found.sample_weights)
         concepts = learn_concepts(
             part.instances,
             merged,
@@ -162,13 +159,10 @@ class ConceptEmbedding(BagEmbedding):
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        self._replace_fitted({**noted, **concepts.fitted()})
-        warn_of_limit(self, concepts.n_limited, len(concepts.points), "concept(s)")
+        n_columns = len(concepts.points)
+        self._replace_fitted({**noted, **concepts.fitted(), "_n_features_out": n_columns})
+        warn_of_limit(self, concepts.n_limited, n_columns, "concept(s)")
         return self
 
     def _rows(self, bags: Bags) -> np.ndarray:
         return concept_distances(bags.instances, bags.offsets, self.concepts_, self.scales_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.concepts_)

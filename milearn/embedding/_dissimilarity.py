@@ -111,12 +111,9 @@ class BagDissimilarity(BagEmbedding):
         options: dict[str, Any] = {"metric": self.metric}
         if self.metric == "mind":
             options |= {"directed": self.directed, "squared": self.squared}
-        self._replace_fitted({**fitted, "bags_": in_memory(bags), "_options": options})
+        fitted |= {"bags_": in_memory(bags), "_options": options, "_n_features_out": len(bags)}
+        self._replace_fitted(fitted)
         return self
 
     def _rows(self, bags: Bags) -> np.ndarray:
         return bag_distances(bags, self.bags_, **self._options)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.bags_)

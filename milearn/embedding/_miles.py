@@ -118,6 +118,7 @@ class MILESEmbedding(BagEmbedding):
         fitted |= {
             "prototypes_": bags.instances[rows],
             "prototype_rows_": rows,
+            "_n_features_out": len(rows),
             "gamma_": resolve_gamma(self.gamma, bags.instances),
         }
         self._replace_fitted(fitted)
@@ -125,7 +126,3 @@ class MILESEmbedding(BagEmbedding):
 
     def _rows(self, bags: Bags) -> np.ndarray:
         return largest_similarities(bags, self.prototypes_, self.gamma_)
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.prototypes_.shape[0])

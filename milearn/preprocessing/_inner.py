@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from .._bags import Bags
 from .._fit.validation import validate_sample_weight
 
-__all__ = ["copy_input_tags", "inner_tags", "routed_fit_params"]
+__all__ = ["copy_input_tags", "finite_of", "inner_has", "inner_tags", "routed_fit_params"]
 
 
 def inner_tags(inner: Any) -> Any:
@@ -22,6 +23,17 @@ def inner_tags(inner: Any) -> Any:
     # A class has the method too, but no tags of its own.
     known = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
     return get_tags(inner) if known else None
+
+
+def finite_of(inner: Any) -> bool | str:
+    """The ``ensure_all_finite`` of validation: NaN is left to an inner estimator that takes it."""
+    tags = inner_tags(inner)
+    return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
+
+
+def inner_has(fitted: str, attribute: str) -> Callable[[Any], bool]:
+    """Condition of a method: the inner estimator, ``fitted`` after ``fit``, has the attribute."""
+    return lambda owner: hasattr(getattr(owner, fitted, owner._inner()), attribute)
 
 
 def copy_input_tags(tags: Any, inner: Any) -> None:

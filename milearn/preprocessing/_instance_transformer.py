@@ -17,19 +17,12 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.storage import converted, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
-from ._inner import copy_input_tags, inner_tags, routed_fit_params
+from ._inner import copy_input_tags, finite_of, inner_has, inner_tags, routed_fit_params
 
 __all__ = ["InstanceTransformer"]
 
 # Whose ``fit`` is one ``partial_fit`` on all instances, so that one per block gives the same.
 _FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
-
-
-def _inner_has(attribute: str) -> Any:
-    def check(self: Any) -> bool:
-        return hasattr(getattr(self, "transformer_", self._inner()), attribute)
-
-    return check
 
 
 class _MatrixTransformer(TransformerMixin, BaseEstimator):
@@ -203,7 +196,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         self.transformer_ = fitted
         return self
 
-    @available_if(_inner_has("inverse_transform"))
+    @available_if(inner_has("transformer_", "inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
         """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix.
 
@@ -224,7 +217,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         restored = self.transformer_.inverse_transform(bags.instances)
         return bags.with_instances(restored, feature_names=getattr(self, "feature_names_in_", None))
 
-    @available_if(_inner_has("get_feature_names_out"))
+    @available_if(inner_has("transformer_", "get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features that come out, as the inner transformer gives them.
 
@@ -277,8 +270,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return StandardScaler() if self.transformer is None else self.transformer
 
     def _finite(self) -> bool | str:
-        tags = inner_tags(self._inner())
-        return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
+        return finite_of(self._inner())
 
     def _apply(self, matrix: Any) -> Any:
         # Whether a data frame is wanted is for the outer transformer to decide.

@@ -11,7 +11,7 @@ from scipy import sparse
 from .._bags.coerce import canonical_graph
 from .._fit.validation import missing_labels
 
-__all__ = ["check_graph", "check_neighbors", "homophily", "link_graph"]
+__all__ = ["check_graph", "check_neighbors", "homophily", "link_graph", "links_of"]
 
 _KINDS = ("direct", "cocitation", "coupling")
 _AVERAGES = ("link", "node")
@@ -176,6 +176,11 @@ def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
             "weights must be finite and not negative; use 0 for no link."
         )
     return links
+
+
+def links_of(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
+    """The checked graph; one without links where it is None."""
+    return sparse.csr_array((n, n)) if graph is None else check_graph(graph, n, name, what)
 
 
 def check_neighbors(name: str, k: Any) -> int:

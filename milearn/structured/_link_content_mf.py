@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 
@@ -18,7 +17,7 @@ from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
 from .._solvers.structured.factorisation import FactorOptions, fit_link_content, separate_factors
 from ..base import BagEstimator, decided
-from ._graphs import check_graph
+from ._graphs import links_of
 from ._labels import LabelledScore, known_labels
 
 __all__ = ["LinkContentMF"]
@@ -189,7 +188,8 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
         options = FactorOptions(
             self.n_components, self.content_weight, self.ridge, self.tol, self.max_iter
         )
-        model = fit_link_content(_links(bags), _means(bags), options)
+        links = links_of(bags.bag_graph, len(bags), "bag_graph", "bags")
+        model = fit_link_content(links, _means(bags), options)
         tasks = [positive] if positive >= 0 else range(len(classes))
         signs = np.stack([np.where(codes == task, 1, -1) for task in tasks])
         directions, intercepts = separate_factors(model.factors[labelled], signs, weights, self.C)
@@ -255,12 +255,6 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 
 def _plain(scores: np.ndarray) -> np.ndarray:
     return scores[:, 0] if scores.shape[1] == 1 else scores
-
-
-def _links(bags: Bags) -> sparse.csr_array:
-    if bags.bag_graph is None:
-        return sparse.csr_array((len(bags), len(bags)))
-    return check_graph(bags.bag_graph, len(bags), "bag_graph", "bags")
 
 
 def _means(bags: Bags) -> Any:

@@ -26,7 +26,7 @@ from .._solvers.structured.milsd import LinkedSolution, solve_milsd
 from .._solvers.structured.problem import LinkedProblem
 from ..base import BagClassifier
 from ._active import ActiveBags
-from ._graphs import check_graph
+from ._graphs import links_of
 from ._knn import knn_bag_graph
 from ._labels import LabelledScore, known_labels
 from ._spatial import spatial_graph
@@ -298,12 +298,9 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         sizes = {"bag": len(bags), "instance": bags.n_instances}
         edges = []
         for (name, n), graph, cost in zip(sizes.items(), self._graphs(bags), costs, strict=True):
-            if graph is not None:
-                # Validate the graph even if its cost is zero.
-                graph = check_graph(graph, n, f"{name}_graph", f"{name}s")
-            edges.append(
-                edges_of(graph if graph is not None and cost else sparse.csr_array((n, n)))
-            )
+            # Validate the graph even if its cost is zero.
+            links = links_of(graph, n, f"{name}_graph", f"{name}s")
+            edges.append(edges_of(links if cost else sparse.csr_array((n, n))))
         return edges[0], edges[1]
 
     def _graphs(self, bags: Bags) -> tuple[Any, Any]:
