@@ -1,4 +1,4 @@
-"""MILSD without links is MI-SVM, for which there is a specialised solver over rows."""
+"""MILSD without links is MI-SVM, which has solvers of its own."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from typing import Any
 
 import numpy as np
 
+from .._solvers.common.gram import LinearGram
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import ArraySource, width_of
 from .._solvers.structured.milsd import LinkedSolution
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
-from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
+from .._solvers.svm.maximum.dual import solve_mi_svm
+from .._solvers.svm.maximum.linear import with_weights
+from .._solvers.svm.maximum.rows import RowsSolution, precision, solve_mi_svm_rows
+from .._solvers.svm.problem import BinaryProblem, suits_rows
+from ..exceptions import SolverError
 
 __all__ = ["is_mi_svm", "solve_unlinked"]
 
 
 def is_mi_svm(problem: LinkedProblem) -> bool:
-    """Whether a problem has an intercept, no links, and no more features than instances."""
+    """Whether a problem has an intercept and no links, and every bag a label and a weight."""
     n_links = len(problem.bag_edges) + len(problem.instance_edges)
     weighted = (problem.signs != 0) & (problem.weights > 0)
-    n_instances, n_features = problem.X.shape
-    return bool(
-        problem.fit_intercept and n_links == 0 and n_features <= n_instances and weighted.all()
-    )
+    return bool(problem.fit_intercept and n_links == 0 and weighted.all())
 
 
 def solve_unlinked(
@@ -33,11 +35,16 @@ def solve_unlinked(
 
     ``start`` is a row of each positive bag; the solver chooses its start when it is None.
     """
-    source = ArraySource(problem.X, problem.offsets)
     loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
     gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
     first: Any = "auto" if start is None else start
-    found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+    n_bags = len(problem.signs)
+    found = None
+    if not suits_rows((n_bags, *problem.X.shape), n_bags):
+        found = _in_dual(problem, loss, first, options)
+    if found is None:
+        source = ArraySource(problem.X, problem.offsets)
+        found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
     size = max(abs(found.objective), found.objective_scale)
     return LinkedSolution(
         w=found.w,
@@ -53,3 +60,15 @@ def solve_unlinked(
         dual_gap=found.dual_gap,
         objective_scale=found.objective_scale,
     )
+
+
+def _in_dual(
+    problem: LinkedProblem, loss: Hinge, start: Any, options: SolverOptions
+) -> RowsSolution | None:
+    """The minimum by the dual, or None where it has too few digits."""
+    gram = LinearGram(problem.X)
+    bags = BinaryProblem(gram, problem.offsets, loss.signs, loss.weights)
+    try:
+        return with_weights(solve_mi_svm(bags, "bag", start, options), gram)
+    except SolverError:
+        return None

@@ -118,7 +118,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     """
     training, kernel = problems.training, problems.kernel
     given = training, kernel, settings, problems.options
-    if problems.by_rows:
+    if problems.by_rows():
         return _coupled_rows(given, problems.rng, problems.n_threads)
     n_bags, n_instances, _ = training.size
     # An indefinite kernel loses the negative part that it has between the instances.

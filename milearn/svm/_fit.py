@@ -52,10 +52,9 @@ class Problems:
         """The stopping rule of the estimator."""
         return SolverOptions(self.estimator.tol, self.estimator.max_iter)
 
-    @property
-    def by_rows(self) -> bool:
+    def by_rows(self, slack: str = "instance") -> bool:
         """Whether the problems are solved over rows."""
-        return by_rows(self.training, self.kernel, self.estimator.n_components)
+        return by_rows(self.training, self.kernel, self.estimator.n_components, slack=slack)
 
     @property
     def n_threads(self) -> int:

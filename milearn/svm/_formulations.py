@@ -8,9 +8,9 @@ their own are in :mod:`._coupled`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from scipy import sparse
@@ -28,18 +28,18 @@ from .._fit.multi_start import values_of
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
-from .._solvers.common.gram import Gram
 from .._solvers.common.low_rank import choose_landmarks, whitening
 from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
-from .._solvers.svm.maximum.dual import solve_mi_svm
+from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
+from .._solvers.svm.maximum.linear import with_weights
 from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
-from .._solvers.svm.problem import BinaryProblem
+from .._solvers.svm.problem import BinaryProblem, suits_rows
 from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
 from ..exceptions import SolverError
 from ._functions import (
@@ -81,8 +81,6 @@ Report = Callable[[int, float], bool]
 # The start that is found by annealing; the default one stands beside it.
 ANNEALED = "annealed"
 
-# Difference of scores from those of the solver, as a share of the largest, that is an error.
-_LOST = 1e-6
 
 # What to do about a fit that takes long.
 _REMEDIES = {
@@ -223,16 +221,21 @@ class Formulation(Protocol):
         ...
 
 
-def by_rows(training: TrainingBags, kernel: Kernel, n_components: int | None) -> bool:
+def by_rows(
+    training: TrainingBags, kernel: Kernel, n_components: int | None, *, slack: str = "instance"
+) -> bool:
     """Whether a problem is solved over rows; otherwise it goes to the dual over kernel values.
 
-    Remote and memory-mapped instances, explicit features, and the linear kernel with at most as
-    many features as instances go to the solver over rows.
+    Explicit features and remote or memory-mapped instances go to the solver over rows, and so does
+    the linear kernel where :func:`suits_rows` holds. ``slack="bag"`` has one slack per bag.
     """
     if training.is_remote or n_components is not None:
         return True
-    _, n_instances, n_features = training.size
-    return kernel.linear and (n_features <= n_instances or not training.is_in_memory)
+    if not kernel.linear:
+        return False
+    n_bags, n_instances, _ = training.size
+    n_slacks = n_bags if slack == "bag" else n_instances
+    return not training.is_in_memory or suits_rows(training.size, n_slacks)
 
 
 @dataclass(frozen=True)
@@ -269,16 +272,29 @@ class MaximumDual(_Maximum):
     """MI-SVM or mi-SVM over the Gram matrix of the instances."""
 
     kernel: Kernel
-    gram: Gram
+    gram: Any
+    # Of a linear kernel: solves over rows what the dual cannot.
+    rows: MaximumRows | None = None
 
     @property
     def gap_tol(self) -> float:
-        return self.options.tol
+        tol = self.options.tol
+        return tol if self.rows is None else max(tol, self.rows.gap_tol)
 
     def problem(self, loss: Hinge) -> BinaryProblem:
         return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
+        if self.rows is None:
+            return self._solve(loss, start, on_iteration)
+        try:
+            return with_weights(self._solve(loss, start, on_iteration), self.gram)
+        except SolverError:
+            # Multipliers have too few digits for features of this size; weights may have enough.
+            annealed = isinstance(start, str) and start == ANNEALED
+            return self.rows.solve(loss, "auto" if annealed else start, on_iteration)
+
+    def _solve(self, loss: Hinge, start: Any, on_iteration: Report) -> MISVMResult:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         first: Any = None if isinstance(start, str) else start
         if isinstance(start, str) and start == "auto" and self.kernel.linear:
@@ -293,26 +309,15 @@ class MaximumDual(_Maximum):
         return solve_mi_svm(problem, self.slack, first, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
+        if self.kernel.linear:
+            return primal_function(self.training, None, results, sign)
         expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=self.gram.n) for index, coef in expansions]
         )
         instances = self.training.instances
         stored = stored_dual(sign * dense, instances, self.training.rows, self.kernel)
-        if not self.kernel.linear:
-            return with_intercepts(stored, results, sign)
-        expansion, attributes = stored
-        # The weights have fewer digits than kernel values where features are far from zero: a
-        # constant difference of all scores belongs to the intercept.
-        solved = sign * np.stack([result.scores for result in results], axis=1)
-        lost = solved - expansion(instances)
-        intercept = lost.mean(axis=0)
-        if (np.abs(lost - intercept) > _LOST * np.maximum(1.0, np.abs(solved).max(axis=0))).any():
-            raise SolverError(
-                "The weights of the linear model have too few digits for features of this size: "
-                "scale the features."
-            )
-        return InstanceFunction(expansion, intercept), {**attributes, "intercept_": intercept}
+        return with_intercepts(stored, results, sign)
 
 
 @dataclass(frozen=True)
@@ -344,12 +349,12 @@ def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
     annealed = isinstance(estimator.init, str) and estimator.init == ANNEALED
     if annealed and (training.is_remote or not training.is_in_memory):
         raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
-    kind = "labels" if slack == "labels" else "maximum"
-    if annealed or not problems.by_rows:
-        announce(training, kind)
+    if annealed or not problems.by_rows(slack):
+        announce(training, "labels" if slack == "labels" else "maximum")
         gram = training_gram(training.instances, kernel, memory_limit())
         gram = gram.share_of(problems.n_workers)
-        return MaximumDual(*options, kernel=kernel, gram=gram)
+        rows = MaximumRows(*options, problems.n_threads) if kernel.linear else None
+        return MaximumDual(*options, kernel=kernel, gram=gram, rows=rows)
     features = None
     if not kernel.linear:
         announce_features(training, estimator.n_components)
@@ -411,30 +416,34 @@ class Selection(MaximumDual):
     """Guo's selection of one instance of each positive bag; linear SVMs by rows where they fit."""
 
     settings: SelectionSettings
-
-    @property
-    def rows(self) -> bool:
-        """Whether the SVM of the selection is solved over rows."""
-        return by_rows(self.training, self.kernel, None)
+    # Decided once: worker processes see the instances as memory maps.
+    over_rows: bool
 
     @property
     def gap_tol(self) -> float:
         tol = self.options.tol
-        return max(tol, primal_precision(self.training)) if self.rows else tol
+        return max(tol, primal_precision(self.training)) if self.kernel.linear else tol
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         return [None]
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        options = self.options.watched_by(on_iteration)
-        rows = ByPasses(self.training.source(), self.gap_tol) if self.rows else None
-        return solve_selection(self.problem(loss), self.settings, options, rows)
+        options, problem = self.options.watched_by(on_iteration), self.problem(loss)
+        if not self.kernel.linear:
+            return solve_selection(problem, self.settings, options)
+        if not self.over_rows:
+            try:
+                found = solve_selection(problem, self.settings, options)
+                svm = with_weights(cast(MISVMResult, found.svm), self.gram)
+                return replace(found, svm=svm)
+            except SolverError:
+                # Multipliers have too few digits, as in MaximumDual.
+                pass
+        rows = ByPasses(self.training.source(), self.gap_tol)
+        return solve_selection(problem, self.settings, options, rows)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        svms = [each.svm for each in results]
-        if not self.rows:
-            return super().function(svms, sign)
-        return primal_function(self.training, None, svms, sign)
+        return super().function([each.svm for each in results], sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------

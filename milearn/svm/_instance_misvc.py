@@ -119,10 +119,11 @@ class InstanceMISVC(BaseMISVC):
 
     Notes
     -----
-    Rows with at most as many features as instances, explicit features, and memory-mapped and
-    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
-    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
-    and linear problems with more features than instances, go to the dual over kernel values.
+    ``kernel="linear"`` is solved over rows by Newton's method, in blocks and without a copy, for
+    more than 20,000 instances, for memory-mapped and distributed ones, and for more bags than
+    features with more than 150 instances; so are explicit features (``n_components``). The
+    precision is ``tol`` or, for many instances, 5e-4. Other problems go to the dual over kernel
+    values.
 
     [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. Where
     positive instances are rare that start can be a fixed point with w = 0; the default start is

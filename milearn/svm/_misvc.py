@@ -136,10 +136,11 @@ class MISVC(BaseMISVC):
 
     Notes
     -----
-    Rows with at most as many features as instances, explicit features, and memory-mapped and
-    distributed instances go to Newton's method over rows (``kernel="linear"``, in blocks and
-    without a copy, or ``n_components``), to ``tol`` or, for many instances, 5e-4. Other kernels,
-    and linear problems with more features than instances, go to the dual over kernel values.
+    ``kernel="linear"`` is solved over rows by Newton's method, in blocks and without a copy, for
+    more than 20,000 instances, for memory-mapped and distributed ones, and for more bags than
+    features with more than 150 slacks; so are explicit features (``n_components``). The
+    precision is ``tol`` or, for many instances, 5e-4. Other problems go to the dual over kernel
+    values.
 
     [1]_ alternates between choosing witnesses and solving an SVM. With negative bags kept whole
     this is the concave-convex procedure, which cannot cycle. ``slack="instance"`` is often

@@ -17,7 +17,7 @@ from .._fit.warn import warn_user
 from .._solvers.svm.selection import SelectionSettings
 from ._base import BaseMISVC
 from ._fit import Problems, class_problems, solve_and_store
-from ._formulations import Selection, TrainingBags, announce_relaxation
+from ._formulations import Selection, TrainingBags, announce_relaxation, by_rows
 from ._kernel import memory_limit, training_gram
 
 __all__ = ["SDPMIL"]
@@ -272,7 +272,14 @@ class SDPMIL(BaseMISVC):
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
         gram = training_gram(training.instances, kernel, max_bytes).share_of(problems.n_workers)
-        return Selection(training, problems.options, kernel=kernel, gram=gram, settings=settings)
+        return Selection(
+            training,
+            problems.options,
+            kernel=kernel,
+            gram=gram,
+            settings=settings,
+            over_rows=by_rows(training, kernel, None),
+        )
 
 
 def _selected(training: TrainingBags, results: list[Any]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.svm.maximum import rows
 from milearn._solvers.svm.maximum.view import RowLimits, view_at
 from milearn.datasets import load_bags, make_bags, save_bags
-from milearn.exceptions import SolverError
 from milearn.svm import MISVC, MISVR, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
 from milearn.svm._formulations import kernel_features
 from milearn.svm._kernel import Kernel
@@ -39,7 +38,7 @@ def linear(**parameters):
 
 @pytest.mark.parametrize("slack", SLACKS)
 def test_primal_and_dual_are_the_same_model(slack):
-    bags, y = make_bags(60, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    bags, y = make_bags(160, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
     start = bags.offsets[:-1]
     dual = MISVC(1.0, kernel=products, slack=slack, init=start).fit(bags, y)
     primal = linear(slack=slack, init=start).fit(bags, y)
@@ -187,13 +186,13 @@ LINEAR = [
 @pytest.mark.parametrize("model", LINEAR, ids=repr)
 def test_fitted_attributes_do_not_depend_on_the_size_of_the_data(model):
     known = []
-    for n_bags, n_features in ((20, 4), (60, 4), (20, 200)):
+    for n_bags, n_features in ((20, 4), (200, 4), (20, 200)):
         bags, y = make_bags(n_bags, n_features, bag_size=(1, 5), random_state=0)
         fitted = clone(model).fit(bags, y)
         known.append({name for name in vars(fitted) if name.endswith("_")})
         assert fitted.coef_.shape == (1, n_features)
-        # With more features than instances the dual is the smaller problem.
-        assert (fitted.n_passes_ == 0) == (n_features > bags.n_instances)
+        # Few bags go to the dual.
+        assert (fitted.n_passes_ == 0) == (n_bags == 20)
         np.testing.assert_array_equal(fitted.witnesses_, fitted.witness(bags))
     assert known[0] == known[1] == known[2]
     assert {"coef_", "intercept_", "n_passes_"} <= known[0]
@@ -210,11 +209,16 @@ def test_one_attribute_per_class_on_both_sides(n_features):
             assert fitted.n_passes_.shape == (3,)
 
 
-def test_multipliers_without_digits_are_an_error():
-    # More features than instances: the dual, whose multipliers cancel for features of 1e8.
-    X = np.repeat(1e8 * np.random.default_rng(0).normal(size=(30, 2)), 20, axis=1)
-    with pytest.raises(SolverError, match="scale the features"):
-        MISVC(kernel="linear").fit(Bags(X, np.arange(0, 31, 3)), np.arange(10) % 2)
+def test_rows_take_over_where_multipliers_have_no_digits():
+    # Few bags go to the dual, whose multipliers cancel for features of 1e8.
+    X = np.repeat(np.random.default_rng(0).normal(size=(30, 2)), 20, axis=1)
+    offsets, y = np.arange(0, 31, 3), np.arange(10) % 2
+    model = MISVC(1.0, kernel="linear").fit(Bags(1e8 * X, offsets), y)
+    assert model.n_passes_ > 0
+    # The norm of w costs nothing there, as with a large C.
+    scaled = MISVC(1e4, kernel="linear").fit(Bags(X, offsets), y)
+    assert scaled.n_passes_ == 0
+    assert model.objective_ == pytest.approx(1e-4 * scaled.objective_, rel=1e-5)
 
 
 def test_few_large_bags_take_no_time_by_instance():
@@ -299,7 +303,7 @@ def _signal():
 @pytest.mark.parametrize("happens", [_raise, _signal])
 @pytest.mark.parametrize("number", [1, 2, 4])
 def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkeypatch):
-    bags, y = make_bags(120, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
+    bags, y = make_bags(200, 6, bag_size=(2, 8), flip_y=0.1, random_state=1)
     model = linear().fit(bags[:60], y[:60])
     before, scores = dict(vars(model)), model.decision_function(bags)
     fresh = linear()
@@ -319,7 +323,7 @@ def test_an_interrupt_in_a_pass_leaves_the_fit_before_it(number, happens, monkey
 
 
 def test_whatever_stops_a_fit_is_named_and_leaves_a_whole_new_one(monkeypatch):
-    bags, y = make_bags(150, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
+    bags, y = make_bags(160, 6, bag_size=(2, 8), flip_y=0.1, random_state=2)
     model = linear(init="mean")
     expected = model.fit(bags[:50], y[:50]).objective_
 

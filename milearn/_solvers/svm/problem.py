@@ -9,7 +9,7 @@ import numpy as np
 from ..._bags.segments import segment_index
 from ..common.gram import Gram
 
-__all__ = ["BinaryProblem"]
+__all__ = ["BinaryProblem", "suits_rows"]
 
 
 @dataclass(frozen=True)
@@ -56,3 +56,28 @@ class BinaryProblem:
     def instance_signs(self) -> np.ndarray:
         """Sign of each instance's bag, shape (n_instances,)."""
         return np.asarray(self.signs[segment_index(self.offsets)])
+
+
+def suits_rows(
+    size: tuple[int, int, int],
+    n_slacks: int,
+    *,
+    few_slacks: int = 150,
+    many_instances: int = 20_000,
+) -> bool:
+    """Whether a linear problem is solved over rows and not in the dual over kernel values.
+
+    The dual has a variable for each slack, the problem over rows one for each feature. Rows are
+    chosen where there are more bags than features and more than ``few_slacks`` slacks, and for more
+    than ``many_instances`` instances. ``python -m benchmarks paths`` measures both sides.
+
+    Parameters
+    ----------
+    size : tuple of int
+        Numbers of bags, instances and features.
+    n_slacks : int
+        Number of bags, or of instances where each of them has a slack.
+    few_slacks, many_instances : int
+    """
+    n_bags, n_instances, n_features = size
+    return n_instances > many_instances or (n_bags > n_features and n_slacks > few_slacks)

@@ -277,6 +277,7 @@ def fit_selected(
         objective_scale=rounding_scale(patterns.weights),
         n_solves=svm.n_solves,
         n_backend=svm.n_backend,
+        working=svm.working,
     )
 
 

@@ -26,7 +26,8 @@ from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
-from .sample import SampleLimits, sample_of
+from .sample import SampleLimits, rough_svm, sample_of
+from .working_set import WorkingSet
 
 __all__ = [
     "MISVMPoint",
@@ -53,6 +54,8 @@ class MISVMResult(CCCPSolution):
         |w|^2, by kernel values.
     n_solves, n_backend : int
         Dual problems over all steps, and how many of them needed a backend.
+    working : WorkingSet
+        That of the last step, from which another run can start.
     """
 
     rows: np.ndarray
@@ -62,6 +65,7 @@ class MISVMResult(CCCPSolution):
     norm2: float
     n_solves: int
     n_backend: int
+    working: WorkingSet
 
 
 @dataclass
@@ -118,18 +122,21 @@ def _better(problem: BinaryProblem, slack: str, options: SolverOptions) -> MISVM
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(first.n_iter + n, value))
-    everything, signs = np.arange(problem.n_instances + 1), problem.instance_signs
-    inherited = Patterns(everything[:-1], None, everything, signs, problem.instance_weights)
-    tol = min(0.05, 100.0 * options.tol)
-    svm = solve_grouped_svm(problem.gram, inherited, tol=tol, sharp=False)
-    second = _descend(problem, slack, witness_rule(problem).of(svm.scores), options)
+    instances = problem.gram.instances
+    w, _ = rough_svm(instances, problem.instance_signs, problem.instance_weights)
+    highest = witness_rule(problem).of(np.asarray(instances @ w))
+    second = _descend(problem, slack, highest, options, first.working)
     return first if first.objective <= second.objective else second
 
 
 def _descend(
-    problem: BinaryProblem, slack: str, start: np.ndarray | None, options: SolverOptions
+    problem: BinaryProblem,
+    slack: str,
+    start: np.ndarray | None,
+    options: SolverOptions,
+    working: WorkingSet | None = None,
 ) -> MISVMResult:
-    """A local minimum from given witnesses, or from the means."""
+    """A local minimum from given witnesses, or from the means; ``working`` is of another run."""
     positive = problem.signs > 0
     layout = WitnessLayout(problem, slack)
     rule = witness_rule(problem)
@@ -143,7 +150,7 @@ def _descend(
             problem.gram,
             layout.patterns(witnesses),
             tol=inner_tol,
-            start=None if previous is None else previous.solution.working,
+            start=working if previous is None else previous.solution.working,
         )
         n_solves += solution.n_solves
         n_backend += solution.n_backend
@@ -184,6 +191,7 @@ def result_of_run(
         norm2=point.solution.norm2,
         n_solves=n_solves,
         n_backend=n_backend,
+        working=point.solution.working,
     )
 
 

@@ -21,7 +21,8 @@ from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
 from .labels_dual import best_labels, widened
-from .rows import RowsSolution, rough_svm, solve_mi_svm_rows, svm_problem
+from .rows import RowsSolution, solve_mi_svm_rows
+from .sample import rough_svm, svm_problem
 from .view import Matrix, RowLimits
 
 __all__ = ["LabelLimits", "solve_instance_labels_rows"]

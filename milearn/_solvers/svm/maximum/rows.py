@@ -11,17 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ...._bags.segments import gather_rows, pooling_matrix
 from ...common.cccp import CCCPSolution
 from ...common.descent import Descent, Duals, PassLimits, descend
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
-from .sample import sample_of
+from .sample import rough_svm, sample_of
 from .view import (
     BagCosts,
     Matrix,
@@ -34,7 +33,7 @@ from .view import (
     working_set,
 )
 
-__all__ = ["RowsSolution", "precision", "rough_svm", "solve_mi_svm_rows", "svm_problem"]
+__all__ = ["RowsSolution", "precision", "solve_mi_svm_rows"]
 
 
 @dataclass(kw_only=True)
@@ -152,9 +151,7 @@ class _Maximum:
         source, costs = self.source, self.costs
         rows = stacked(source.map(rows_of_block, np.arange(source.n_instances)))
         owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
-        return rough_svm(
-            rows, costs.signs[owner], costs.weights[owner], gap_tol=min(0.05, 100.0 * self.gap_tol)
-        )
+        return rough_svm(rows, costs.signs[owner], costs.weights[owner])
 
     # -- the model --
 
@@ -249,24 +246,6 @@ def _mean_difference(block: Block, costs: BagCosts) -> np.ndarray:
 
 def _rows_as_kept(block: Block, rows: np.ndarray) -> Matrix:
     return rows_of_block(block, rows, kept_type(block))
-
-
-def svm_problem(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
-    """A support vector machine between rows."""
-    if sparse.issparse(rows):
-        signed = (sparse.diags_array(-labels) @ rows).tocsr()
-    else:
-        signed = rows * -labels[:, None]
-    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
-
-
-def rough_svm(
-    rows: Matrix, labels: np.ndarray, costs: np.ndarray, gap_tol: float = 0.05
-) -> tuple[np.ndarray, np.ndarray]:
-    """The function of a support vector machine between rows."""
-    problem = svm_problem(rows, labels, costs)
-    found = solve_groups(problem, np.zeros(rows.shape[1]), np.zeros(1), gap_tol=gap_tol)
-    return found.w, found.v
 
 
 def _better(

@@ -8,12 +8,17 @@ bags; a few thousand instances are the sample as a whole.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.segments import gather_rows
+from ...common.newton import GroupProblem, solve_groups
 
-__all__ = ["SampleLimits", "sample_of"]
+__all__ = ["SampleLimits", "rough_svm", "sample_of", "svm_problem"]
+
+Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
 
 @dataclass(frozen=True)
@@ -73,3 +78,21 @@ def sample_of(
     steps = np.maximum(1, -(-sizes // most))
     kept = (np.arange(len(rows)) - np.repeat(own[:-1], sizes)) % np.repeat(steps, sizes) == 0
     return bags, rows[kept], np.add.reduceat(kept, own[:-1], dtype=np.intp)
+
+
+def svm_problem(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
+    """A support vector machine between rows."""
+    if sparse.issparse(rows):
+        signed = (sparse.diags_array(-labels) @ rows).tocsr()
+    else:
+        signed = rows * -labels[:, None]
+    return GroupProblem(signed, -labels[:, None], np.arange(len(labels) + 1), costs)
+
+
+def rough_svm(
+    rows: Matrix, labels: np.ndarray, costs: np.ndarray, gap_tol: float = 0.05
+) -> tuple[np.ndarray, np.ndarray]:
+    """The function of a support vector machine between rows."""
+    problem = svm_problem(rows, labels, costs)
+    found = solve_groups(problem, np.zeros(rows.shape[1]), np.zeros(1), gap_tol=gap_tol)
+    return found.w, found.v

@@ -1,0 +1,52 @@
+"""Linear MI-SVM in the dual: the weights of a solution."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....exceptions import SolverError
+from ...common.gram import LinearGram
+from .dual import MISVMResult
+from .rows import RowsSolution
+
+__all__ = ["with_weights"]
+
+
+def with_weights(
+    found: MISVMResult, gram: LinearGram, *, largest_loss: float = 1e-6
+) -> RowsSolution:
+    """A minimum that was found in the dual, with its weights.
+
+    Parameters
+    ----------
+    found : MISVMResult
+    gram : LinearGram
+    largest_loss : float
+        Difference between scores by weights and by multipliers, as a share of the largest score,
+        above which the weights are useless. A constant difference belongs to the intercept.
+
+    Raises
+    ------
+    SolverError
+        Where the weights have too few digits.
+    """
+    w = np.asarray(gram.weights(found.rows, found.coef))
+    lost = found.scores - np.asarray(gram.instances @ w)
+    intercept = float(lost.mean())
+    size = max(1.0, float(np.abs(found.scores).max()))
+    if np.abs(lost - intercept).max() > largest_loss * size:
+        raise SolverError(
+            "The weights of the linear model have too few digits for features of this size: "
+            "scale the features."
+        )
+    return RowsSolution(
+        objective=found.objective,
+        history=found.history,
+        n_iter=found.n_iter,
+        stopped=found.stopped,
+        dual_gap=found.dual_gap,
+        objective_scale=found.objective_scale,
+        w=w,
+        intercept=intercept,
+        n_passes=0,
+    )
