@@ -1,4 +1,4 @@
-"""What follows from how a container stores its instances: types, reading in blocks, conversion."""
+"""Consequences of how a container stores its instances: types, reading in blocks, conversion."""
 
 from __future__ import annotations
 

@@ -125,14 +125,14 @@ class BagCandidate:
     def _models(self, train: np.ndarray) -> list[Any]:
         given, rows = self.training, self._rows(train, train)
         return [
-            _machine(given.regression, given.C, self._explicit).fit(
+            _model(given.regression, given.C, self._explicit).fit(
                 rows, given.column(train, column), sample_weight=given.weights[train]
             )
             for column in range(given.n_columns)
         ]
 
 
-def _machine(regression: bool, C: float, explicit: bool) -> Any:
+def _model(regression: bool, C: float, explicit: bool) -> Any:
     if explicit and regression:
         return Ridge(alpha=0.5 / C)
     if explicit:

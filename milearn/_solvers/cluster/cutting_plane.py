@@ -154,7 +154,7 @@ class _CutModel:
         self.slopes, self.gram = np.zeros((0, dim)), np.zeros((0, 0))
         self.offsets = np.zeros(0)
         # Multipliers as fractions of the cost, and the number of steps for which they were zero.
-        self.shares, self.idle = np.zeros(0), np.zeros(0, dtype=np.intp)
+        self.proportions, self.idle = np.zeros(0), np.zeros(0, dtype=np.intp)
 
     @property
     def size(self) -> int:
@@ -171,7 +171,7 @@ class _CutModel:
         products = self.slopes[:, : self.n_loose] @ slope[: self.n_loose]
         self.gram = np.block([[self.gram, products[:-1, None]], [products[None]]])
         self.offsets = np.append(self.offsets, value - slope @ w)
-        self.shares, self.idle = np.append(self.shares, 0.0), np.append(self.idle, 0)
+        self.proportions, self.idle = np.append(self.proportions, 0.0), np.append(self.idle, 0)
 
     def minimise(self, objective: float, enough: float) -> tuple[np.ndarray, float]:
         """Minimiser of the model and its dual value, up to a gain of ``enough``."""
@@ -181,10 +181,10 @@ class _CutModel:
         # the same meaning for every C.
         scale = objective if objective > 0 else 1.0
         if self.held is None:
-            shares = self._solved(self.gram, self.offsets, scale)
+            proportions = self._solved(self.gram, self.offsets, scale)
         else:
-            shares = self._by_newton(self.held, scale, enough)
-        weights = shares * self.cost
+            proportions = self._by_newton(self.held, scale, enough)
+        weights = proportions * self.cost
         w = -(weights @ self.slopes)
         value = float(weights @ self.offsets)
         if self.held is not None:
@@ -192,19 +192,23 @@ class _CutModel:
             w[self.n_loose :] = self.held.project(-slope)
             value += float((slope + w[self.n_loose :]) @ w[self.n_loose :])
         value -= 0.5 * float(w @ w)
-        self._keep(shares)
+        self._keep(proportions)
         return w, value
 
-    def _keep(self, shares: np.ndarray) -> None:
+    def _keep(self, proportions: np.ndarray) -> None:
         """Drop the cuts that have not been used for ``drop_after`` steps."""
-        idle = np.where(shares > 0, 0, self.idle + 1)
+        idle = np.where(proportions > 0, 0, self.idle + 1)
         kept = np.flatnonzero(idle <= self.drop_after)
-        self.shares, self.idle, self.offsets = shares[kept], idle[kept], self.offsets[kept]
+        self.proportions, self.idle, self.offsets = (
+            proportions[kept],
+            idle[kept],
+            self.offsets[kept],
+        )
         if len(kept) < len(idle):
             self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
 
     def _solved(self, gram: np.ndarray, offsets: np.ndarray, scale: float) -> np.ndarray:
-        """Maximiser of a quadratic function over nonnegative shares with a sum of at most 1."""
+        """Maximiser of a quadratic function over nonnegative proportions with a sum of at most 1."""
         n = self.size
         problem = QPProblem(
             gram * (self.cost**2 / scale),
@@ -213,18 +217,18 @@ class _CutModel:
             h=np.ones(1),
             lb=np.zeros(n),
         )
-        idle = (self.shares <= 0) & (np.arange(n) < n - 1)
-        full = np.array([self.shares.sum() > 1 - 1e-9])
+        idle = (self.proportions <= 0) & (np.arange(n) < n - 1)
+        full = np.array([self.proportions.sum() > 1 - 1e-9])
         start = ActiveSet(lower=idle, upper=np.zeros(n, dtype=bool), tight=full)
-        shares: np.ndarray = np.maximum(solve_qp(problem, tol=_QP_TOL, start=start).x, 0.0)
-        return shares
+        proportions: np.ndarray = np.maximum(solve_qp(problem, tol=_QP_TOL, start=start).x, 0.0)
+        return proportions
 
     def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:
         """Shares that maximise the dual if the last entries of w are constrained to a set."""
-        ends, x = self.slopes[:, self.n_loose :], self.shares
+        ends, x = self.slopes[:, self.n_loose :], self.proportions
 
-        def gradient(shares: np.ndarray) -> np.ndarray:
-            weights = shares * self.cost
+        def gradient(proportions: np.ndarray) -> np.ndarray:
+            weights = proportions * self.cost
             nearest = held.project(-(weights @ ends))
             return np.asarray(self.offsets - self.gram @ weights + ends @ nearest) * self.cost
 

@@ -65,7 +65,7 @@ class PassModel(Protocol):
         """The linearisation at the view, and the view with the working set of the next step."""
         ...
 
-    def settled(self, held: Any, view: Any) -> bool:
+    def unchanged(self, held: Any, view: Any) -> bool:
         """Whether the linearisation at the view is equal to the given one."""
         ...
 
@@ -237,14 +237,14 @@ def descend(
         slow = fall <= 2.0 * rough_tol * view.objective
         best.take(w, view, bound)
         best.count()
-        settled = model.settled(held, view)
-        if settled and not rough:
+        unchanged = model.unchanged(held, view)
+        if unchanged and not rough:
             best.end(bound)
             break
         if options.on_iteration is not None and options.on_iteration(best.n_iter, best.objective):
             best.stopped = "callback"
             break
-        rough = rough and not slow and not settled
+        rough = rough and not slow and not unchanged
         held, view = model.advanced(held, before, view, duals)
         v, bound, n_missed = best.v, -np.inf, 0
     if best.stopped == "max_iter" and best.n_iter < options.max_iter:

@@ -62,7 +62,7 @@ _SVC_SHARE, _SVC_TOL = 1e-3, 1e-8
 _SVC_STEPS = 200
 _MOST_STEPS = 2**31 - 1  # libsvm counts in 32 bits
 _ROUNDING = 1e-9
-# Differences of scores up to this multiple of their precision are not told from zero.
+# Differences of scores up to this multiple of their precision count as zero.
 _NOISE = 30.0
 _EPS = float(np.finfo(np.float64).eps)
 _VANISHED = 1e-10

@@ -332,7 +332,7 @@ class _Coupled:
         """The highest instances; the working set does not depend on the linearisation."""
         return view.linearisation, view
 
-    def settled(self, held: _Held, view: _SeenTops) -> bool:
+    def unchanged(self, held: _Held, view: _SeenTops) -> bool:
         """Whether the same instances represent their bags."""
         return bool(np.array_equal(held.rows, view.linearisation.rows))
 

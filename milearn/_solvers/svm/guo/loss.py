@@ -50,7 +50,7 @@ class Piece(IntEnum):
     """d (x - s/2) with d = t / (1 + t), above the level of its bag."""
     LIMIT = 4
     """t (x - s), where h = s."""
-    FLOOR = 5
+    LOWEST = 5
     """The least level."""
     LEVEL = 6
     """The level of its bag, which changes with the instances on this piece."""
@@ -124,7 +124,7 @@ class RelaxationLoss:
         of_bags = [
             (filled & (slack >= s), Piece.LIMIT),
             (inside & (level <= 0), Piece.NOTHING),
-            (inside & least[self.bag], Piece.FLOOR),
+            (inside & least[self.bag], Piece.LOWEST),
             (inside, Piece.LEVEL),
             (filled & (above > 0), Piece.MARGIN),
             (filled | (above <= 0.5 * s), Piece.NOTHING),
@@ -143,7 +143,7 @@ class RelaxationLoss:
             Piece.MARGIN: (t, 0.0, 0.0),
             Piece.ABOVE: (t / (1.0 + t), 0.5 * s, 0.0),
             Piece.LIMIT: (t, s, 0.0),
-            Piece.FLOOR: (0.0, 0.0, self.lowest),
+            Piece.LOWEST: (0.0, 0.0, self.lowest),
             Piece.LEVEL: (0.0, 0.0, 0.0),
         }
         return np.array([table[piece] for piece in Piece]).T

@@ -240,7 +240,7 @@ class _Labels:
         """The best labels, and the view with the working set for them."""
         return view.labels, replace(view, of_held=view.of_best, step_v=view.v)
 
-    def settled(self, held: np.ndarray, view: LabelsView) -> bool:
+    def unchanged(self, held: np.ndarray, view: LabelsView) -> bool:
         """Whether the labels are the same."""
         return bool(np.array_equal(held, view.labels))
 

@@ -211,7 +211,7 @@ class _Maximum:
             view = self._with_rows(before, view, duals.of(before.numbers) > 0)
         return (moves if held is None else held.moved(moves)), view
 
-    def settled(self, held: WitnessRows, view: MaximumView) -> bool:
+    def unchanged(self, held: WitnessRows, view: MaximumView) -> bool:
         """Whether no witness moved."""
         return view.moves is None or len(view.moves.bags) == 0
 
