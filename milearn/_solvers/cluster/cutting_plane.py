@@ -208,7 +208,7 @@ class _CutModel:
             self.slopes, self.gram = self.slopes[kept], self.gram[np.ix_(kept, kept)]
 
     def _solved(self, gram: np.ndarray, offsets: np.ndarray, scale: float) -> np.ndarray:
-        """Maximiser of a quadratic function over nonnegative proportions with a sum of at most 1."""
+        """Maximiser of a quadratic function over proportions, whose sum is at most 1."""
         n = self.size
         problem = QPProblem(
             gram * (self.cost**2 / scale),
