@@ -1,4 +1,4 @@
-"""Splitters that know about bags, and evaluation in which all bags stay in the graph."""
+"""Splitters for bags, and transductive evaluation with all bags in the graph."""
 
 from ._shuffle import BagShuffleSplit
 from ._stratified import RepeatedStratifiedBagKFold, StratifiedBagKFold

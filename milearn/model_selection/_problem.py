@@ -1,4 +1,4 @@
-"""Validation of what a splitter divides: classes, sizes, groups and missing labels."""
+"""Validation of the input of splitters: classes, sizes, groups and missing labels."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class BagSplitter(BaseCrossValidator):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or any data of n_bags rows
-            The numbers of instances are read from it; a row of a matrix is one instance.
+            Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
             mark unlabelled bags.
@@ -78,15 +78,15 @@ class BagSplitter(BaseCrossValidator):
             yield np.flatnonzero(train), np.flatnonzero(test)
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Masks over all bags of the labelled test and training bags of each split."""
+        """Masks of the labelled test and training bags of each split, over all bags."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Labelled bags of known size and class, in units that must not be divided."""
+    """Labelled bags with their sizes and classes, in indivisible units."""
 
-    # Unlabelled bags included.
+    # Including unlabelled bags.
     n_bags: int
     # Of shape (n_classes,).
     classes: np.ndarray
@@ -96,10 +96,10 @@ class Problem:
     codes: np.ndarray
     # Of shape (n_labelled,). Numbers of instances.
     sizes: np.ndarray
-    # Of shape (n_labelled,). Number of the group of each labelled bag, from 0. without gaps; every
-    # bag is its own when no groups were given
+    # Number of the group of each labelled bag, consecutive from 0. Without groups, each bag is a
+    # separate unit.
     units: np.ndarray
-    # Whether a group holds two labelled bags or more.
+    # Whether any group contains two or more labelled bags.
     grouped: bool
     # Of shape (n_bags,). Codes of the groups of all bags.
     groups: np.ndarray | None
@@ -117,13 +117,13 @@ class Problem:
         return table.reshape(self.n_units, n_classes)
 
     def mask(self, chosen: np.ndarray) -> np.ndarray:
-        """Mask over all bags from one over the labelled bags."""
+        """Convert a mask over the labelled bags to a mask over all bags."""
         mask = np.zeros(self.n_bags, dtype=bool)
         mask[self.labelled[chosen]] = True
         return mask
 
     def include_unlabelled(self, test: np.ndarray, train: np.ndarray) -> None:
-        """Put unlabelled bags into the training mask, but for those of a tested group."""
+        """Add unlabelled bags to the training mask, except for those of a tested group."""
         unlabelled = np.ones(self.n_bags, dtype=bool)
         unlabelled[self.labelled] = False
         if self.groups is not None:
@@ -132,7 +132,7 @@ class Problem:
 
 
 def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Problem:
-    """Read and check what a splitter was given; ``name`` is that of the splitter."""
+    """Validate the input of the splitter ``name``."""
     if y is None:
         raise ValueError(f"{name} needs y: pass the class of each bag.")
     X, y, groups = indexable(X, y, groups)
@@ -147,12 +147,12 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
     if kind not in ("binary", "multiclass"):
         raise ValueError(
             f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
-            "KFold, GroupKFold or ShuffleSplit, which take bags as they are."
+            "KFold, GroupKFold or ShuffleSplit, which also accept bags."
         )
     classes, codes = np.unique(known, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classes.tolist()[0]!r}): every split needs bags of at "
+            f"y contains only one class ({classes.tolist()[0]!r}): every split needs bags of at "
             "least two classes on both sides."
         )
     units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
@@ -189,7 +189,7 @@ def _sizes(X: Any) -> np.ndarray:
 
 
 def group_codes(groups: Any) -> np.ndarray:
-    """Numbers of the groups of bags, in the order in which they come."""
+    """Numbers of the groups of bags, in order of appearance."""
     keys = column_or_1d(np.asarray(groups), warn=True)
     missing = np.flatnonzero(missing_labels(keys))
     if len(missing):

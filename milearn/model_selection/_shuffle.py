@@ -13,36 +13,37 @@ from ._problem import BagSplitter, Problem, check_count
 
 __all__ = ["BagShuffleSplit"]
 
-# Each attempt draws a new order of the groups. Where groups hold several classes each an order
-# can run into a dead end; as many failures in a row mean that hardly any order does not.
+# Each attempt uses a new random order of the groups. If groups contain several classes, an order
+# may not lead to a valid split. After this number of failures, valid orders are very unlikely.
 _ATTEMPTS = 100
 
-# A product this near to a whole number is meant to be it: 0.7 of 10 bags are 7, and not 6.
+# Products within this distance of an integer are rounded to it: 0.7 of 10 bags are 7, not 6.
 _ROUNDING = 1e-9
 
 _UNUSED, _TEST, _TRAIN = 0, 1, 2
 
 
 class BagShuffleSplit(BagSplitter):
-    """Random splits with a given share of training bags, drawn class by class.
+    """Stratified random splits with a given fraction of training bags.
 
-    It is the protocol of papers that train on, say, a third of the positive and a third of the
-    negative bags and repeat that with other draws [1]_ [2]_. Every split holds the same number of
-    bags of each class, as near to the proportions of the classes as whole bags allow, and at least
-    one bag of each class on both sides.
+    Some papers use this protocol to train on, for example, a third of the positive and a third of
+    the negative bags, and to repeat this with different samples [1]_ [2]_. All splits have the same
+    number of bags of each class, as close to the proportions of the classes as possible, and at
+    least one bag of each class on both sides.
 
-    With groups, whole groups are drawn in random order and taken while that brings the numbers of
-    bags of each class nearer to the wanted ones, which are then met about, not exactly.
+    With groups, whole groups are added in random order if this brings the number of bags of each
+    class closer to the target. The numbers then only match approximately.
 
     Parameters
     ----------
     n_splits : int, default=10
         Number of splits.
     test_size : float or int, default=None
-        Share or number of the labelled bags to test on. None: what ``train_size`` leaves, or 0.1
-        when that is None too.
+        Fraction or number of the labelled bags in the test set. By default, the complement of
+        ``train_size``, or 0.1 if ``train_size`` is also None.
     train_size : float or int, default=None
-        Share or number of the labelled bags to train on; None: what ``test_size`` leaves.
+        Fraction or number of the labelled bags in the training set. By default, the complement of
+        ``test_size``.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same splits at every call.
     unlabeled : label, default=None
@@ -52,9 +53,9 @@ class BagShuffleSplit(BagSplitter):
     Raises
     ------
     ValueError
-        At construction, for ``n_splits`` below 1, and sizes that are neither a share nor a number
-        or that exceed all bags together. In ``split``, for labels of one class, for labels or
-        groups of another number than the bags, and where a side would lack a class.
+        At construction, if ``n_splits`` is below 1, or sizes are invalid or sum to more than all
+        bags. In ``split``, if all labels have the same class, the length of labels or groups is not
+        the number of bags, or a side would not contain all classes.
 
     See Also
     --------
@@ -174,7 +175,7 @@ def _check_feasible(problem: Problem, n_test: int, n_train: int) -> None:
 
 
 def _allot(total: int, counts: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Whole numbers near to ``total * counts / counts.sum()``, from 1 to ``most``, of that sum."""
+    """Integers close to ``total * counts / counts.sum()``, from 1 to ``most``, with this sum."""
     ideal = total * counts / counts.sum()
     allotted = np.clip(np.floor(ideal).astype(np.intp), 1, most)
     while (difference := total - int(allotted.sum())) != 0:
@@ -225,7 +226,7 @@ def _draw_groups(
 
 
 def _reserve(table: np.ndarray, side: np.ndarray, order: np.ndarray) -> bool:
-    """One group of each class for both sides, rarest class first; False when none is left."""
+    """Assign one group of each class to both sides, rarest class first; False if impossible."""
     holds = table > 0
     for code in np.argsort(holds.sum(axis=0), kind="stable"):
         for target in (_TEST, _TRAIN):
@@ -241,7 +242,7 @@ def _reserve(table: np.ndarray, side: np.ndarray, order: np.ndarray) -> bool:
 def _fill(
     table: np.ndarray, side: np.ndarray, order: np.ndarray, target: int, wanted: np.ndarray
 ) -> None:
-    """Take free groups in turn while the numbers of bags come nearer to the wanted ones."""
+    """Add free groups in turn if this brings the numbers of bags closer to the target."""
     missing = (wanted - table[side == target].sum(axis=0)) / wanted
     for unit in order[side[order] == _UNUSED]:
         after = missing - table[unit] / wanted

@@ -13,38 +13,38 @@ from ._problem import BagSplitter, Problem, check_count
 
 __all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold"]
 
-# Under shuffle, bags whose sizes differ by less than this factor may change places in the order
-# in which they are assigned. All sizes are within it on most data, so that the order is random
-# there, while bags far larger than the others still come first and can be made up for.
+# With shuffle, bags whose sizes differ by less than this factor may be swapped in the order of
+# assignment. On most data all sizes are within this factor, so the order is random, while bags that
+# are far larger than the others still come first and can be compensated for.
 _SHUFFLE_FACTOR = 8.0
 
 
 class StratifiedBagKFold(BagSplitter):
-    r"""K folds in which classes and numbers of instances are balanced.
+    r"""K folds with balanced classes and numbers of instances.
 
-    The cost of training and what a fold can teach depend on its instances, and bags differ in
-    size, so bags are not merely counted. Without groups, the bags of each class are assigned in
-    rounds of ``n_splits``, from the largest to the smallest: the largest bag of a round goes to
-    the fold that holds the fewest instances of the class, and so on. The parts of the classes are
-    then matched, heavy to light. It follows that
+    Bags differ in size, and both the cost of training and the information in a fold depend on the
+    number of instances, so the numbers of bags and of instances are balanced. Without groups, the
+    bags of each class are assigned in rounds of ``n_splits``, from the largest to the smallest: the
+    largest bag of a round is assigned to the fold with the fewest instances of the class, and so
+    on. The parts of the classes are then combined such that large parts meet small ones. Therefore
 
-    * the folds hold equally many bags of each class, but for one,
-    * the folds hold equally many bags, but for one,
+    * the numbers of bags of each class differ by at most one between folds,
+    * the numbers of bags differ by at most one between folds,
     * the numbers of instances of a class differ between folds by at most the size of the largest
       bag of the class.
 
-    With groups, whole groups are placed, those with the rarest class first and large ones before
-    small ones, each into the fold with the smallest proportions of bags and instances of its
-    classes, folds that lack the class before others. When a fold lacks a class at the end, a group
-    that can be spared is moved there.
+    With groups, whole groups are assigned, starting with the rarest class and with large groups.
+    Each group is assigned to the fold with the smallest proportions of bags and instances of its
+    classes, where folds without the class are preferred. If a fold does not contain a class at the
+    end, a group that is not needed in another fold is moved there.
 
     Parameters
     ----------
     n_splits : int, default=5
         Number of folds, at least 2.
     shuffle : bool, default=False
-        Assign bags of about the same size in random order. Bags whose sizes lie within a factor of
-        eight may change places. Without it the folds depend on the data alone.
+        Assign bags of similar size, up to a factor of eight, in random order. Otherwise the folds
+        are deterministic.
     random_state : int, RandomState instance or None, default=None
         Only with ``shuffle=True``. Pass an int for the same folds at every call.
     unlabeled : label, default=None
@@ -53,27 +53,26 @@ class StratifiedBagKFold(BagSplitter):
     Raises
     ------
     TypeError
-        At construction, for a ``shuffle`` that is no truth value.
+        At construction, if ``shuffle`` is not a bool.
     ValueError
-        At construction, for ``n_splits`` below 2 and for ``random_state`` without ``shuffle``. In
-        ``split``, for labels of one class, for labels or groups of another number than the bags,
-        and where some fold would lack a class: fewer bags (or groups) of it than folds, or groups
-        that cannot be spread.
+        At construction, if ``n_splits`` is below 2, or ``random_state`` is set without ``shuffle``.
+        In ``split``, if all labels have the same class, the length of labels or groups is not the
+        number of bags, or a fold would not contain all classes, because a class has fewer bags (or
+        groups) than folds or the groups cannot be distributed.
 
     See Also
     --------
-    RepeatedStratifiedBagKFold : Several times with other folds.
-    BagShuffleSplit : Random splits with a given share of training bags.
+    RepeatedStratifiedBagKFold : Several repetitions with different folds.
+    BagShuffleSplit : Random splits with a given fraction of training bags.
 
     Notes
     -----
-    Unlabelled bags are never tested and always among the training bags, with one exception: when
-    groups are given, those that share a group with a test bag are left out of that split, since
-    they would show the model what it is tested on. ``cross_val_predict`` refuses data with
-    unlabelled bags, as not every bag is tested.
+    Unlabelled bags are always in the training set and not in the test set, with one exception: if
+    groups are given, unlabelled bags of a test group are excluded from the split to avoid leakage.
+    ``cross_val_predict`` cannot be used with unlabelled bags, because not every bag is tested.
 
-    Every class occurs in each test fold, and therefore among each set of training bags. Where
-    that cannot be, ``split`` raises an error, and never yields a fold without a positive bag.
+    Every class occurs in each test fold and in each training set. If this is not possible,
+    ``split`` raises an error. So there are no folds without a positive bag.
 
     References
     ----------
@@ -143,8 +142,8 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
     Raises
     ------
     ValueError
-        At construction, for ``n_splits`` below 2 and ``n_repeats`` below 1. In ``split``, as
-        :class:`StratifiedBagKFold` does.
+        At construction, if ``n_splits`` is below 2 or ``n_repeats`` is below 1. In ``split``, as in
+        :class:`StratifiedBagKFold`.
 
     See Also
     --------
@@ -198,14 +197,14 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
     def split(
         self, X: Any, y: Any = None, groups: Any = None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Generate the training and test bags of each fold; as ``StratifiedBagKFold.split``.
+        """Generate the training and test bags of each fold, see ``StratifiedBagKFold.split``.
 
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
             Bags to split; their sizes count.
         y : array-like of shape (n_bags,)
-            Class of each bag. Bags without one are in every training set.
+            Class of each bag. Bags without a class are in every training set.
         groups : array-like of shape (n_bags,), default=None
             Group of each bag; no group is on both sides of a split.
 
@@ -248,7 +247,7 @@ def _assignment_order(sizes: np.ndarray, rng: Any) -> np.ndarray:
 
 
 def _ascending(rng: Any, *keys: np.ndarray) -> np.ndarray:
-    """Positions by the keys, the first counting most; ties at random or as they stand."""
+    """Positions sorted by the keys, primary key first; ties are random or keep their order."""
     n = len(keys[0])
     ties = np.arange(n) if rng is None else rng.permutation(n)
     return np.lexsort((ties, *keys[::-1]))
@@ -261,8 +260,8 @@ def _assign_folds(problem: Problem, k: int, rng: Any) -> np.ndarray:
     for code in range(len(problem.classes)):
         members = np.flatnonzero(problem.codes == code)
         parts, counts, loads = _assign_class(problem.sizes[members], k, rng)
-        # Folds with few bags take the parts with many, then light folds the heavy parts: sorted
-        # against each other the two never add up to a wider spread than either has.
+        # Combine folds with few bags with parts with many bags, then light folds with heavy parts.
+        # In opposite order, the spread of the sums does not exceed the larger of both spreads.
         fold_of_part = np.empty(k, dtype=np.intp)
         fold_of_part[_ascending(rng, -counts, -loads)] = _ascending(rng, bags, instances)
         folds[members] = fold_of_part[parts]
@@ -292,7 +291,7 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     """Fold of each group."""
     bags = problem.unit_table()
     instances = problem.unit_table(problem.sizes)
-    # Bags and instances of a class weigh the same, and a rare class as much as a common one.
+    # Bags and instances of a class have equal weights, and so have all classes.
     weights = np.hstack([bags / bags.sum(axis=0), instances / instances.sum(axis=0)])
     holds = bags > 0
     folds = np.full(len(bags), -1, dtype=np.intp)
@@ -302,7 +301,7 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
         members = np.flatnonzero(holds[:, code] & (folds < 0))
         covered[folds[holds[:, code] & (folds >= 0)], code] = True
         for unit in members[_assignment_order(instances[members].sum(axis=1), rng)]:
-            # The sum of squared proportions grows least where this product is smallest.
+            # The sum of squared proportions increases least if this product is smallest.
             growth = proportions @ weights[unit]
             fold = _ascending(rng, covered[:, code], growth, proportions.sum(axis=1))[0]
             folds[unit] = fold
@@ -315,14 +314,14 @@ def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
 def _repair(
     problem: Problem, folds: np.ndarray, holds: np.ndarray, weights: np.ndarray, k: int
 ) -> None:
-    """Move groups until every fold holds every class; each move covers one more."""
+    """Move groups until every fold contains every class; each move adds one class to a fold."""
     while True:
         covers = np.zeros((k, holds.shape[1]), dtype=np.intp)
         np.add.at(covers, folds, holds)
         lacking = np.argwhere(covers == 0)
         if len(lacking) == 0:
             return
-        # Moving a unit may uncover nothing: each of its classes is in another unit of its fold.
+        # A unit can be moved if each of its classes is also in another unit of its fold.
         spare = (~holds | (covers[folds] > 1)).all(axis=1)
         for fold, code in lacking:
             candidates = np.flatnonzero(spare & holds[:, code])

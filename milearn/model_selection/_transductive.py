@@ -1,4 +1,4 @@
-"""Evaluation in which all bags stay and only labels are hidden."""
+"""Transductive evaluation: all bags are kept, and only labels are hidden."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ def transductive_cross_val_score(
 ) -> np.ndarray:
     """Cross-validation that hides the labels of the test bags and keeps the bags.
 
-    Ordinary cross-validation takes the test bags away, and with them their links. Here every fit
-    sees all bags and the whole graph; the labels of the test bags are missing. What is measured
-    is how well the labels of given bags are completed, which is more than how well new bags
-    are classified: the two should not be compared.
+    Ordinary cross-validation removes the test bags and their links. Here every fit uses all bags
+    and the whole graph, and only the labels of the test bags are missing. The score measures how
+    well missing labels of known bags are predicted. It cannot be compared with
+    a score for new bags.
 
     Parameters
     ----------
     estimator : estimator instance
-        One that takes missing labels, such as :class:`milearn.structured.MILSD`. Its
-        ``transduction_`` is evaluated where it has one, else what it predicts for ``X``.
+        An estimator that supports missing labels, such as :class:`milearn.structured.MILSD`. Its
+        ``transduction_`` is evaluated if it exists, otherwise its predictions for ``X``.
     X : bags, see :class:`milearn.Bags`
         With their graphs.
     y : array-like of shape (n_bags,)
-        Class of each bag. Bags without one (NaN, None, or the value named by ``unlabeled``) are
-        never tested.
+        Class of each bag. Bags without a class (NaN, None, or the value of ``unlabeled``) are
+        not tested.
     cv : int or splitter, default=5
-        A number is that of the folds of :class:`StratifiedBagKFold`. The training bags of a split
-        are those whose labels stay.
+        A splitter, or the number of folds of :class:`StratifiedBagKFold`. Only the labels of the
+        training bags of a split are used.
     groups : array-like of shape (n_bags,), default=None
-        For the splitter.
+        Passed to the splitter.
     scoring : str or callable, default=None
         Name of a scorer, see :func:`sklearn.metrics.get_scorer_names`, or a callable
-        ``scorer(estimator, X, y)``, as :func:`sklearn.metrics.make_scorer` makes them of a metric.
-        It sees the test bags; what it asks the estimator for was computed with all bags. None
-        stands for the accuracy.
+        ``scorer(estimator, X, y)``, such as those of :func:`sklearn.metrics.make_scorer`. It is
+        called with the test bags, but predictions were computed with all bags. By default, the
+        accuracy is used.
     unlabeled : label, default=None
-        The value of ``y`` that marks bags without a label, besides NaN and None; hidden labels
-        are replaced by it. Pass what the estimator was given.
+        A value of ``y`` that marks bags without a label, in addition to NaN and None. Hidden labels
+        are replaced by it. Use the same value as for the estimator.
     n_jobs : int, default=None
         Number of splits that are fitted in parallel. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
@@ -73,12 +73,12 @@ def transductive_cross_val_score(
     Raises
     ------
     ValueError
-        For a split that tests a bag without a label, and for an unknown scorer or a metric that
-        is no scorer.
+        If a test set contains a bag without a label, or ``scoring`` is unknown or is a metric
+        instead of a scorer.
 
     See Also
     --------
-    transductive_grid_search : Parameters chosen in this way.
+    transductive_grid_search : Parameter search with this score.
 
     Examples
     --------
@@ -113,13 +113,13 @@ def transductive_grid_search(
     Parameters
     ----------
     estimator : estimator instance
-        One that takes missing labels; it is cloned.
+        An estimator that supports missing labels; it is cloned.
     param_grid : dict or list of dict
         As for ``GridSearchCV``.
     X, y, cv, groups, scoring, unlabeled : see :func:`transductive_cross_val_score`
         Data, splits and score.
     refit : bool, default=True
-        Whether to fit the best parameters with all labels.
+        Whether to fit an estimator with the best parameters and all labels.
     n_jobs : int, default=None
         Number of fits that run in parallel, over splits and parameters; as for
         :func:`transductive_cross_val_score`.
@@ -128,24 +128,24 @@ def transductive_grid_search(
     -------
     Bunch
         ``best_params``, ``best_score``, ``best_estimator`` (fitted, None without ``refit``),
-        ``params`` (list of dict), ``scores`` of shape (n_params, n_splits) and ``fit_seconds``
-        likewise. Of equal parameters the first are the best.
+        ``params`` (list of dict), and ``scores`` and ``fit_seconds`` of shape
+        (n_params, n_splits). Ties are broken in favour of the first parameters.
 
     Raises
     ------
     ValueError
-        As :func:`transductive_cross_val_score` does, and for unknown parameters.
+        If parameters are unknown, or as in :func:`transductive_cross_val_score`.
 
     See Also
     --------
     transductive_cross_val_score : Scores of one choice of parameters.
-    sklearn.model_selection.GridSearchCV : The search that takes the test bags away.
+    sklearn.model_selection.GridSearchCV : A search that removes the test bags.
 
     Notes
     -----
-    Parameters that are chosen on the labels of all bags and scored on the same ones are scored
-    too high: for an estimate of the accuracy, search anew inside every split, with the labels of
-    its test bags hidden.
+    If parameters are chosen and scored on the labels of the same bags, the score is too high. To
+    estimate the accuracy, repeat the search inside every split, with the labels of its test bags
+    hidden.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def transductive_grid_search(
     found = np.array(_scores(runs, X, y, scoring, unlabeled, n_jobs), dtype=float)
     scores, seconds = found.reshape(len(params), len(splits), 2).transpose(2, 0, 1)
     means = scores.mean(axis=1)
-    # Means of the same scores in another order differ in the last digit: that is no lead.
+    # Means of the same scores in a different order differ in the last digit. Ignore this.
     best = int(np.argmax(means >= means.max() - 1e-12))
     model = None
     if refit:
@@ -225,11 +225,11 @@ def _score(
     scoring: Any,
     unlabeled: Any,
 ) -> tuple[float, float]:
-    """Score and seconds of one fit with the labels of ``train`` alone."""
+    """Score and time of a fit that uses only the labels of ``train``."""
     begin = time.perf_counter()
     estimator.fit(X, _hidden(labels, train, unlabeled))
     seconds = time.perf_counter() - begin
-    # As plain values: a column with None in it is one of objects.
+    # Convert to plain values: a column that contains None has dtype object.
     truth = np.array(labels[test].tolist())
     view = _TestBags(estimator, X, test)
     return float(check_scoring(view, scoring)(view, X, truth)), seconds
@@ -240,7 +240,7 @@ def _estimator_has(method: str) -> Any:
 
 
 class _TestBags(ClassifierMixin, BaseEstimator):
-    """A fitted estimator as scorers see it: what it says of the test bags among all bags."""
+    """A fitted estimator for scorers: its predictions for the test bags among all bags."""
 
     def __init__(self, estimator: Any, X: Any, test: np.ndarray) -> None:
         self.estimator = estimator
@@ -248,7 +248,7 @@ class _TestBags(ClassifierMixin, BaseEstimator):
         self.test = test
 
     def fit(self, X: Any, y: Any) -> _TestBags:
-        """There for scorers to see an estimator; it is fitted before."""
+        """Not called; scorers require an estimator with ``fit``."""
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -272,7 +272,7 @@ class _TestBags(ClassifierMixin, BaseEstimator):
 
 
 def _hidden(labels: np.ndarray, train: np.ndarray, unlabeled: Any) -> np.ndarray:
-    """The labels of the training bags; all others missing."""
+    """The labels of the training bags; all other labels are missing."""
     hide = np.ones(len(labels), dtype=bool)
     hide[train] = False
     if unlabeled is None and labels.dtype.kind == "f":

@@ -1,4 +1,4 @@
-"""Bags to one row each: statistics of every feature over the instances of a bag."""
+"""Statistics of each feature over the instances of a bag, one row per bag."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _NAMES = ("min", "max", "mean", "std", "sum", "count", "median")
 
 
 class BagStatistics(TransformerMixin, BaseEstimator):
-    r"""Turn each bag into one row of statistics of its instances.
+    r"""Represent each bag by statistics of its instances.
 
-    For a bag with the instances :math:`x_1, \dots, x_n` and each feature separately: the least
-    and the greatest value, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the standard deviation
-    :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear interpolation
-    between order statistics (as :func:`numpy.quantile`), and the number of instances. The rows
-    are an ordinary matrix: with ``SVC`` behind it this is the baseline that a multiple-instance
-    method has to beat.
+    The statistics are computed separately for each feature of a bag with the instances
+    :math:`x_1, \dots, x_n`: minimum and maximum, the mean :math:`m = \frac{1}{n} \sum_j x_j`, the
+    standard deviation :math:`\sqrt{\frac{1}{n} \sum_j (x_j - m)^2}`, the sum, quantiles with linear
+    interpolation between order statistics (as :func:`numpy.quantile`), and the number of instances.
+    The result is a matrix with one row per bag. With ``SVC`` this is a baseline for
+    multiple-instance methods.
 
     Parameters
     ----------
     statistics : sequence of str and float, default=("min", "max")
         Any of "min", "max", "mean", "std", "sum", "count" and "median"; a number between 0 and 1
-        is that quantile. One of them may stand alone, without a sequence around it.
+        is a quantile. A single statistic can be passed without a sequence.
     sparse_output : bool, default=False
-        Return a CSR matrix, which pays for text: a feature that no instance of a bag has is zero
-        in all statistics. The default is a dense array.
+        Return a CSR matrix, which is recommended for text: if a feature is zero in all instances
+        of a bag, all of its statistics are zero. By default, a dense array is returned.
 
     Attributes
     ----------
@@ -53,14 +53,14 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        In ``fit``, for an unknown statistic or one that is named twice.
+        In ``fit``, if a statistic is unknown or occurs twice.
 
     Notes
     -----
-    The columns come statistic by statistic; "count" is a single one. CSR instances are never
-    made dense: implicit zeros count like any other value. Sums run in float64, and float32 and
-    float16 instances give float32 statistics. Instances in float16 or in a memory map are read in
-    blocks of bags.
+    Columns are ordered by statistic; "count" is a single column. CSR instances are not converted to
+    dense arrays; implicit zeros count like any other value. Sums are computed in float64.
+    Statistics of float32 and float16 instances are float32. Instances in float16 or in a memory map
+    are read in blocks of bags.
 
     References
     ----------
@@ -87,7 +87,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         self.sparse_output = sparse_output
 
     def fit(self, X: Any, y: Any = None) -> BagStatistics:
-        """Check the statistics and take note of the features; nothing is learned.
+        """Validate the statistics and store the number and names of features.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         else:
             rows = _rows_of(bags, self.statistics_)
         if self.sparse_output:
-            # With 32-bit indices where they suffice: libsvm takes no others.
+            # Use 32-bit indices if possible, because libsvm does not accept others.
             return canonical_csr(sparse.csr_array(rows))
         return rows.toarray() if sparse.issparse(rows) else rows
 
@@ -173,19 +173,19 @@ def _checked_statistics(statistics: Any) -> tuple[Any, ...]:
     known = f"{', '.join(repr(name) for name in _NAMES)} or a quantile between 0 and 1"
     alone = isinstance(statistics, (str, Real))
     if not alone and not isinstance(statistics, (Sequence, np.ndarray)):
-        raise ValueError(f"statistics={statistics!r} is no sequence: name some of {known}.")
+        raise ValueError(f"statistics={statistics!r} is not a sequence: use some of {known}.")
     listed = [statistics] if alone else list(statistics)
     if not listed:
-        raise ValueError(f"statistics is empty: name at least one of {known}.")
+        raise ValueError(f"statistics is empty: use at least one of {known}.")
     checked: list[Any] = []
     for name in listed:
         quantile = isinstance(name, Real) and not isinstance(name, bool)
         if quantile and 0 <= float(name) <= 1:
             name = float(name)
         elif not isinstance(name, str) or name not in _NAMES:
-            raise ValueError(f"statistics holds {name!r}, which is unknown: use {known}.")
+            raise ValueError(f"statistics contains {name!r}, which is unknown: use {known}.")
         if name in checked:
-            raise ValueError(f"statistics holds {name!r} twice: name each statistic once.")
+            raise ValueError(f"statistics contains {name!r} twice: use each statistic once.")
         checked.append(name)
     return tuple(checked)
 
@@ -223,7 +223,7 @@ def _dense_statistic(bags: Bags, statistic: Any) -> np.ndarray:
     if statistic == "mean":
         return _dense_sum(values, offsets) / sizes
     if statistic == "std":
-        # Two passes: the mean of squares less the squared mean loses all digits of a feature
+        # Use two passes: the mean of squares minus the squared mean loses all digits of a feature
         # that varies little around a large value.
         deviations = values - (_dense_sum(values, offsets) / sizes)[bags.bag_index]
         return np.sqrt(_dense_sum(deviations * deviations, offsets) / sizes)
@@ -235,7 +235,7 @@ def _dense_sum(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _dense_quantile(bags: Bags, quantile: float) -> np.ndarray:
-    # Bags of one size form a 3-D array, so that the loop runs over sizes and not over bags.
+    # Bags of equal size form a 3-D array, so loop over sizes instead of bags.
     out = np.empty(bags.shape, dtype=bags.dtype)
     sizes = bags.sizes
     for size in np.unique(sizes):
@@ -249,16 +249,16 @@ def _dense_quantile(bags: Bags, quantile: float) -> np.ndarray:
 class _Stored:
     """The stored entries of CSR instances in runs of one bag and one feature.
 
-    Statistics follow from the values of a run and the number of implicit zeros that belong to
-    it; a pair of bag and feature without a run has the statistic 0.
+    Statistics are computed from the values of a run and its number of implicit zeros. If a bag and
+    a feature do not have a run, the statistic is 0.
     """
 
     def __init__(self, bags: Bags) -> None:
         csr = bags.instances
         self.shape = bags.shape
         self.dtype = bags.dtype
-        # Read with one row pointer per bag the matrix has repeated entries, and its transposition
-        # groups them in linear time; what it carries along is the place of each entry.
+        # With one row pointer per bag, the matrix has duplicate entries. Its transposition groups
+        # them in linear time; the values are the positions of the entries.
         places = sparse.csr_array(
             (np.arange(csr.nnz), csr.indices, csr.indptr[bags.offsets]), shape=bags.shape
         ).tocsc()
@@ -313,7 +313,7 @@ class _Stored:
         below = np.add.reduceat(ranked < 0, self.starts, dtype=np.intp)
 
         def order_statistic(rank: np.ndarray) -> np.ndarray:
-            # The implicit zeros stand between the negative values and the others.
+            # The implicit zeros are between the negative values and the others.
             zero = (rank >= below) & (rank < below + self.zeros)
             place = np.where(rank < below, rank, rank - self.zeros)
             place = np.clip(place, 0, self.lengths - 1)

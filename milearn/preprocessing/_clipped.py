@@ -1,4 +1,4 @@
-"""Scalings of instances whose values are clipped, so that no test bag lies far from all others."""
+"""Scaling of instances with clipping, so that test bags are not far from all training bags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALINGS = ("standard", "minmax", "quantile")
 
 
 class ClippedScaler(InstanceTransformer):
-    r"""Scale each feature of the instances and clip what lies outside of the usual range.
+    r"""Scale each feature of the instances and clip outliers.
 
     The scaling is learnt on the instances of the training bags:
 
@@ -33,10 +33,10 @@ class ClippedScaler(InstanceTransformer):
     * "quantile": the rank of a value among the training instances, mapped to a standard normal
       distribution and clipped to :math:`[-c, c]`.
 
-    A feature that is nearly always zero has a small standard deviation: an instance that has it
-    may get a z-score of 20, its squared distance to every training instance is then 400 or more,
-    and with an RBF kernel its bag has the similarity zero with every other. Clipped values keep
-    it at the edge of the training instances instead.
+    A feature that is nearly always zero has a small standard deviation. An instance with a nonzero
+    value may have a z-score of 20, so its squared distance to every training instance is at least
+    400, and with an RBF kernel its bag has a similarity of zero to every other bag. Clipping limits
+    these distances.
 
     Parameters
     ----------
@@ -45,25 +45,25 @@ class ClippedScaler(InstanceTransformer):
         :class:`~sklearn.preprocessing.MinMaxScaler` or
         :class:`~sklearn.preprocessing.QuantileTransformer`.
     clip : float, default=3.0
-        The bound c, positive; not used by "minmax".
+        The bound c, which must be positive; not used by "minmax".
     with_mean : bool, default=True
         Whether "standard" subtracts the mean. CSR instances need False and stay sparse.
     n_quantiles : int, default=1000
-        Quantiles that "quantile" stores of each feature; no more than instances are drawn.
+        Number of quantiles of each feature for "quantile", at most the size of the subsample.
     subsample : int or None, default=10_000
-        Instances from which "quantile" takes them; all when None.
+        Maximum number of instances from which quantiles are computed. None uses all instances.
     random_state : int, RandomState instance or None, default=None
-        Draws the subsample.
+        Determines the subsample.
 
     Attributes
     ----------
     transformer_ : StandardScaler, MinMaxScaler or QuantileTransformer
         The fitted scaler, which does not clip.
     constant_ : ndarray of shape (n_features_in_,), bool
-        Features that are the same in all training instances. They come out as zero, in new bags
-        too: training bags say nothing about their scale.
+        Features that are constant in the training instances. They are transformed to zero, also in
+        new bags, because their scale is unknown.
     clip_ : tuple of two floats
-        The lowest and the highest value that come out.
+        The lowest and the highest possible output.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
@@ -71,9 +71,9 @@ class ClippedScaler(InstanceTransformer):
     Raises
     ------
     ValueError
-        In ``fit``, for an unknown scaling, and a bound that is not positive.
+        In ``fit``, if the scaling is unknown or the bound is not positive.
     TypeError
-        In ``fit``, for CSR instances that the scaling would fill.
+        In ``fit``, if the scaling would make CSR instances dense.
 
     See Also
     --------
@@ -81,8 +81,8 @@ class ClippedScaler(InstanceTransformer):
 
     Notes
     -----
-    NaN is let through. Bags of any kind become :class:`~milearn.Bags`, a plain matrix stays a
-    matrix. Values that were clipped cannot be scaled back: there is no ``inverse_transform``.
+    NaN is passed through. Bags of any kind become :class:`~milearn.Bags`, and a plain matrix stays
+    a matrix. There is no ``inverse_transform``, because clipped values cannot be recovered.
 
     Examples
     --------
@@ -138,7 +138,7 @@ class ClippedScaler(InstanceTransformer):
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite="allow-nan")
         if bags.is_sparse and not self._keeps_zeros():
             raise TypeError(
-                f"Sparse instances would be filled by scaling={self.scaling!r} with "
+                f"Sparse instances would become dense by scaling={self.scaling!r} with "
                 f'with_mean={self.with_mean}: choose ClippedScaler("standard", with_mean=False).'
             )
         inner = self._scaler(bags.n_instances)
@@ -148,7 +148,7 @@ class ClippedScaler(InstanceTransformer):
         self.clip_ = (0.0, 1.0) if self.scaling == "minmax" else (-bound, bound)
         return self
 
-    # Values that were clipped have lost where they were.
+    # Clipped values cannot be recovered.
     inverse_transform = property(doc="Not available.")
 
     def get_metadata_routing(self) -> MetadataRequest:
@@ -173,7 +173,7 @@ class ClippedScaler(InstanceTransformer):
         if self.scaling == "quantile":
             drawn = n_instances if self.subsample is None else min(n_instances, self.subsample)
             return QuantileTransformer(
-                # More than there are instances draw a warning.
+                # scikit-learn warns if there are more quantiles than instances.
                 n_quantiles=max(1, min(self.n_quantiles, drawn)),
                 output_distribution="normal",
                 subsample=None,
@@ -197,7 +197,7 @@ class ClippedScaler(InstanceTransformer):
 
 
 def _fitted(inner: Any, bags: Bags, subsample: int | None, random_state: Any) -> Any:
-    """The scaler fitted on all instances; "quantile" on a sample, drawn by their contents."""
+    """Fit the scaler on all instances, or "quantile" on a sample independent of their order."""
     scaler = clone(inner)
     n = bags.n_instances
     if isinstance(scaler, QuantileTransformer) and subsample is not None and subsample < n:
@@ -216,5 +216,5 @@ def _constant(scaler: Any) -> np.ndarray:
         return scaler.quantiles_[0] == scaler.quantiles_[-1]
     if hasattr(scaler, "data_range_"):
         return scaler.data_range_ == 0
-    # Constant up to rounding, as StandardScaler sees it, which then does not divide.
+    # Constant up to rounding, as in StandardScaler, which does not divide in this case.
     return (scaler.scale_ == 1) & (scaler.var_ < 0.5)

@@ -19,8 +19,8 @@ __all__ = ["copy_input_tags", "finite_of", "inner_has", "inner_tags", "routed_fi
 
 
 def inner_tags(inner: Any) -> Any:
-    """Tags of the inner estimator, or None for an object that has none (fit refuses it later)."""
-    # A class has the method too, but no tags of its own.
+    """Tags of the inner estimator, or None for an object without tags (fit raises an error)."""
+    # A class also has the method, but not the tags of an instance.
     known = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
     return get_tags(inner) if known else None
 
@@ -37,7 +37,7 @@ def inner_has(fitted: str, attribute: str) -> Callable[[Any], bool]:
 
 
 def copy_input_tags(tags: Any, inner: Any) -> None:
-    """Take from the tags of the inner estimator what it alone decides about the input."""
+    """Copy the tags of the inner estimator that concern the input."""
     tags.input_tags.sparse = inner.input_tags.sparse
     tags.input_tags.allow_nan = inner.input_tags.allow_nan
     tags.input_tags.positive_only = inner.input_tags.positive_only
@@ -49,10 +49,10 @@ def copy_input_tags(tags: Any, inner: Any) -> None:
 def routed_fit_params(
     owner: Any, step: str, inner: Any, params: dict[str, Any], bags: Bags
 ) -> dict[str, Any]:
-    """Keyword arguments for the inner ``fit``; what is given per bag goes to each instance.
+    """Keyword arguments for the inner ``fit``; values per bag are repeated for its instances.
 
-    With metadata routing the inner estimator receives what it requests, without it everything.
-    A value is per bag when it is an array, a list or a series with one entry per bag.
+    With metadata routing the inner estimator receives the requested arguments, otherwise all of
+    them. Arrays, lists and series with one entry per bag are values per bag.
 
     Parameters
     ----------
@@ -61,15 +61,15 @@ def routed_fit_params(
         Name of the inner estimator in the router.
     inner : the inner estimator
     params : dict
-        What ``fit`` of the owner was given.
+        Arguments of ``fit`` of the owner.
     bags : Bags
 
     Raises
     ------
     ValueError
-        For a ``sample_weight`` that is not one non-negative weight per bag.
+        If ``sample_weight`` is not one nonnegative weight per bag.
     TypeError
-        For a ``sample_weight`` that the inner estimator does not take.
+        If the inner estimator does not accept ``sample_weight``.
     """
     if not params:
         return {}

@@ -21,14 +21,14 @@ from ._inner import copy_input_tags, finite_of, inner_has, inner_tags, routed_fi
 
 __all__ = ["InstanceTransformer"]
 
-# Whose ``fit`` is one ``partial_fit`` on all instances, so that one per block gives the same.
+# Transformers whose ``fit`` is one ``partial_fit``, so that calls per block are equivalent.
 _FITTED_IN_BLOCKS = (MaxAbsScaler, MinMaxScaler, StandardScaler)
 
 
 class _MatrixTransformer(TransformerMixin, BaseEstimator):
-    # scikit-learn's set_output wraps the methods that a class defines itself. Those for plain
-    # matrices stand in this class, and those for bags in one that scikit-learn does not see, so
-    # that a matrix may become a data frame and Bags stay Bags.
+    # scikit-learn's set_output wraps the methods that are defined in a class itself. Methods for
+    # plain matrices are in this class, and those for bags in a class that is not wrapped. So a
+    # matrix can become a data frame, but Bags stay Bags.
 
     def transform(self, X: Any) -> Any:
         bags = validate_bags(self, X, reset=False, ensure_all_finite=self._finite())
@@ -45,8 +45,8 @@ class _ByKind:
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> Any:
         """Fit on the instances of ``X`` and transform them; see ``fit`` and ``transform``.
 
-        It equals ``fit(X, y).transform(X)``, also for an inner transformer whose own
-        ``fit_transform`` does something else.
+        It is equivalent to ``fit(X, y).transform(X)``, even if ``fit_transform`` of the inner
+        transformer differs.
 
         Parameters
         ----------
@@ -77,8 +77,8 @@ class _ByKind:
         Returns
         -------
         Bags or matrix
-            For bags of any kind :class:`~milearn.Bags` of the same sizes and graphs; for a
-            matrix the matrix that the inner transformer makes of it.
+            For bags of any kind, :class:`~milearn.Bags` with the same sizes and graphs; for a
+            matrix, the output of the inner transformer.
         """
         check_is_fitted(self)
         bags = as_bags(X)
@@ -90,15 +90,15 @@ class _ByKind:
 class InstanceTransformer(_ByKind, _MatrixTransformer):
     """Apply a scikit-learn transformer to the instances of bags.
 
-    The transformer is fitted on the matrix of all instances, each of them one sample, and its
-    output is put back into the bags. ``InstanceTransformer(StandardScaler())`` in a pipeline
-    scales by the training bags of each fold.
+    The transformer is fitted on the matrix of all instances, with instances as samples, and its
+    output is converted back to bags. In a pipeline, ``InstanceTransformer(StandardScaler())``
+    computes the scaling from the training bags of each fold.
 
     Parameters
     ----------
     transformer : transformer, default=None
-        Any scikit-learn transformer with ``fit`` and ``transform`` that makes one row of each
-        row. It is cloned. When None, it is :class:`~sklearn.preprocessing.StandardScaler`.
+        Any scikit-learn transformer with ``fit`` and ``transform`` that returns one row for each
+        row. It is cloned. By default, it is :class:`~sklearn.preprocessing.StandardScaler`.
 
     Attributes
     ----------
@@ -108,26 +108,24 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
-    Notes
-    -----
-    What comes out is of the kind that went in: bags of any kind become :class:`~milearn.Bags`
-    with their graphs, a plain matrix (its rows are bags of one instance) stays a matrix. Sparse
-    instances reach the inner transformer as CSR. ``set_output`` concerns matrices only; a
-    ``FeatureUnion`` or ``ColumnTransformer`` that puts Bags side by side would wrap them itself,
-    so set the output of the steps behind it instead of the whole pipeline.
+    Notes ----- Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix
+    (its rows are bags of one instance) stays a matrix. Sparse instances are passed to the inner
+    transformer as CSR. ``set_output`` only applies to matrices. A ``FeatureUnion`` or
+    ``ColumnTransformer`` that concatenates Bags would wrap them itself, so set the output of the
+    following steps instead of the whole pipeline.
 
-    A supervised transformer (``SelectKBest`` for instance) sees the label of its bag on each
-    instance. Other arguments of ``fit`` that have one entry per bag, such as ``sample_weight``,
-    are given to each instance of the bag too; with metadata routing they go where they are
-    requested. NaN is let through when the inner transformer accepts it.
+    For supervised transformers (for example ``SelectKBest``) each instance has the label of its
+    bag. Other arguments of ``fit`` with one entry per bag, such as ``sample_weight``, are also
+    repeated for the instances of the bag; with metadata routing they are passed where they are
+    requested. NaN is passed through if the inner transformer accepts it.
 
-    Instances in float16 or in a memory map are transformed in blocks, and come out in memory, from
-    float16 in float32. On them MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted in
-    blocks; for other transformers the whole is converted to float32.
+    Instances in float16 or in a memory map are transformed in blocks, and the result is in memory,
+    in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
+    in blocks; for other transformers all instances are converted to float32.
 
     Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed. The inner
-    transformer needs ``partial_fit``, which goes through the partitions in their order; labels do
-    not reach it.
+    transformer needs ``partial_fit``, which is called for the partitions in their order, without
+    labels.
 
     Examples
     --------
@@ -170,14 +168,14 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         Raises
         ------
         TypeError
-            For an inner object without ``fit`` and ``transform``.
+            If the inner object does not have ``fit`` and ``transform``.
         ValueError
-            For bad bags, or labels that are not one per bag.
+            If bags are invalid, or there is not one label per bag.
         """
         inner = self._inner()
         if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
             raise TypeError(
-                f"transformer={inner!r} is no transformer: pass an instance with fit and "
+                f"transformer={inner!r} is not a transformer: pass an instance with fit and "
                 "transform, such as StandardScaler()."
             )
         bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
@@ -198,12 +196,12 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     @available_if(inner_has("transformer_", "inverse_transform"))
     def inverse_transform(self, X: Any) -> Any:
-        """Undo ``transform`` on every instance; bags give Bags, a matrix gives a matrix.
+        """Undo ``transform`` for every instance.
 
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-            What ``transform`` returned, or bags with as many features.
+            The output of ``transform``, or bags with the same number of features.
 
         Returns
         -------
@@ -219,13 +217,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
 
     @available_if(inner_has("transformer_", "get_feature_names_out"))
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Names of the features that come out, as the inner transformer gives them.
+        """Names of the output features, as returned by the inner transformer.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the features that went in; ``feature_names_in_``, or ``x0, x1, ...``
-            without them.
+            Names of the input features. By default, ``feature_names_in_`` if it is set, otherwise
+            ``x0, x1, ...``.
 
         Returns
         -------
@@ -233,12 +231,12 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             One name per feature.
         """
         check_is_fitted(self)
-        # The inner transformer was fitted on a bare matrix, so the names are checked here.
+        # The inner transformer was fitted without feature names, so they are validated here.
         names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         return self.transformer_.get_feature_names_out(names)
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Router that hands arguments of ``fit`` to the inner transformer.
+        """Router that passes arguments of ``fit`` to the inner transformer.
 
         Returns
         -------
@@ -273,7 +271,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         return finite_of(self._inner())
 
     def _apply(self, matrix: Any) -> Any:
-        # Whether a data frame is wanted is for the outer transformer to decide.
+        # The outer transformer decides whether the output is a data frame.
         with config_context(transform_output="default"):
             return self.transformer_.transform(matrix)
 
@@ -310,7 +308,7 @@ def _transformed(bags: Bags, transformer: InstanceTransformer) -> Bags:
 
 
 def _check_learns_in_blocks(inner: Any, params: dict[str, Any]) -> None:
-    """Refuse what cannot be fitted on distributed bags."""
+    """Raise an error for transformers that cannot be fitted on distributed bags."""
     name = type(inner).__name__
     if not hasattr(inner, "partial_fit"):
         raise TypeError(

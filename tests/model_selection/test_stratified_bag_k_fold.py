@@ -349,12 +349,12 @@ HALVES = np.repeat([0, 1], 6)
             np.linspace(0, 1, 12),
             None,
             "StratifiedBagKFold needs classes in y, got continuous values: for regression use "
-            "scikit-learn's KFold, GroupKFold or ShuffleSplit, which take bags as they are.",
+            "scikit-learn's KFold, GroupKFold or ShuffleSplit, which also accept bags.",
         ),
         (
             ["neg"] * 12,
             None,
-            "y holds one class only ('neg'): every split needs bags of at least two classes on "
+            "y contains only one class ('neg'): every split needs bags of at least two classes on "
             "both sides.",
         ),
         ([None] * 12, None, "y contains no labels: every bag is unlabelled."),

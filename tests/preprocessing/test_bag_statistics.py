@@ -198,13 +198,13 @@ KNOWN = "'min', 'max', 'mean', 'std', 'sum', 'count', 'median' or a quantile bet
 @pytest.mark.parametrize(
     ("statistics", "sentence"),
     [
-        (("mode",), f"statistics holds 'mode', which is unknown: use {KNOWN}"),
-        (("min", 1.5), f"statistics holds 1.5, which is unknown: use {KNOWN}"),
-        ((True,), f"statistics holds True, which is unknown: use {KNOWN}"),
-        ((float("nan"),), f"statistics holds nan, which is unknown: use {KNOWN}"),
-        ((), f"statistics is empty: name at least one of {KNOWN}"),
-        (None, f"statistics=None is no sequence: name some of {KNOWN}"),
-        (("min", "min"), "statistics holds 'min' twice: name each statistic once."),
+        (("mode",), f"statistics contains 'mode', which is unknown: use {KNOWN}"),
+        (("min", 1.5), f"statistics contains 1.5, which is unknown: use {KNOWN}"),
+        ((True,), f"statistics contains True, which is unknown: use {KNOWN}"),
+        ((float("nan"),), f"statistics contains nan, which is unknown: use {KNOWN}"),
+        ((), f"statistics is empty: use at least one of {KNOWN}"),
+        (None, f"statistics=None is not a sequence: use some of {KNOWN}"),
+        (("min", "min"), "statistics contains 'min' twice: use each statistic once."),
     ],
 )
 def test_bad_statistics(statistics, sentence):
