@@ -258,8 +258,8 @@ def test_no_transformer(bags, wrong):
     with pytest.raises(TypeError) as error:
         InstanceTransformer(wrong).fit(bags)
     assert str(error.value) == (
-        f"transformer={wrong!r} is not a transformer: pass an instance with fit and transform, such "
-        "as StandardScaler()."
+        f"transformer={wrong!r} is not a transformer: pass an instance with fit and transform, "
+        "such as StandardScaler()."
     )
 
 
