@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["AverageKernel", "FittedKernels", "ScaledKernels", "average_kernel"]
 
-# Trace of a centred matrix, as a share of the trace, that is rounding.
+# A centred matrix is zero up to rounding if its trace is below this fraction of the trace before.
 _CONSTANT = 1e-12
 
 
@@ -100,7 +100,7 @@ def average_kernel(
         centred -= row_means[:, None]
         centred += row_means.mean()
         trace = float(np.trace(centred))
-        # What is left of a kernel that is the same everywhere is rounding.
+        # A centred constant kernel is zero up to rounding.
         constant = trace <= _CONSTANT * float(np.trace(values))
         means.append(row_means)
         factors.append(0.0 if constant else share * len(values) / trace)

@@ -28,13 +28,13 @@ __all__ = [
     "unit_rows",
 ]
 
-# Above these numbers of bags and of instances the median is that of the pairs of a sample of them.
-# The distances of bags are known when their median is asked for; those of instances are not.
+# Above these numbers of bags and of instances, medians are computed from the pairs of a sample. For
+# bags, unlike instances, all distances are already known.
 _SAMPLE = 1000
 _SAMPLE_ROWS = 500
-# Share of the largest distance up to which one is rounding: that of bags in another order.
+# Distances below this fraction of the largest one are zero up to rounding.
 _NEGLIGIBLE = 1e-14
-# Offsets of rows that are no bags.
+# Offsets of rows that are not bags.
 _ALONE = np.zeros(1, dtype=np.intp)
 
 
@@ -60,7 +60,7 @@ def bag_vectors(name: str, instances: Any, offsets: np.ndarray) -> Any:
         means = _pooled(instances, offsets)
         if name == "mean":
             return means
-        # Of rows of zeros but a few, the mean of squares less the squared mean loses no digits.
+        # For sparse rows, the mean of squares minus the squared mean does not lose digits.
         variance = _pooled(instances.power(2), offsets) - means.power(2)
         variance.data = np.maximum(variance.data, 0.0)
         extremes = minmax_vectors(instances, offsets, keep_sparse=True)
@@ -101,7 +101,7 @@ def squared_distances(left: Any, right: Any) -> np.ndarray:
         rows = rows_of(left[of], _ALONE, centre)
         for start in range(top if left is right else 0, out.shape[1], width):
             to = slice(start, min(start + width, out.shape[1]))
-            # Made again for each block: a copy of long rows would take more memory than time.
+            # Recomputed for each block, which is fast and saves the memory of a copy.
             columns = columns_of(right[to], _ALONE, centre)
             out[of, to] = squares(rows, columns, slice(0, None), slice(0, None))
         if left is right:
@@ -113,7 +113,7 @@ def squared_distances(left: Any, right: Any) -> np.ndarray:
 def l1_distances(left: Any, right: Any, n_jobs: int | None = None) -> np.ndarray:
     """Distances between rows by the sum of absolute differences."""
     if sparse.issparse(left) or sparse.issparse(right):
-        # With 32-bit indices: scikit-learn takes no others here.
+        # scikit-learn requires 32-bit indices here.
         return manhattan_distances(canonical_csr(left), canonical_csr(right))
     step = max(1, block_bytes() // (8 * max(1, len(right))))
     parts = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
@@ -128,11 +128,11 @@ def median_of_rows(
 ) -> float:
     """Median over pairs of rows of their squared distance, or of the 1-norm of their difference.
 
-    Where there are many rows, over the pairs of a sample; see :func:`median_of_pairs`.
+    For many rows, only the pairs of a sample are used; see :func:`median_of_pairs`.
     """
     n = rows.shape[0]
     if n > sample:
-        # By contents: the order of instances within their bags must not decide.
+        # Sample by contents, so that the result does not depend on the order of instances.
         ranked = np.argsort(row_ranks(rows), kind="stable")
         rows = rows[ranked[random_state.choice(n, sample, replace=False)]]
     distances = l1_distances(rows, rows) if laplacian else squared_distances(rows, rows)
@@ -142,14 +142,14 @@ def median_of_rows(
 def median_of_pairs(distances: np.ndarray, random_state: Any, *, sample: int = _SAMPLE) -> float:
     """Median over the pairs of different objects, from the symmetric matrix of their distances.
 
-    Where it is zero (most pairs coincide) it is the median of those that differ; one where all
-    are equal.
+    If it is zero, because most pairs are equal, the median of positive distances is returned, or
+    one if all objects are equal.
 
     Parameters
     ----------
     distances : ndarray of shape (n, n)
     random_state : RandomState
-        Draws the objects whose pairs count, where there are many.
+        Determines the sample of objects if there are many.
     """
     n = len(distances)
     if n > sample:

@@ -1,8 +1,8 @@
 """Dense features far from zero, for methods that do not depend on the origin.
 
-A million away from zero inner products have a dozen digits more than the differences between
-instances, and double precision keeps none of these. Every method whose function has an intercept
-without a penalty, or that only needs distances, may subtract one point from all instances first.
+At a distance of a million from zero, inner products are twelve orders of magnitude larger than the
+differences between instances, which are then lost in double precision. Methods with an unpenalised
+intercept, and methods that only use distances, can subtract one point from all instances first.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ __all__ = ["centre_of"]
 
 
 def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -> np.ndarray | None:
-    """The point to subtract from instances, or None where no feature is far from zero.
+    """The point to subtract from instances, or None if no feature is far from zero.
 
-    Sparse and memory-mapped instances stay as they are: without zeros, or in memory, they would be
-    too large.
+    Sparse and memory-mapped instances are not centred: dense or in memory they would be too large.
 
     Parameters
     ----------
     instances : matrix of shape (n_instances, n_features)
     deviations : float, default=10.0
-        A feature is far from zero if its mean exceeds so many times its standard deviation.
+        A feature is far from zero if its mean exceeds this multiple of its standard deviation.
     n_rows : int, default=1000
-        Number of instances that means and standard deviations are taken over.
+        Number of instances from which means and standard deviations are computed.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from .squares import Side, block_shape, squares
 
 __all__ = ["earth_movers", "require_pot"]
 
-# Pivots of the network simplex: far above what bags of thousands take, so that it ends.
+# Maximum number of pivots of the network simplex, far more than bags of thousands need.
 _MAX_PIVOTS = 10_000_000
 
 
@@ -24,7 +24,7 @@ def require_pot() -> Any:
     Raises
     ------
     ImportError
-        With the remedy, where POT is not installed.
+        If POT is not installed.
     """
     try:
         import ot
@@ -39,7 +39,7 @@ def require_pot() -> Any:
 def earth_movers(
     rows: Side, columns: Side, *, symmetric: bool, n_jobs: int | None = None
 ) -> np.ndarray:
-    r"""Least mean distance over which the instances of one bag are moved onto the other.
+    r"""Smallest mean distance over which the instances of one bag can be moved onto the other.
 
     .. math::
 
@@ -52,7 +52,7 @@ def earth_movers(
     symmetric : bool
         Whether both sides are the same bags, whose diagonal is then exactly zero.
     n_jobs : int, default=None
-        Number of threads; the solver lets go of the interpreter.
+        Number of threads; the solver releases the GIL.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def earth_movers(
         max(limit, int(np.diff(side.offsets).max()))
         for side, limit in zip((rows, columns), limits, strict=True)
     ]
-    # Costs as squares and as roots; the solver's own copy, and its flow.
+    # Costs as squares and as roots, the copy of the solver, and its flow.
     require_memory(
         32.0 * largest[0] * largest[1],
         f"The earth mover's distance between bags of up to {largest[0]} and {largest[1]} instances",
@@ -101,7 +101,7 @@ def _transport(ot: Any, costs: np.ndarray) -> float:
     if n_left == 1 or n_right == 1:
         return float(costs.mean())
     if n_left == n_right and n_left <= 64:
-        # Some permutation is optimal; found in a third of the time for small bags.
+        # A permutation is optimal, and computing it is three times as fast for small bags.
         return float(costs[linear_sum_assignment(costs)].mean())
     # The dual variables, which centring would concern, are not used.
     return float(

@@ -1,8 +1,8 @@
-"""The kernel between bags as graphs (miGraph): instances count by one over their degree.
+"""The kernel between bags as graphs (miGraph): instances are weighted by one over their degree.
 
-In the graph of a bag two instances are linked where their distance is at most the mean distance
-between two instances of the bag, and each with itself. With the weight W of an instance one over
-its number of links and s a scale the kernel is
+In the graph of a bag, two instances are linked if their distance is at most the mean distance
+between two instances of the bag, and each instance is linked to itself. The weight W of an instance
+is one over its number of links. With a scale s, the kernel is
 
     k(A, B) = sum_a sum_b W_a W_b exp(-d(a, b)^2 / s) / (sum_a W_a sum_b W_b),
 
@@ -24,15 +24,15 @@ from .memory import block_bytes, require_memory
 
 __all__ = ["WeightedBags", "degree_weights", "graph_kernel", "weighted_bags"]
 
-# Distances that exceed the mean by less are at most the mean: in a bag of two they are the mean.
+# Distances that exceed the mean by less than this are equal to it, as in bags of two instances.
 _EQUAL = 1e-6
-# Matrices of pairs of instances that are held at once: distances and what they are compared with.
+# Number of matrices of pairs of instances that are in memory at the same time.
 _HELD = 2
 
 
 @dataclass(frozen=True)
 class WeightedBags:
-    """Instances of bags, dense ones less a centre, with weights that sum to one in each bag."""
+    """Instances of bags, centred if dense, with weights that sum to one in each bag."""
 
     instances: Any
     offsets: np.ndarray
@@ -47,7 +47,7 @@ def weighted_bags(instances: Any, offsets: np.ndarray, centre: np.ndarray | None
     instances : ndarray or CSR of shape (n_instances, n_features)
     offsets : ndarray of shape (n_bags + 1,)
     centre : ndarray of shape (n_features,) or None
-        It is subtracted from dense instances, so that distances lose no digits.
+        It is subtracted from dense instances to avoid cancellation in distances.
     """
     if not sparse.issparse(instances):
         instances = instances.astype(np.float64) - (0.0 if centre is None else centre)
@@ -55,7 +55,7 @@ def weighted_bags(instances: Any, offsets: np.ndarray, centre: np.ndarray | None
 
 
 def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
-    """One over the number of links of each instance, over their sum in its bag."""
+    """One over the number of links of each instance, normalised to a sum of one in each bag."""
     weights = np.ones(int(offsets[-1]))
     _require_block(offsets, offsets)
     for first, last in pairwise(offsets):
@@ -69,7 +69,7 @@ def degree_weights(instances: Any, offsets: np.ndarray) -> np.ndarray:
 
 
 def _require_block(left: np.ndarray, right: np.ndarray) -> None:
-    """Refuse the pairs of the largest bags, which are held at once, where they do not fit."""
+    """Raise an error if all pairs of instances of the largest bags do not fit into memory."""
     sizes = int(np.diff(left).max()), int(np.diff(right).max())
     require_memory(
         _HELD * 8.0 * sizes[0] * sizes[1],

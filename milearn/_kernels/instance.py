@@ -15,7 +15,7 @@ __all__ = ["KERNELS", "instance_kernel", "resolve_gamma", "takes_sparse"]
 # scikit-learn's names of kernels between rows.
 KERNELS = tuple(sorted(kernel_metrics()))
 
-# Those that refuse CSR rows, and read-only ones.
+# Kernels that do not accept CSR rows, and kernels that do not accept read-only rows.
 _DENSE_ONLY = ("additive_chi2", "chi2")
 # Squared length of a row, in units of the RBF's width, above which |x|^2 + |z|^2 - 2 <x, z> loses
 # too many digits of |x - z|^2.
@@ -53,12 +53,12 @@ def instance_kernel(
 ) -> tuple[Callable[[Any, Any], np.ndarray], bool]:
     """The kernel as a function of two matrices, and whether it is known to be semidefinite.
 
-    The degree of "poly" is 3, the constant of "poly" and "sigmoid" 0, as scikit-learn's SVC has it.
-    The function can be pickled where ``kernel`` can, as worker processes need it.
+    As in scikit-learn's SVC, the degree of "poly" is 3, and the constant of "poly" and "sigmoid" is
+    0. The function can be pickled if ``kernel`` can, which is required for worker processes.
     """
     if callable(kernel):
         return partial(_checked_values, kernel), False
-    # One job: a caller's parallel_config is for fits, not for blocks of a few MiB.
+    # Use one job: the caller's parallel_config is for fits, not for blocks of a few MiB.
     function = partial(
         pairwise_kernels,
         metric=kernel,
@@ -78,7 +78,7 @@ def instance_kernel(
 
 
 def takes_sparse(kernel: str | Callable) -> bool:
-    """Whether a kernel by scikit-learn's name takes CSR matrices; unknown of a callable."""
+    """Whether a named kernel supports CSR matrices; unknown for a callable."""
     return not callable(kernel) and kernel not in _DENSE_ONLY
 
 
@@ -89,7 +89,7 @@ def _inner_products(of_any_kind: Callable, left: Any, right: Any) -> np.ndarray:
 
 
 def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np.ndarray:
-    """scikit-learn's arithmetic, about the mean of the right rows where these are far from zero."""
+    """scikit-learn's arithmetic, after centring rows that are far from zero."""
     if not _are_plain(left, right):
         return np.asarray(of_any_kind(left, right))
     same = right is left
@@ -110,7 +110,7 @@ def _gaussians(of_any_kind: Callable, gamma: float, left: Any, right: Any) -> np
 
 
 def _of_writable(function: Callable, left: Any, right: Any) -> np.ndarray:
-    """Values of a compiled kernel that refuses read-only arrays, such as those of Bags."""
+    """Values of a compiled kernel that does not accept read-only arrays, such as those of Bags."""
     return np.asarray(function(_writable(left), _writable(right)))
 
 
@@ -119,12 +119,12 @@ def _writable(rows: Any) -> Any:
 
 
 def _are_plain(*matrices: Any) -> bool:
-    """Whether scikit-learn's validation, longer than a small block's values, has nothing to do."""
+    """Whether scikit-learn's validation, which is slower than a small block, can be skipped."""
     return all(isinstance(each, np.ndarray) and each.dtype == np.float64 for each in matrices)
 
 
 def _checked_values(kernel: Callable, left: Any, right: Any) -> np.ndarray:
-    """Values of a user's kernel, as a dense matrix of the expected shape."""
+    """Values of a callable kernel, validated and converted to a dense matrix."""
     values = kernel(left, right)
     if sparse.issparse(values):
         values = values.toarray()

@@ -54,13 +54,12 @@ from .squares import BLOCKS_HELD, Side, columns_of, rows_of
 
 __all__ = ["LEARNED_KERNELS", "LearnedBagKernels", "learn_bag_kernel", "learn_bag_kernels"]
 
-# Standard deviations at which standardised rows of distances are clipped: a bag that is far from
-# all training bags differs from them in every column, and its kernel would vanish. Similarities
-# are bounded as they are.
+# Standardised rows of distances are clipped at this value. A bag that is far from all training bags
+# differs from them in every column, and its kernel would vanish. Similarities are already bounded.
 _ROW_CLIP = 3.0
 # Scale of exp(-d^2 / s) between rows of unit length.
 _COSINE_SCALE = 0.5
-# Bytes of rows of similarities to training instances that are computed at once.
+# Size of the rows of similarities to training instances that are computed at once.
 _ROW_BYTES = 2**27
 
 
@@ -68,7 +67,7 @@ _ROW_BYTES = 2**27
 
 
 class _Bags:
-    """Instances as the kernels compare them."""
+    """Instances in the representation that the kernels compare."""
 
     rows: Side
     found: PairSums
@@ -80,12 +79,12 @@ class _Bags:
 
     @cached_property
     def scaled(self) -> Any:
-        """Rows of which vectors are computed."""
+        """Rows from which vectors are computed."""
         return unit_rows(self.raw) if self.cosine else self.raw
 
     @cached_property
     def compared(self) -> Any:
-        """Rows between which distances are taken."""
+        """Rows between which distances are computed."""
         return _directions(self.scaled) if self.cosine else self.raw
 
     def __len__(self) -> int:
@@ -98,7 +97,7 @@ class _Bags:
 
 
 def _directions(unit: Any) -> Any:
-    """Unit rows with one more column, which is one for rows of zeros: they have no direction."""
+    """Unit rows with an additional column, which is one for rows of zeros."""
     lengths = abs(unit).sum(axis=1)
     empty = (np.asarray(lengths).ravel() == 0).astype(np.float64)[:, None]
     if sparse.issparse(unit):
@@ -108,16 +107,15 @@ def _directions(unit: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Shared:
-    """What the kernels between instances share."""
+    """Fitted values that kernels between instances share."""
 
     # Training instances.
     columns: Side | None = None
-    # Of shape (n_features,). Mean of dense training instances, from which their differences are
-    # taken.
+    # Mean of dense training instances, which is subtracted from them.
     centre: np.ndarray | None = None
     # Scale s of "set_median" and "graph".
     scale: float = 1.0
-    # That of "miles_rows"; None for cosines.
+    # Scale of "miles_rows"; None for cosines.
     row_scale: float | None = None
     n_jobs: int | None = None
 
@@ -146,8 +144,8 @@ class _Shared:
 class _Kernel:
     """exp(-distance / scale), where the scale is the median distance of the training bags.
 
-    ``between`` says that distances or similarities of instances are needed, ``scaled`` that these
-    have a scale, and ``pairs`` what is needed of a pass over their pairs.
+    ``between`` is true if distances or similarities of instances are needed, ``scaled`` if these
+    have a scale, and ``pairs`` names the required result of a pass over their pairs.
     """
 
     between, scaled, pairs = True, False, ""
@@ -182,7 +180,7 @@ class _VectorKernel(_Kernel):
         return bag_vectors(_VECTORS[self.name], source, bags.offsets)
 
     def _scaler(self) -> StandardScaler | None:
-        # Distances do not change with the origin: what is not clipped needs no mean.
+        # Distances do not depend on the origin, so centring is not needed without clipping.
         return StandardScaler(with_mean=False) if self.name == "statistics" else None
 
     def _scale_vectors(self, vectors: Any) -> Any:
@@ -234,7 +232,7 @@ class _MilesRows(_VectorKernel):
     between, scaled, pairs = True, True, "nearest"
 
     def _vectors(self, bags: _Bags, shared: _Shared) -> Any:
-        # The largest similarity is that of the nearest instance.
+        # The nearest instance has the largest similarity.
         nearest = bags.found.nearest
         assert nearest is not None
         if shared.row_scale is None:
@@ -280,7 +278,7 @@ class _SetMedian(_Kernel):
 
 
 class _Graph(_Kernel):
-    """The kernel between bags as graphs, in which alike instances count as one."""
+    """The kernel between bags as graphs, in which similar instances count as one."""
 
     scaled = True
 
@@ -351,7 +349,7 @@ class LearnedBagKernels:
             last = min(first + step, len(new))
             rows, inner = new.range(first, last)
             if sparsely != self.is_sparse:
-                # As the training bags are stored.
+                # Use the same format as for the training bags.
                 rows = rows.toarray() if sparsely else sparse.csr_array(rows)
             part = _Bags(rows, inner, self.cosine)
             self.shared.compare(part, self.kernels, symmetric=False)
@@ -364,7 +362,7 @@ class LearnedBagKernels:
         return self.matrices(instances, offsets)[0]
 
     def _width(self, new: _Bags) -> int:
-        """Numbers that a new bag takes while its kernel values are computed."""
+        """Number of values per new bag in memory while its kernel values are computed."""
         width = self.n_train
         if any(kernel.pairs == "nearest" for kernel in self.kernels):
             assert self.shared.columns is not None
@@ -403,19 +401,19 @@ def learn_bag_kernels(
         differ from those of the same values in float64 by about 1e-6.
     offsets : ndarray of shape (n_bags + 1,)
     width : float, default=1.0
-        Factor of the medians; for "miles_rows" of the median between rows alone.
+        Factor of the medians; for "miles_rows" only of the median between rows.
     cosine : bool, default=False
         Rows of unit length and cosines, for text.
     n_jobs : int, default=None
         Number of threads, also in prediction.
     random_state : int, RandomState instance or None, default=None
-        Draws the bags or instances whose pairs make the median, where there are more than 1000
-        bags or 500 instances.
+        Determines the sample of bags or instances on which the medians are computed if there are
+        more than 1000 bags or 500 instances.
 
     Returns
     -------
     fitted : LearnedBagKernels
-        Can be pickled; holds the training instances where a kernel compares instances.
+        Can be pickled; contains the training instances if a kernel compares instances.
     train : list of ndarray of shape (n_bags, n_bags)
         Kernels between the training bags, symmetric.
 
@@ -424,9 +422,9 @@ def learn_bag_kernels(
     ImportError
         For "emd" without POT.
     MemoryError
-        Before anything is computed, where the matrices do not fit.
+        If the matrices do not fit into memory. This is checked before any computation.
     ValueError
-        For an unknown name, and a width that is not positive.
+        If a name is unknown, or the width is not positive.
     """
     kernels = [_kernel(name, cosine) for name in names]
     if not width > 0:
@@ -461,14 +459,14 @@ def _shared(
 
 
 def _check_memory(kernels: Sequence[_Kernel], left: _Bags, n_right: int, n_instances: int) -> None:
-    """Refuse what does not fit, before it is begun; ``n_instances`` of the training bags."""
+    """Raise an error if the matrices do not fit; ``n_instances`` is that of the training bags."""
     cells = (len(kernels) + 4) * len(left) * n_right
     if any(kernel.between for kernel in kernels) and n_instances:
         width = left.raw.shape[1] + 2
         copies = 4 if left.cosine else 2
         cells += copies * (left.raw.nnz if sparse.issparse(left.raw) else n_instances * width)
     if any(kernel.pairs == "nearest" for kernel in kernels):
-        # Distances, similarities, those standardised, and what their variances are computed with.
+        # Distances, similarities, standardised similarities, and a copy to compute variances.
         cells += 5 * len(left) * n_instances
     require_memory(
         8.0 * cells + BLOCKS_HELD * block_bytes(),

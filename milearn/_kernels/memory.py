@@ -10,36 +10,37 @@ from sklearn import get_config
 
 __all__ = ["available_memory", "block_bytes", "require_memory"]
 
-# A block of this size stays in the processor's cache; larger ones are no faster.
+# A block of this size fits into the processor's cache. Larger blocks are not faster.
 _CACHED_BYTES = 8 * 2**20
 
 _CGROUPS = Path("/sys/fs/cgroup")
 
-# Smaller requests are not checked: reading the system's files takes longer than a small fit.
+# Smaller requests are not checked, because reading the system's files takes longer than a small
+# fit.
 _UNASKED_BYTES = 2**20
 
 
 def block_bytes() -> int:
     """Size of a block of kernel values or distances.
 
-    It stays in the processor's cache, and within scikit-learn's ``working_memory``, see
+    It fits into the processor's cache and into scikit-learn's ``working_memory``, see
     :func:`sklearn.set_config`.
     """
     return max(1, min(_CACHED_BYTES, int(get_config()["working_memory"] * 2**20)))
 
 
 def available_memory() -> float:
-    """Memory that can be taken without swapping, in bytes.
+    """Memory that can be allocated without swapping, in bytes.
 
-    What the system has available, page cache that it would give back included, and no more than
-    the control group of the process (a container) still allows.
+    This is the available memory of the system, including reclaimable page cache, limited by the
+    control group of the process (a container).
     """
     limits = [float(psutil.virtual_memory().available), *_left_in_groups()]
     return min(limits)
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:
-    """Refuse what does not fit, before it is begun; a MiB is taken to fit.
+    """Raise an error if the required memory is not available; up to a MiB is not checked.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
 
 
 def _left_in_groups() -> Iterator[float]:
-    """What the control groups of the process leave, of version 2 and of version 1."""
+    """Available memory in the control groups of the process, for versions 2 and 1."""
     for limit, usage, cache in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
@@ -76,6 +77,6 @@ def _left_in_groups() -> Iterator[float]:
         except (OSError, ValueError):
             continue
         if most.isdigit():
-            # Page cache counts as usage, and is given back when memory runs short.
+            # Page cache counts as usage, but is reclaimed if memory is low.
             returned = sum(int(line.split()[1]) for line in lines if line.split()[0] == cache)
             yield max(0.0, float(int(most) - used + returned))

@@ -6,7 +6,7 @@ With d the Euclidean distance, for the bags A on the left and B on the right:
     nearest to the left    min_{a in A} d(a, b)^2   for each bag A and each instance b
     sums of an RBF         sum_{a in A} sum_{b in B} exp(-d(a, b)^2 / s)
 
-The squared distances are made block by block and never kept.
+The squared distances are computed block by block and not stored.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .squares import Side, block_shape, squares
 
 __all__ = ["Block", "PairSums", "Wanted", "over_blocks", "own_sums", "pair_reductions"]
 
-# Instances of a block of bags of which the pairs within each bag are taken.
+# Number of instances of a block of bags whose pairs within each bag are computed.
 _OWN_ROWS = 64
 
 
 @dataclass(frozen=True)
 class Block:
-    """What is known of two ranges of bags.
+    """Reductions for two ranges of bags.
 
     ``to_columns`` of shape (n_rows, n_right_bags) and ``to_rows`` of shape (n_left_bags,
-    n_columns) hold the squared distances to the nearest instance of each bag of the other side;
-    ``sums`` of shape (n_left_bags, n_right_bags) the sums of an RBF. None where not asked for.
+    n_columns) contain the squared distances to the nearest instance of each bag of the other side;
+    ``sums`` of shape (n_left_bags, n_right_bags) the sums of an RBF. None if not requested.
     """
 
     row_offsets: np.ndarray
@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which reductions: minima towards each side, and the scale s of the RBF."""
+    """The requested reductions: minima towards each side, and the scale s of the RBF."""
 
     to_columns: bool = False
     to_rows: bool = False
@@ -61,7 +61,7 @@ def over_blocks(
     symmetric: bool,
     n_jobs: int | None = None,
 ) -> None:
-    """Hand each block of bags to ``visit``; with ``symmetric`` those not below the diagonal.
+    """Call ``visit`` for each block of bags, or only the upper triangle if ``symmetric``.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def over_blocks(
     n_jobs : int, default=None
         Number of threads that share the groups of rows.
     """
-    # Here and not in the threads, to which scikit-learn's settings do not reach.
+    # Not in the threads, in which scikit-learn's settings are not available.
     limits = block_shape()
     others = list(bag_ranges(columns.offsets, limits[1]))
 
@@ -87,7 +87,7 @@ def over_blocks(
                 other = (max(first, start), last)
                 visit(_block(rows, columns, group, other, wanted, limits), group, other)
 
-    # The work is NumPy's, which lets go of the interpreter: threads share the instances.
+    # Threads share the instances; NumPy releases the GIL.
     Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
         delayed(strip)(group) for group in bag_ranges(rows.offsets, limits[0])
     )
@@ -112,7 +112,7 @@ def _block(
     for a, b in _tiles(row_offsets, limits[0]):
         for c, d in _tiles(column_offsets, limits[1]):
             of, to = slice(top + a, top + b), slice(left + c, left + d)
-            # An exponential does not need the digits of small squares.
+            # Exponentials do not require precise small squares.
             values = squares(rows, columns, of, to, exact=wanted.to_columns or wanted.to_rows)
             if to_columns is not None:
                 nearest = np.minimum.reduceat(values, _starts(column_offsets), axis=1)
@@ -130,7 +130,7 @@ def _block(
 
 
 def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """The range of several bags as it is, that of one large bag in parts."""
+    """A range of several bags unchanged, or the parts of one large bag."""
     size = int(offsets[-1])
     if len(offsets) > 2:
         return [(0, size)]
@@ -152,7 +152,7 @@ def _over_rows(ufunc: Any, values: np.ndarray, starts: np.ndarray, dtype: Any) -
 
 @dataclass
 class PairSums:
-    """What :func:`pair_reductions` found, None where it was not asked for."""
+    """Result of :func:`pair_reductions`; fields that were not requested are None."""
 
     # Of shape (n_left_bags, n_right_bags). Mean over the instances of the left bag of the smallest
     # squared distance to the right one.

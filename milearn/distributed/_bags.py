@@ -30,12 +30,12 @@ from ._tasks import (
 
 __all__ = ["PARTITION_BYTES", "DistributedBags", "Partitions"]
 
-# Size of a partition that is made of bags in memory, as they are stored.
+# Size of a partition of bags in memory, as stored.
 PARTITION_BYTES = 64 * 2**20
 
 
 class Partitions:
-    """All bags of some files or of a container, before any selection.
+    """All bags of files or of a container, before any selection.
 
     Attributes
     ----------
@@ -53,25 +53,24 @@ class Partitions:
 class DistributedBags(RemoteBags):
     """Bags whose instances are in partitions on the workers of a Dask cluster.
 
-    Sizes of the bags, and labels, are in the memory of this process; the instances stay where they
-    are. What learns by passes over the instances takes distributed bags as it takes
-    :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
-    :class:`~milearn.preprocessing.InstanceTransformer` around transformers with ``partial_fit``,
-    and :class:`~milearn.preprocessing.BagStatistics`. Every fitted estimator predicts them,
-    partition by partition. Selections (``bags[train]``) are lazy, so that splitters,
-    ``cross_val_score`` and ``GridSearchCV`` work as they are.
+    The sizes of the bags and the labels are in the memory of this process; the instances stay on
+    the workers. Estimators that learn by passes over the instances accept distributed bags in place
+    of :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
+    :class:`~milearn.preprocessing.InstanceTransformer` with transformers that have ``partial_fit``,
+    and :class:`~milearn.preprocessing.BagStatistics`. Every fitted estimator can predict
+    distributed bags, partition by partition. Selections (``bags[train]``) are lazy, so you can use
+    splitters, ``cross_val_score`` and ``GridSearchCV``.
 
-    They are made by :meth:`from_bags`, :func:`scan_bags` and :func:`scan_bag_folder`, not by their
-    constructor.
+    Use :meth:`from_bags`, :func:`scan_bags` or :func:`scan_bag_folder` instead of the constructor.
 
     Parameters
     ----------
     partitions : Partitions
-        Tasks that give the bags of each partition, and the sizes of the bags.
+        Tasks that return the bags of each partition, and the sizes of the bags.
     description : dict
-        What all partitions have in common: number and names of the features, type, form.
+        Common properties of all partitions: number and names of the features, type, format.
     positions : ndarray of shape (n_bags,), default=None
-        Positions of the selected bags; all when None.
+        Positions of the selected bags. By default, all bags are selected.
 
     Attributes
     ----------
@@ -94,16 +93,16 @@ class DistributedBags(RemoteBags):
 
     See Also
     --------
-    scan_bags : Bags of files that hold many.
-    scan_bag_folder : Bags of a folder with one file per bag.
+    scan_bags : Load files with many bags each.
+    scan_bag_folder : Load a folder with one file per bag.
 
     Notes
     -----
-    A partition is the result of a Dask task, a function of files or of data that the scheduler
-    holds. When a worker dies, its partitions are computed again on others.
+    A partition is the result of a Dask task, which reads files or data stored by the scheduler. If
+    a worker dies, its partitions are recomputed on other workers.
 
-    Distributed bags belong to the client of one process and cannot be pickled. Leave ``n_jobs`` at
-    None: the workers share every pass.
+    Distributed bags belong to the client of one process and cannot be pickled. Use ``n_jobs=None``:
+    every pass is already distributed over the workers.
 
     Examples
     --------
@@ -138,14 +137,14 @@ class DistributedBags(RemoteBags):
     ) -> DistributedBags:
         """Send bags in memory to the workers.
 
-        The scheduler keeps a copy, from which partitions are computed again; use files for what is
-        too large for it. Of bags over a memory map only references are sent, and the workers have
-        to find the file under the same path.
+        The scheduler keeps a copy, from which partitions can be recomputed; use files for data that
+        are too large for this. For bags over a memory map, only references are sent, and the
+        workers must be able to read the file at the same path.
 
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-            The bags. Graphs and instance data stay behind.
+            The bags. Graphs and instance data are not sent.
         partition_bytes : int, default=67108864
             Size of a partition. A bag is in one partition.
         client : distributed.Client, default=None
@@ -159,7 +158,7 @@ class DistributedBags(RemoteBags):
         client = current_client(client)
         bags = check_bags(X, dtype=(np.float64, np.float32, np.float16))
         if not len(bags):
-            raise ValueError("There is no bag to distribute.")
+            raise ValueError("There are no bags to distribute.")
         bags = bare(bags)
         row_bytes = max(1, bags.nbytes // bags.n_instances)
         workers = list(client.ncores())
@@ -207,9 +206,9 @@ class DistributedBags(RemoteBags):
         )
 
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> DistributedBags:
-        """Distributed bags of what a function makes of the bags of each partition.
+        """Apply a function to the bags of each partition.
 
-        They are kept on the workers beside these.
+        The result is kept on the workers, in addition to these bags.
 
         Parameters
         ----------
@@ -237,7 +236,7 @@ class DistributedBags(RemoteBags):
         return DistributedBags(made, description, None if in_order else np.argsort(order))
 
     def compute(self) -> Bags:
-        """All of the bags in the memory of this process.
+        """Load all selected bags into the memory of this process.
 
         Returns
         -------
@@ -305,12 +304,12 @@ class DistributedBags(RemoteBags):
 
 
 def _places(segments: list[Segment]) -> np.ndarray:
-    """Where the bags of segments stand among the selected ones."""
+    """Positions of the bags of segments among the selected bags."""
     return np.concatenate([each.first_bag + np.arange(each.n_bags) for each in segments])
 
 
 def _as_slice(positions: np.ndarray) -> Any:
-    """Positions as a slice where they follow each other: nothing is copied then."""
+    """Convert consecutive positions to a slice, which avoids a copy."""
     if (np.diff(positions) == 1).all():
         return slice(int(positions[0]), int(positions[-1]) + 1)
     return positions

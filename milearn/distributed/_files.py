@@ -1,4 +1,4 @@
-"""Distributed bags from files, which workers read: the files of many bags, or one of each bag."""
+"""Distributed bags from files that workers read, with many bags or one bag per file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._tasks import bare, current_client, described, is_mapped, name_of, put
 
 __all__ = ["scan_bag_folder", "scan_bags"]
 
-# What is joined of several files, one entry per bag.
+# Fields with one entry per bag that are concatenated over files.
 _PER_BAG = ("bag_names", "sample_weight", "split")
 
 
@@ -36,16 +36,16 @@ def scan_bags(
 ) -> Bunch:
     """Distributed bags of files with many bags each, in any format of ``load_bags``.
 
-    Every worker has to find the files under the same path. Folders of .npy files are mapped: their
-    partitions need no memory, and are read in blocks by every pass. Other files are read as a whole
-    and kept by the workers, one partition each.
+    Every worker must be able to read the files at the same path. Folders of .npy files are memory
+    mapped: their partitions do not need memory, and are read in blocks in every pass. Other files
+    are loaded completely and kept by the workers, with one partition per file.
 
     Parameters
     ----------
     paths : path-like or sequence of path-like
-        The files, whose bags follow each other in this order.
+        The files, in the order of the bags.
     dtype : {float64, float32, float16}, default=None
-        Type of the instances of files that are not mapped; what they hold when None.
+        Type of the instances of files that are not mapped. By default, the type in the files.
     partition_bytes : int, default=67108864
         Size of a partition of a folder of .npy files, as stored.
     client : distributed.Client, default=None
@@ -56,16 +56,16 @@ def scan_bags(
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch`
-        ``data`` : :class:`DistributedBags`; ``target`` : ndarray of shape (n_bags,), or None where
+        ``data`` : :class:`DistributedBags`; ``target`` : ndarray of shape (n_bags,), or None if
         a file has no labels; and ``target_names``, ``bag_names``, ``sample_weight`` and ``split``
-        where all files have them.
+        if all files contain them.
 
     Raises
     ------
     FileNotFoundError
-        When a worker does not find a file.
+        If a worker does not find a file.
     BagFileError
-        A ValueError: when a file cannot be read, or the files do not fit together.
+        If a file cannot be read, or the files are not compatible. This is a ValueError.
 
     See Also
     --------
@@ -158,23 +158,23 @@ def scan_bag_folder(
 ) -> Bunch:
     """Distributed bags of a folder with one file per bag.
 
-    The headers of the files are read here; workers read the instances of the bags of a partition
-    and keep them. Every worker has to find the files under the same path.
+    This process reads the headers of the files. The workers read the instances of the bags of a
+    partition and keep them in memory. Every worker must be able to read the files at the same path.
 
     Parameters
     ----------
     path : path-like
-        The folder, of any layout that :func:`milearn.datasets.load_bag_folder` knows.
+        The folder, in any layout supported by :func:`milearn.datasets.load_bag_folder`.
     table : path-like or data frame, default=None
         One row per bag with its label, as :func:`~milearn.datasets.load_bag_folder` takes it.
     bag, label, group, split : str, default=None
         Columns of the table.
     key : str, default="features"
-        Name of the array of the instances in files that name their arrays.
+        Name of the array of the instances in files with named arrays.
     dtype : {float16, float32, float64}, default=None
-        Type of the instances; the widest of the files when None.
+        Type of the instances. By default, the widest type of the files.
     empty : {"raise", "drop"}, default="raise"
-        Whether a file without an instance is an error, or left out.
+        Whether files without instances raise an error or are skipped.
     partition_bytes : int, default=67108864
         Size of a partition as stored. A bag is in one partition.
     client : distributed.Client, default=None
@@ -191,9 +191,10 @@ def scan_bag_folder(
     Raises
     ------
     FileNotFoundError
-        When there is no such folder or table.
+        If the folder or the table does not exist.
     BagFileError
-        A ValueError that names every file that is missing, unreadable or of the wrong shape.
+        If files are missing, unreadable or have the wrong shape; the message lists all of them.
+        This is a ValueError.
 
     See Also
     --------
