@@ -124,7 +124,7 @@ class Segment:
     first_bag: int
     first_row: int
     n_bags: int
-    # Slice or None. Which bags of the partition; all when None.
+    # Positions in the partition: ndarray, slice, or None for all.
     positions: Any
 
     def __call__(self, bags: Bags) -> Bags:

@@ -2,7 +2,7 @@
 
     min 1/2 x'Px + q'x   subject to   Gx <= h,  Ax = b,  lb <= x <= ub
 
-What comes back is measured by its optimality conditions, not by what the backend says of itself.
+Solutions are checked by their optimality conditions, not by the status of the backend.
 The primal-dual active set iteration of :mod:`.active_set` starts from a neighbouring solution and
 sharpens that of the backend. The interior point method of piqp comes first; a program that it gives
 up on goes to osqp, a method of multipliers that needs no well-conditioned Newton system.

@@ -107,10 +107,9 @@ class ActiveSet:
 class QPResult:
     """Solution of a quadratic program with the residuals of its optimality conditions."""
 
-    # Of shape (n,).
     x: np.ndarray
-    # Multipliers of the equalities, inequalities and bounds. (``z_box`` below zero at a lower
-    # bound, above zero at an upper one)
+    # Multipliers of the equalities, inequalities and bounds; ``z_box`` is negative at a lower bound
+    # and positive at an upper one.
     y: np.ndarray
     z: np.ndarray
     z_box: np.ndarray

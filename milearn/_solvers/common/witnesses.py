@@ -1,4 +1,4 @@
-"""Highest instances of bags, chosen the same way whatever the order of the instances.
+"""Highest instances of bags, selected independently of the order of the instances.
 
 Instances tie exactly where a weight vector vanishes on all that distinguishes them, as it does at
 w = 0. Any of them linearises the maximum, so a second score decides.

@@ -55,7 +55,7 @@ def branch_and_bound(
     Returns
     -------
     lower_bound : float
-        Of all nodes that are left open, or the incumbent's value.
+        Lower bound of all open nodes, or the value of the incumbent.
     n_nodes : int
     stopped : str
     """

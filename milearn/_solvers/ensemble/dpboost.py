@@ -42,7 +42,7 @@ _SAME_BOUND = 1e-6
 class DPResult:
     """Outcome of :func:`solve_disjunctive`."""
 
-    # Their columns, their weights.
+    # The learners with weight, their columns and their weights.
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
@@ -51,8 +51,8 @@ class DPResult:
     lower_bound: float
     # Value of the linear program at the root.
     relaxation_value: float
-    # One of {"", "time_limit", "callback", "n_estimators", "max_rows", "max_nodes"}. What ended it
-    # early.
+    # Reason of an early stop: "time_limit", "callback", "n_estimators", "max_rows", "max_nodes", or
+    # empty.
     stopped: str
     n_iter: int
     n_nodes: int

@@ -31,7 +31,7 @@ __all__ = ["InteriorSearch", "InteriorStart", "soft_entries", "soft_prices"]
 
 _BOUNDARY = 0.99
 _MAX_STEPS = 300
-# Steps without progress after which rounding, or a problem that is no good, has the last word.
+# After this number of steps without progress, assume stagnation.
 _PATIENCE = 40
 _PROGRESS = 0.9
 _FALLING = 0.999
@@ -82,9 +82,9 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
 class InteriorStart:
     """Learners with weights and multipliers, for another program or for the simplex method."""
 
-    # The program that they are near the optimum of.
+    # The program for which they are nearly optimal.
     problem: DisjunctiveProblem
-    # Or nearly, and their columns.
+    # The learners with weight, or nearly, and their columns.
     learners: list[WeakLearner]
     H: np.ndarray
     # Of shape (n_learners,). Weights; zero where one is likely to be zero.
@@ -96,11 +96,11 @@ class InteriorStart:
     y: np.ndarray
     # The value of the dual there.
     bound: float
-    # Shape (n_rows,). Rows whose multiplier is likely to be strictly between its bounds, or the
-    # upper one.
+    # Masks of rows whose multiplier is likely to be strictly between its bounds, or at the upper
+    # one.
     free_rows: np.ndarray
     slack_rows: np.ndarray
-    # Shape (n_rows,). These and others that may have a multiplier.
+    # Mask of these and other rows that may have a multiplier.
     near_rows: np.ndarray
     # Newton steps.
     n_steps: int

@@ -41,7 +41,7 @@ __all__ = ["ZERO_TOL", "BagHull", "Disjunct", "Relaxation"]
 ZERO_TOL = 1e-11
 # Constraints without a row may be violated by this much, the tolerance of the simplex method.
 _VIOLATION_TOL = 1e-9
-# Constraints that join the program at a time, beside as many as it has learners.
+# Number of constraints that are added at a time, in addition to the number of learners.
 _ROWS_AT_A_TIME = 50
 
 
@@ -54,7 +54,7 @@ class Disjunct:
     # Columns of its weight in the hull of the bag, and of its part of the slack of the bag.
     eta: int
     slack: int
-    # Int). Rows that ask for a margin on one of some points: those that were members at the time.
+    # Points and row of each margin constraint; the points were the members when it was added.
     margins: list[tuple[np.ndarray, int]] = field(default_factory=list)
     # Row of the reduction by each constraint j.
     reductions: dict[int, int] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Disjunct:
     def entries(
         self, problem: DisjunctiveProblem, columns: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in which learners stand, and their coefficients (n_learners, n_rows)."""
+        """Rows in which learners occur, and their coefficients (n_learners, n_rows)."""
         j = np.fromiter(self.reductions, dtype=np.intp, count=len(self.reductions))
         rows = [row for _, row in self.margins] + list(self.reductions.values())
         values = [columns[:, block].max(axis=1)[:, None] for block, _ in self.margins]

@@ -238,7 +238,7 @@ def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
         left, values, _ = svds(operator, k=k, v0=first)
         order = np.argsort(-values)
         left, values = left[:, order], values[order]
-    # Balanced factors of a singular value s cost 2 r s, beside a (sigma - s)^2.
+    # Balanced factors of a singular value s cost 2 r s, in addition to a (sigma - s)^2.
     sigma = values / root
     start: np.ndarray = left * np.sqrt(np.maximum(sigma - ridge / content, 1e-3 * sigma))
     return start
