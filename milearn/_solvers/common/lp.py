@@ -107,7 +107,6 @@ class LPModel:
             self._check(self._highs.setOptionValue(option, value), f"setting {option}")
         self._columns = _StableIndex()
         self._rows = _StableIndex()
-        self.n_solves = 0
 
     @property
     def n_columns(self) -> int:
@@ -232,20 +231,6 @@ class LPModel:
         basis.valid = basis.alien = True
         self._check(self._highs.setBasis(basis), "an estimate of the basis")
 
-    def copied(self) -> LPModel:
-        """The same program in a new, unsolved model."""
-        copy = LPModel()
-        for mine, other in ((self._columns, copy._columns), (self._rows, copy._rows)):
-            other.position, other.size = mine.position.copy(), mine.size
-            other.lower, other.upper = mine.lower.copy(), mine.upper.copy()
-        self._check(copy._highs.passModel(self._highs.getLp()), "copying the program")
-        return copy
-
-    def zero_solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Zeros of the shapes of ``x``, ``y`` and ``reduced`` of a solution."""
-        n, m = len(self._columns.position), len(self._rows.position)
-        return np.zeros(n), np.zeros(m), np.zeros(n)
-
     def clear_basis(self) -> None:
         """Make the next solution start from scratch."""
         self._check(self._highs.clearSolver(), "clearing the basis")
@@ -295,7 +280,6 @@ class LPModel:
         limit = float(max(time_limit, 0.0) + highs.getRunTime())
         self._check(highs.setOptionValue("time_limit", limit), "setting the time limit")
         highs.run()
-        self.n_solves += 1
         return highs.getModelStatus()
 
     def _read_result(self) -> LPResult:

@@ -15,7 +15,7 @@ import numpy as np
 from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import LearnerPool
-from .problem import DisjunctiveProblem
+from .problem import DisjunctiveProblem, fresh_columns
 from .relaxation import Relaxation
 from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
 from .relaxation_rows import separate
@@ -300,13 +300,13 @@ def _generate_columns(
         found = dual_prices(relaxation, y)
         best, learners, columns = pool.price(found, 1.0 + options.tol, _LEARNERS_PER_ROUND)
         prices.learn(y, value, best)
-        fresh = _new_columns(relaxation.H, columns)
+        fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
         at_vertex = y is relaxation.result.y
         own = found if at_vertex else dual_prices(relaxation)
         if not len(fresh) and not at_vertex:
             best, learners, columns = pool.price(own, 1.0 + options.tol, _LEARNERS_PER_ROUND)
             prices.learn(relaxation.result.y, relaxation.value, best)
-            fresh = _new_columns(relaxation.H, columns)
+            fresh = fresh_columns({each.tobytes() for each in relaxation.H}, columns)
             found = own
         n_copies = add_copies(relaxation, own, copy_tol, _COPIES_PER_ROUND)
         room = options.n_estimators - len(relaxation.learners)
@@ -326,18 +326,6 @@ def _generate_columns(
             add_learners(relaxation, [learners[k] for k in fresh], columns[fresh], found)
         if not relaxation.solve(budget.remaining):
             return budget.ran_out(), prices.bound
-
-
-def _new_columns(H: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Which columns are not among the rows of H, nor among those before."""
-    known = {column.tobytes() for column in H}
-    fresh = []
-    for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
-        key = column.tobytes()
-        if key not in known:
-            fresh.append(k)
-            known.add(key)
-    return np.array(fresh, dtype=np.intp)
 
 
 class Incumbent:

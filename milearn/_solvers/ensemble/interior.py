@@ -25,7 +25,7 @@ from scipy.linalg.blas import dsyrk
 
 from .learners import WeakLearner
 from .pools import LearnerPool
-from .problem import BagPrices, DisjunctiveProblem, DualPrices
+from .problem import BagPrices, DisjunctiveProblem, DualPrices, fresh_columns
 
 __all__ = ["InteriorSearch", "InteriorStart", "soft_entries", "soft_prices"]
 
@@ -386,17 +386,12 @@ class InteriorSearch:
 
     def _add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
         """Add those that are new; whether there were any."""
-        new = []
-        for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
-            key = column.tobytes()
-            if key not in self._known:
-                self._known.add(key)
-                new.append(k)
-        if new:
+        new = fresh_columns(self._known, columns)
+        if len(new):
             self.learners += [learners[k] for k in new]
             self.H = np.concatenate([self.H, columns[new]])
             self.master.add(soft_entries(self.problem, columns[new]))
-        return bool(new)
+        return bool(len(new))
 
     def _drop_idle(self) -> None:
         """Forget the learners that are far from being used, when they are many."""

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..common.piecewise import lowest_point
 
-__all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "score_columns"]
+__all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "fresh_columns", "score_columns"]
 
 
 @dataclass
@@ -183,3 +183,16 @@ def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
     for each in prices.bags:
         total += each.disjunct_values(H).max(axis=0)
     return total
+
+
+def fresh_columns(known: set[bytes], columns: np.ndarray) -> np.ndarray:
+    """Numbers of the columns that are not known and differ from those before; they join ``known``.
+
+    Columns are known by their bytes, as int8.
+    """
+    fresh = []
+    for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
+        if column.tobytes() not in known:
+            known.add(column.tobytes())
+            fresh.append(k)
+    return np.array(fresh, dtype=np.intp)

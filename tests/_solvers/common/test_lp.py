@@ -143,18 +143,3 @@ def test_sizes_beyond_32_bits_are_refused(monkeypatch):
     with pytest.raises(SolverError, match="4 rows"):
         model.add_rows([0.0, 0.0, 0.0])
     assert (model.n_columns, model.n_rows) == (2, 1)
-
-
-def test_a_copy_has_the_same_solution_and_is_independent():
-    c, A, b = random_program(1)
-    model = LPModel()
-    columns = model.add_columns(c)
-    model.add_rows(b, starts=9 * np.arange(12), columns=np.tile(columns, 12), values=A.ravel())
-    model.remove(rows=[3])
-    copy = model.copied()
-    kept = np.arange(12) != 3
-    optimum = pytest.approx(expected(c, A[kept], b[kept]), abs=1e-8)
-    assert copy.solve().objective == optimum
-    copy.remove(rows=[0])
-    assert copy.n_rows == 10
-    assert model.solve().objective == optimum
