@@ -20,7 +20,7 @@ def test_where_the_ridge_is_rounding_the_solution_descends_and_is_right_in_the_r
     rng = np.random.default_rng(1)
     A = 1e9 * rng.normal(size=(3, 6))
     system, values = A.T @ A + np.eye(6), rng.normal(size=3)
-    assert np.linalg.eigvalsh(system)[0] < 0.0  # what rounding leaves of one
+    assert np.linalg.eigvalsh(system)[0] < 0.0  # one up to rounding
     found = solve_positive(system, A.T @ values)
     np.testing.assert_allclose(A @ found, values, rtol=1e-6)
     target = rng.normal(size=6)
