@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -139,22 +139,21 @@ def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
     """Numbers of test and training bags among n labelled ones."""
     if test_size is None and train_size is None:
         test_size = 0.1
-    test = train = None
-    if test_size is not None:
-        test = math.ceil(test_size * n - _ROUNDING) if _is_share(test_size) else int(test_size)
-    if train_size is not None:
-        train = math.floor(train_size * n + _ROUNDING) if _is_share(train_size) else int(train_size)
-    if test is None:
-        assert train is not None
-        test = n - train
-    if train is None:
-        train = n - test
+    test = _count(test_size, math.ceil, n, -_ROUNDING)
+    train = _count(train_size, math.floor, n, _ROUNDING)
+    test = n - train if test is None else test
+    train = n - test if train is None else train
     if test < 1 or train < 1 or test + train > n:
         raise ValueError(
             f"test_size={test_size} and train_size={train_size} ask for {test} test and {train} "
             f"training bags of {n} labelled ones: leave at least one for each side."
         )
     return test, train
+
+
+def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float) -> Any:
+    """Number of bags of n that a share or a number names; None for None."""
+    return rounded(size * n + tolerance) if _is_share(size) else size
 
 
 def _check_feasible(problem: Problem, n_test: int, n_train: int) -> None:
