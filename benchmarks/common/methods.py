@@ -187,7 +187,7 @@ def _coupled(kernel: str) -> Method:
         f"misvc-l1-{kernel}",
         f"MISVC, l1 loss, {kernel}",
         _on_instances(lambda: CoupledMISVC(kernel=kernel)),
-        "misvc",
+        "coupledmisvc",
         kernel,
     )
 
@@ -395,13 +395,13 @@ METHODS: dict[str, Method] = {
             "misvc-l1-minmax",
             "MISVC, l1 loss, min/max kernel",
             _on_instances(lambda: CoupledMISVC(bag_kernel="minmax")),
-            "misvc",
+            "coupledmisvc",
         ),
         Method(
             "misvc-laplacian",
             "MISVC, no tie, laplacian",
             _on_instances(lambda: CoupledMISVC(coupling=0.0, kernel="laplacian")),
-            "misvc",
+            "coupledmisvc",
         ),
         Method(
             "misvc-minmax-laplacian",
@@ -409,7 +409,7 @@ METHODS: dict[str, Method] = {
             _on_instances(
                 lambda: CoupledMISVC(coupling=0.0, kernel="laplacian", bag_kernel="minmax"),
             ),
-            "misvc",
+            "coupledmisvc",
         ),
         *(_misvc(kernel, slack) for slack in ("bag", "instance") for kernel in ("linear", "rbf")),
         *(_instance_misvc(kernel) for kernel in ("linear", "rbf")),

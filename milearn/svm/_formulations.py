@@ -226,8 +226,8 @@ def by_rows(
 ) -> bool:
     """Whether a problem is solved over rows; otherwise it goes to the dual over kernel values.
 
-    Explicit features and remote or memory-mapped instances go to the solver over rows, and so does
-    the linear kernel where :func:`suits_rows` holds. ``slack="bag"`` has one slack per bag.
+    Explicit features and remote instances go to the solver over rows, and so does the linear kernel
+    where :func:`suits_rows` holds. ``slack="bag"`` has one slack per bag.
     """
     if training.is_remote or n_components is not None:
         return True
@@ -235,7 +235,7 @@ def by_rows(
         return False
     n_bags, n_instances, _ = training.size
     n_slacks = n_bags if slack == "bag" else n_instances
-    return not training.is_in_memory or suits_rows(training.size, n_slacks)
+    return suits_rows(training.size, n_slacks)
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,6 @@ class Selection(MaximumDual):
     """Guo's selection of one instance of each positive bag; linear SVMs by rows where they fit."""
 
     settings: SelectionSettings
-    # Decided once: worker processes see the instances as memory maps.
     over_rows: bool
 
     @property

@@ -71,8 +71,8 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
 
 
 def test_what_is_short_or_goes_by_passes_says_nothing(monkeypatch):
-    bags, y = make_bags(40, random_state=0)
-    MISVC().fit(bags, y)
+    bags, y = make_bags(160, random_state=0)
+    MISVC().fit(bags[:40], y[:40])
     monkeypatch.setattr(estimates, "LONG_SECONDS", 0.0)
     MISVC(kernel="linear").fit(bags, y)
     CoupledMISVC(n_components=5, random_state=0).fit(bags, y)

@@ -51,7 +51,7 @@ def test_the_selector_sees_one_instance_of_an_ambiguous_bag(monkeypatch):
     seen = {}
 
     class Spy:
-        def __init__(self, C, learner, **options):
+        def __init__(self, C, estimator, **options):
             self.place = len(seen)
 
         def fit(self, instances, given):
@@ -59,7 +59,7 @@ def test_the_selector_sees_one_instance_of_an_ambiguous_bag(monkeypatch):
             return self
 
     monkeypatch.setattr(andrews2003, "LPBoost", Spy)
-    monkeypatch.setattr(andrews2003, "DPBoost", Spy)
+    monkeypatch.setattr(andrews2003, "_TightDPBoost", Spy)
     andrews2003.four_models(X, y, labels, 1.0)
     naive, ours, selector, knowledge = (seen[k] for k in range(4))
     assert naive[0] is ours[0] is X

@@ -40,7 +40,7 @@ class Limits:
     few_rows: int = 1500
     few_sparse_rows: int = 300
     # Maximum number of columns, and of entries in sparse rows, for which the system is formed.
-    dense_columns: int = 2500
+    dense_columns: int = 400
     dense_numbers: int = 2**23
     # Residual as a fraction of the gradient, and maximum number of products.
     residual: float = 0.05
