@@ -68,8 +68,8 @@ def suits_rows(
     """Whether a linear problem is solved over rows and not in the dual over kernel values.
 
     The dual has a variable for each slack, the problem over rows one for each feature. Rows are
-    chosen where there are more bags than features and more than ``few_slacks`` slacks, and for more
-    than ``many_instances`` instances. ``python -m benchmarks paths`` measures both sides.
+    chosen where there are more than two bags per feature and more than ``few_slacks`` slacks, and
+    for more than ``many_instances`` instances. ``python -m benchmarks paths`` measures both sides.
 
     Parameters
     ----------
@@ -80,4 +80,4 @@ def suits_rows(
     few_slacks, many_instances : int
     """
     n_bags, n_instances, n_features = size
-    return n_instances > many_instances or (n_bags > n_features and n_slacks > few_slacks)
+    return n_instances > many_instances or (n_bags > 2 * n_features and n_slacks > few_slacks)
