@@ -126,7 +126,8 @@ class MISVR(BaseMISVR):
     Notes
     -----
     ``kernel="linear"`` is solved over rows by Newton's method, in blocks and without a copy, for
-    more than 20,000 instances, for distributed ones, and for more than two bags per feature with
+    more than 20,000 instances, for more than 5,000 in more than 500 bags, for distributed ones,
+    and for more than two bags per feature with
     more than 150 instances; so are explicit features (``n_components``). The
     precision is ``tol`` or, for many instances, 5e-4. Other problems go to the dual over kernel
     values.

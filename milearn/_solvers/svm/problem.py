@@ -63,13 +63,16 @@ def suits_rows(
     n_slacks: int,
     *,
     few_slacks: int = 150,
-    many_instances: int = 20_000,
+    many_bags: int = 500,
+    many_instances: int = 5_000,
+    too_many_instances: int = 20_000,
 ) -> bool:
     """Whether a linear problem is solved over rows and not in the dual over kernel values.
 
     The dual has a variable for each slack, the problem over rows one for each feature. Rows are
-    chosen where there are more than two bags per feature and more than ``few_slacks`` slacks, and
-    for more than ``many_instances`` instances. ``python -m benchmarks paths`` measures both sides.
+    chosen where there are more than two bags per feature and more than ``few_slacks`` slacks, for
+    more than ``many_instances`` instances in more than ``many_bags`` bags, and for more than
+    ``too_many_instances``. ``python -m benchmarks paths`` measures both sides.
 
     Parameters
     ----------
@@ -77,7 +80,9 @@ def suits_rows(
         Numbers of bags, instances and features.
     n_slacks : int
         Number of bags, or of instances where each of them has a slack.
-    few_slacks, many_instances : int
+    few_slacks, many_bags, many_instances, too_many_instances : int
     """
     n_bags, n_instances, n_features = size
-    return n_instances > many_instances or (n_bags > 2 * n_features and n_slacks > few_slacks)
+    many = n_bags > many_bags and n_instances > many_instances
+    tall = n_bags > 2 * n_features and n_slacks > few_slacks
+    return many or tall or n_instances > too_many_instances
