@@ -12,7 +12,7 @@ from sklearn.base import clone, is_regressor
 from .._bags import Bags
 from .._bags.distinct import MergedBags
 from .._compat import FitTask
-from ..svm._bag_svm import bag_rows, drawn, plan_of
+from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
     KernelAverage,
     as_kind,
@@ -125,7 +125,7 @@ class Run:
         plan = plan_of(list(kernels), "auto", 1.0, size.text)
         distinct = merged.distinct
         if size.n_components is not None and size.n_components < len(merged.first):
-            distinct = merged.bags[drawn(merged, size.n_components, self.seed)]
+            distinct = merged.bags[random_landmarks(merged, size.n_components, self.seed)]
         distinct = as_kind(distinct, size.text)
         if self.budget is not None or effective_n_jobs(self.n_jobs) == 1:
             average, matrix = self._one_by_one(plan, distinct)

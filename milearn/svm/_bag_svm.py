@@ -1,4 +1,4 @@
-"""Common parts of BagSVC and BagSVR: parameters, and rows of kernel values or features of bags."""
+"""Common parts of BagSVC and BagSVR: parameters, and bags as rows of kernel values or features."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ __all__ = [
     "BagSVM",
     "LearnedRows",
     "bag_rows",
-    "drawn",
     "plan_of",
+    "random_landmarks",
 ]
 
 BAG_SVM_CONSTRAINTS: dict[str, Any] = {
@@ -50,7 +50,7 @@ BAG_SVM_CONSTRAINTS: dict[str, Any] = {
 
 
 def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPlan:
-    """The kernels and scalings that parameters name for texts or for other instances."""
+    """The kernels and scalings of the parameters, which differ between texts and other data."""
     if scaling == "auto":
         scalings: tuple[Any, ...] = (None,) if text else default_scalings()
     else:
@@ -67,13 +67,13 @@ class BagRows:
     Attributes
     ----------
     average : KernelAverage or None
-        None for rows that are given.
+        None for a precomputed kernel.
     columns : ndarray of shape (n_train,) or None
         The column of each training bag, where they are not in order.
     projection : ndarray of shape (n_landmarks, n_features) or None
-        What makes features of kernel values with the landmarks.
+        Maps kernel values with the landmarks to features.
     cached : callable
-        ``cached(average, bags)`` gives kernel values, from the memory where they are known.
+        ``cached(average, bags)`` returns kernel values and caches them.
     """
 
     average: KernelAverage | None
@@ -82,7 +82,7 @@ class BagRows:
     cached: Any
 
     def __call__(self, bags: Bags, keep: bool = True) -> np.ndarray:
-        """Rows of shape (n_bags, n_columns); ``keep`` says whether the memory is worth it."""
+        """Rows of shape (n_bags, n_columns); ``keep`` tells whether to use the cache."""
         if self.average is None:
             values = np.asarray(as_kind(bags, text=False).instances)
         else:
@@ -99,7 +99,7 @@ def kernel_rows(average: KernelAverage, bags: Bags) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LearnedRows:
-    """Rows of the training bags that take part.
+    """Rows of the training bags with a weight above zero.
 
     Attributes
     ----------
@@ -116,8 +116,8 @@ class LearnedRows:
     weights: np.ndarray
 
 
-def drawn(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
-    """Positions of landmarks among the merged bags, drawn from the distinct ones."""
+def random_landmarks(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
+    """Positions among the merged bags of landmarks that are drawn from the distinct ones."""
     chosen = np.random.RandomState(seed).permutation(len(merged.first))[:n_components]
     return merged.first[np.sort(chosen)]
 
@@ -134,7 +134,7 @@ def bag_rows(
         The average between the bags that it was learnt on: the distinct ones, or landmarks.
     merged : MergedBags
     cached : callable, default=kernel_rows
-        Stands in for :func:`kernel_rows`.
+        A cached version of :func:`kernel_rows`.
     """
     if len(matrix) < len(merged.first):
         rows = BagRows(average, None, whitening(matrix)[0], cached)
@@ -172,7 +172,7 @@ class BagSVM:
     def _learn(
         self, bags: Bags, targets: np.ndarray, weights: np.ndarray
     ) -> tuple[LearnedRows, dict[str, Any]]:
-        """Rows of bags, and those of the training bags that take part.
+        """Learn the kernel, and compute the rows of the training bags.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class BagSVM:
         targets : ndarray of shape (n_bags,)
             Bags that are equal in their instances and targets are merged.
         weights : ndarray of shape (n_bags,)
-            Bags of weight zero take no part.
+            Bags of weight zero are ignored.
 
         Returns
         -------
@@ -203,7 +203,9 @@ class BagSVM:
             f"The kernel matrix of {n_merged} x {n_columns} bags",
             "give n_components= a number of landmarks",
         )
-        landmarks = drawn(merged, self.n_components, seed) if approximated else merged.first
+        landmarks = merged.first
+        if approximated:
+            landmarks = random_landmarks(merged, self.n_components, seed)
         distinct = merged.bags[landmarks] if approximated else merged.distinct
         memory = check_memory(self.memory)
         average, matrix = memory.cache(learn_average, ignore=["n_jobs"])(

@@ -27,7 +27,7 @@ __all__ = [
 
 LOSSES = ("l1", "l2", "epsilon_insensitive")
 
-# Parameters that several estimators have, by what they are about.
+# Constraints that several estimators share.
 KERNEL_CONSTRAINTS: dict[str, Any] = {
     "C": [Interval(Real, 0.0, None, closed="neither")],
     "kernel": [StrOptions(set(KERNELS)), callable],
@@ -41,7 +41,7 @@ START_CONSTRAINTS: dict[str, Any] = {
     "n_init": [Interval(Integral, 1, None, closed="left")],
     "random_state": ["random_state"],
 }
-# Of the estimators that take kernel values between instances as well.
+# For estimators that also take a precomputed kernel between instances.
 INSTANCE_KERNELS = [StrOptions({*KERNELS, "precomputed"}), callable]
 COMPONENTS = [Interval(Integral, 1, None, closed="left"), None]
 COUPLED_CONSTRAINTS: dict[str, Any] = {

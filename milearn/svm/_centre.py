@@ -1,6 +1,6 @@
-"""Instances far from zero, for linear problems that do not depend on the origin.
+"""Centring of dense instances, for linear problems that do not depend on the origin.
 
-A maximum of scores with an intercept without a penalty has the same w for the instances less any
+If the intercept is not penalised, the problem for the instances x - c has the same w for every
 centre c, and the intercept b + <w, c>.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["Centre"]
 
 @dataclass(frozen=True)
 class Centre:
-    """Point that is subtracted from the instances of a fit; None subtracts nothing."""
+    """Point that is subtracted from the instances of a fit, or None."""
 
     point: np.ndarray | None = None
 
@@ -43,13 +43,13 @@ class Centre:
     def restored(
         self, bags: Bags, function: BagFunction, attributes: dict[str, Any]
     ) -> tuple[BagFunction, dict[str, Any]]:
-        """The function of the instances as they were given in ``bags``, and its attributes."""
+        """The function of the original instances, and its attributes."""
         if self.point is None:
             return function, attributes
         coef = attributes["coef_"]
         found = {**attributes, "intercept_": attributes["intercept_"] - coef @ self.point}
         if "support_" in found:
-            # In float64, as without a centre.
+            # In float64, as for data that are not centred.
             rows = bags.instances[found["support_"]]
             found["support_vectors_"] = np.asarray(rows, dtype=np.float64)
         return InstanceFunction(LinearExpansion(coef), found["intercept_"]), found

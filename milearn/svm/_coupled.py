@@ -27,11 +27,11 @@ from .._solvers.common.options import SolverOptions
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,
-    BagsAlone,
     PrecomputedGram,
     SetKernelGram,
-    alone_bytes,
+    UncoupledGram,
     exact_bytes,
+    uncoupled_bytes,
 )
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
@@ -39,12 +39,12 @@ from ._formulations import (
     Report,
     Stored,
     TrainingBags,
-    announce,
     feature_source,
     kernel_features,
-    primal_precision,
+    row_precision,
     stored_dual,
     stored_rows,
+    warn_if_slow,
 )
 from ._functions import (
     BagFunction,
@@ -61,7 +61,7 @@ __all__ = ["CoupledSettings", "coupled"]
 
 @dataclass(frozen=True)
 class CoupledSettings:
-    """Parameters of an estimator that name the formulation."""
+    """Parameters of an estimator that determine the formulation."""
 
     bag_kernel: str
     loss: str
@@ -73,7 +73,7 @@ class CoupledSettings:
 
     @classmethod
     def of(cls, estimator: Any) -> CoupledSettings:
-        """The settings of an estimator with the parameters of these names."""
+        """The settings of an estimator with a coupling loss."""
         return cls(
             estimator.bag_kernel,
             estimator.loss,
@@ -86,22 +86,22 @@ class CoupledSettings:
 
     @classmethod
     def hard_maximum(cls, estimator: Any) -> CoupledSettings:
-        """The settings of an estimator whose bags score as their highest instances do."""
+        """The settings of an estimator whose bag scores are highest instance scores."""
         return cls("set", "max", 0.0, 0.0, estimator.n_components, estimator.init, estimator.n_init)
 
     @property
     def hard(self) -> bool:
-        """Whether a bag's score is its highest instance's, so that there are no bag objects."""
+        """Whether bag scores are highest instance scores, so that no bag is a point itself."""
         return self.loss == "max"
 
     @property
     def uncoupled(self) -> bool:
-        """Whether bags are independent of their instances: one SVM on the bag kernel."""
+        """Whether bag scores are not tied to instance scores: one SVM on the bag kernel."""
         return self.coupling == 0 and not self.hard
 
     @property
     def minmax(self) -> bool:
-        """Whether bags and instances are rows of minima and maxima."""
+        """Whether bags and instances are given as rows of minima and maxima."""
         return self.bag_kernel == "minmax" and not self.hard
 
 
@@ -121,15 +121,15 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     if problems.by_rows():
         return _coupled_rows(given, problems.rng, problems.n_threads)
     n_bags, n_instances, _ = training.size
-    # An indefinite kernel loses the negative part that it has between the instances.
+    # The negative part of an indefinite kernel is found between the instances.
     uncoupled = settings.uncoupled and kernel.semidefinite
     needed, room = exact_bytes(n_bags, n_instances), memory_limit()
     if uncoupled:
-        needed = alone_bytes(n_bags)
+        needed = uncoupled_bytes(n_bags)
     else:
-        announce(training, "coupled")
+        warn_if_slow(training, "coupled")
     if settings.minmax and sparse.issparse(training.instances) and not takes_sparse(kernel.name):
-        # A kernel that takes no CSR matrix is given dense rows.
+        # Rows are dense for a kernel that does not support CSR.
         n_rows = n_bags if uncoupled else n_bags + n_instances
         needed += minmax_bytes(n_rows, training.instances.shape[1])
     if needed > room:
@@ -140,8 +140,8 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
             "approximation that needs no kernel matrix."
         )
     if uncoupled:
-        points = _points_of_bags(training, kernel, settings, room - needed)
-        return CoupledDual(*given, BagsAlone(points.products), points)
+        points = _uncoupled_bags(training, kernel, settings, room - needed)
+        return CoupledDual(*given, UncoupledGram(points.products), points)
     return CoupledDual(*given, _bag_gram(training, kernel, settings, room, needed, problems))
 
 
@@ -177,26 +177,26 @@ def _bag_gram(
     instances, offsets = training.instances, training.offsets
     if settings.minmax:
         rows = _all_object_rows(training, kernel)
-        # Rows of instances are asked for one by one; those of bags are made here.
+        # Rows of instances are computed when needed, those of bags here.
         gram = training_gram(rows, kernel, room).share_of(problems.n_workers)
         return PrecomputedGram(gram, offsets)
     gram = training_gram(instances, kernel, room - needed).share_of(problems.n_workers)
     return SetKernelGram(gram, offsets, *_scales(training, kernel, settings))
 
 
-def _points_of_bags(
+def _uncoupled_bags(
     training: TrainingBags, kernel: Kernel, settings: CoupledSettings, room: float
-) -> _BagPoints:
-    """The bags under their kernel, with instances beside them where these are for nothing."""
+) -> _UncoupledBags:
+    """The bags under their kernel, and their products with instances if those cost nothing."""
     instances, offsets = training.instances, training.offsets
     n_bags, n_instances = len(offsets) - 1, int(offsets[-1])
     cross = None
     if settings.minmax:
         rows = object_rows(instances, offsets, takes_sparse(kernel.name))
         products = np.array(kernel.values(rows, rows), dtype=np.float64)
-        return _BagPoints(products, np.ones(n_bags), rows, None)
+        return _UncoupledBags(products, np.ones(n_bags), rows, None)
     if kernel.linear:
-        # The image of a bag is a vector: no kernel value between instances is needed.
+        # The image of a bag is a vector, so that kernel values between instances are not needed.
         sums = _sums_of_bags(instances, offsets)
         product = sums @ sums.T
         products = np.asarray(product.toarray() if sparse.issparse(product) else product)
@@ -214,11 +214,11 @@ def _points_of_bags(
         scale = bag_scales(settings.bag_kernel, instances, offsets, kernel.values)
     products *= scale[:, None]
     products *= scale
-    return _BagPoints(products, scale, instances, cross)
+    return _UncoupledBags(products, scale, instances, cross)
 
 
 def _sums_of_bags(instances: Any, offsets: np.ndarray) -> Any:
-    """The sum of the instances of each bag, an ndarray or CSR like these."""
+    """The sum of the instances of each bag, as an ndarray or CSR like the instances."""
     if not sparse.issparse(instances):
         return segment_sum(instances, offsets)
     every = np.arange(instances.shape[0])
@@ -226,25 +226,15 @@ def _sums_of_bags(instances: Any, offsets: np.ndarray) -> Any:
 
 
 @dataclass(frozen=True)
-class _BagPoints:
-    """Bags as points of the bag kernel's space.
+class _UncoupledBags:
+    """Bags as points of the bag kernel's space, without their instances."""
 
-    Attributes
-    ----------
-    products : ndarray of shape (n_bags, n_bags)
-        Their inner products.
-    scale : ndarray of shape (n_bags,)
-        Of the sum of a bag's images.
-    rows : ndarray or CSR
-        What the kernel is between: instances, or bags as rows of minima and maxima.
-    cross : ndarray of shape (n_bags, n_instances) or None
-        Inner products of sums of images with scaled instances; None where they would have to be
-        made for the purpose.
-    """
-
+    # Inner products of the bags, (n_bags, n_bags), and scales of their sums of images, (n_bags,).
     products: np.ndarray
     scale: np.ndarray
+    # Arguments of the kernel: instances, or bags as rows of minima and maxima.
     rows: Any
+    # Inner products of sums of images with scaled instances, (n_bags, n_instances), if known.
     cross: np.ndarray | None
 
 
@@ -287,7 +277,7 @@ class _Coupled:
         return self.settings.hard
 
     def coupling(self, loss: Hinge | Tube) -> Coupling:
-        """How the score of a bag is tied to its highest instance score."""
+        """The loss between the score of a bag and its highest instance score."""
         settings = self.settings
         return Coupling(settings.loss, settings.coupling * loss.weights, settings.epsilon)
 
@@ -295,18 +285,18 @@ class _Coupled:
         """First rows of all bags, one array per start, or the name of a start."""
         offsets, init = self.training.offsets, self.settings.init
 
-        def drawn() -> np.ndarray:
+        def random_rows() -> np.ndarray:
             return np.asarray(offsets[:-1] + rng.randint(0, np.diff(offsets)))
 
         starts: list[Any] = [init]
         if not isinstance(init, str):
             starts = [self.training.given_witnesses(init)]
         elif init == "random":
-            starts = [drawn()]
-        return starts + [drawn() for _ in range(self.settings.n_init - 1)]
+            starts = [random_rows()]
+        return starts + [random_rows() for _ in range(self.settings.n_init - 1)]
 
-    def numbers(self) -> np.ndarray:
-        """Rows of the objects as the user knows them: bags follow all instances."""
+    def support_numbers(self) -> np.ndarray:
+        """Values of ``support_`` for instances and bags: bags follow all instances."""
         training = self.training
         if not self.settings.minmax:
             return training.rows
@@ -315,7 +305,7 @@ class _Coupled:
     def on_two_levels(
         self, stored: Stored, results: Sequence[Any], sign: int
     ) -> tuple[BagFunction, dict[str, Any]]:
-        """The function of instances and bags, with the intercepts of the results."""
+        """The function that scores instances and bags, with the intercepts of the results."""
         expansion, attributes = stored
         intercept = sign * np.array([result.intercept for result in results])
         name = self.settings.bag_kernel
@@ -333,10 +323,10 @@ class _Coupled:
 
 @dataclass(frozen=True)
 class CoupledDual(_Coupled):
-    """Over kernel values; ``points`` are the bags where they are not coupled."""
+    """Solved in the dual over kernel values; ``points`` is not None for uncoupled bags."""
 
-    gram: BagGram | BagsAlone
-    points: _BagPoints | None = None
+    gram: BagGram | UncoupledGram
+    points: _UncoupledBags | None = None
 
     @property
     def gap_tol(self) -> float:
@@ -356,7 +346,7 @@ class CoupledDual(_Coupled):
         return solve_coupled(self.gram, loss, self.coupling(loss), first, options)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        training, numbers = self.training, self.numbers()
+        training = self.training
         if self.points is not None:
             return self._function_of_bags(self.points, results, sign)
         coef = np.stack(
@@ -365,11 +355,11 @@ class CoupledDual(_Coupled):
         vectors = training.instances
         if self.settings.minmax:
             vectors = _all_object_rows(training, self.kernel)
-        stored = stored_dual(coef, vectors, numbers, self.kernel)
+        stored = stored_dual(coef, vectors, self.support_numbers(), self.kernel)
         return self.on_two_levels(stored, results, sign)
 
     def _function_of_bags(
-        self, points: _BagPoints, results: Sequence[Any], sign: int
+        self, points: _UncoupledBags, results: Sequence[Any], sign: int
     ) -> tuple[BagFunction, dict[str, Any]]:
         training, minmax = self.training, self.settings.minmax
         coef = np.stack([sign * result.of_bags * points.scale for result in results])
@@ -385,7 +375,7 @@ class CoupledDual(_Coupled):
     def _witnesses(self, scores: np.ndarray, function: BagFunction, sign: int) -> np.ndarray:
         """Rows of the highest instances by given scores, shape (n_bags,) or (n_bags, k).
 
-        A near-tie is left to the function, which decides it as in predictions.
+        Near-ties are scored again by the function, so that they are broken as in predictions.
         """
         training = self.training
         offsets, highest = training.offsets, segment_max(sign * scores, training.offsets)
@@ -399,13 +389,13 @@ class CoupledDual(_Coupled):
 
 
 def _tie(scores: np.ndarray) -> float:
-    """Difference of scores that rounding may cause."""
+    """Largest difference of scores that counts as rounding."""
     return 1e-9 * max(1.0, float(np.abs(scores).max()))
 
 
 @dataclass(frozen=True)
 class CoupledRows(_Coupled):
-    """Over rows: the instances, or explicit features with the bags given as rows."""
+    """Solved over rows: instances, or explicit features of instances and bags."""
 
     n_jobs: int = 1
     features: FeatureMap | None = None
@@ -415,7 +405,7 @@ class CoupledRows(_Coupled):
     @property
     def gap_tol(self) -> float:
         """Relative duality gap that a convex step may end with."""
-        return max(self.options.tol, primal_precision(self.training, self.features))
+        return max(self.options.tol, row_precision(self.training, self.features))
 
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
@@ -434,6 +424,6 @@ class CoupledRows(_Coupled):
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         weights = sign * np.stack([result.w for result in results])
-        stored = stored_rows(weights, self.features, self.numbers)
+        stored = stored_rows(weights, self.features, self.support_numbers)
         function, attributes = self.on_two_levels(stored, results, sign)
         return function, {**attributes, "n_passes_": values_of(results, "n_passes")}

@@ -30,8 +30,8 @@ __all__ = ["Problems", "class_problems", "is_linear", "solve_and_store", "value_
 class Problems:
     """The bags of a fit, their kernel, and one loss per problem.
 
-    ``stored`` has the fitted attributes that are known before the fit, ``data`` the arguments of
-    ``fit`` for callbacks; ``runs`` has ``n_workers`` runs at the same time.
+    ``stored`` has the fitted attributes that are known before the fit, and ``data`` the arguments
+    of ``fit`` for callbacks. ``n_workers`` runs take place at the same time.
     """
 
     estimator: Any
@@ -58,7 +58,7 @@ class Problems:
 
     @property
     def n_threads(self) -> int:
-        """Threads that share a pass: the jobs for which there is no run."""
+        """Threads per pass: jobs that are left over by the runs."""
         return max(1, effective_n_jobs(self.runs.n_jobs) // self.n_workers)
 
 
@@ -72,7 +72,8 @@ def class_problems(
 ) -> Problems:
     """One problem for two classes, or one per class.
 
-    ``centred`` tells whether the model does not depend on the origin.
+    ``centred`` tells whether dense instances are centred, for a model that does not depend on the
+    origin.
     """
     bags, noted = _validated(estimator, X)
     found = TrainingLabels.of(estimator, y, bags, sample_weight)
@@ -83,7 +84,7 @@ def class_problems(
     stored = {**noted, "classes_": found.classes, "_positive_sign": found.sign}
     data = {"X": bags, "y": found.all_labels, "sample_weight": sample_weight}
     used = found.used, found.sample_weights
-    return _stated(estimator, bags, used, losses, found.sign, stored, data, centred)
+    return _problems(estimator, bags, used, losses, found.sign, stored, data, centred)
 
 
 def value_problem(
@@ -93,11 +94,11 @@ def value_problem(
     bags, noted = _validated(estimator, X)
     targets = validate_labels(estimator, y, bags, numeric=True)
     weights = validate_sample_weight(sample_weight, bags)
-    # A bag of weight zero takes no part, as if it had been left out.
+    # A bag of weight zero is ignored.
     used = np.flatnonzero(weights > 0)
     loss = Tube(targets[used], estimator.C * weights[used], estimator.nu)
     data = {"X": bags, "y": targets, "sample_weight": sample_weight}
-    return _stated(estimator, bags, (used, weights[used]), [loss], 1, noted, data, centred)
+    return _problems(estimator, bags, (used, weights[used]), [loss], 1, noted, data, centred)
 
 
 def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
@@ -106,7 +107,7 @@ def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
     return bags, noted
 
 
-def _stated(
+def _problems(
     estimator: Any,
     bags: Bags,
     used: tuple[np.ndarray, np.ndarray],
@@ -118,9 +119,9 @@ def _stated(
 ) -> Problems:
     training = TrainingBags.of(bags, used[0])
     if is_linear(estimator):
-        kernel = Kernel.plain()
+        kernel = Kernel.inner_product()
     elif isinstance(estimator.kernel, str) and estimator.kernel == "precomputed":
-        kernel = Kernel.given(estimator, training)
+        kernel = Kernel.precomputed(estimator, training)
     else:
         spread = np.repeat(used[1], np.diff(training.offsets))
         kernel = Kernel.of(estimator, training.instances, spread)
@@ -167,7 +168,8 @@ def solve_and_store(
         "_bag_score_is_max": formulation.bag_score_is_max,
     }
     if fitted["witnesses_"] is None:
-        # By the fitted function, not by the solver's scores: ties are broken as in witness().
+        # By the fitted function and not by the solver's scores, so that ties are broken as in
+        # witness().
         witnesses = by_blocks(bags, _witnesses, function, sign, gives_rows=True)
         fitted = {**fitted, "witnesses_": witnesses}
     estimator._replace_fitted(fitted)
@@ -179,7 +181,7 @@ def solve_and_store(
 
 
 def _outcome(results: list[Any]) -> dict[str, Any]:
-    """Fitted attributes of the runs: a plain value for one problem, else an array."""
+    """Fitted attributes of the runs: a scalar for one problem, else an array."""
     fitted = {
         f"{name}_": values_of(results, name)
         for name in ("objective", "dual_gap", "n_iter", "converged")

@@ -1,8 +1,8 @@
 """Formulations whose bag score is the highest instance score, between estimators and solvers.
 
-A formulation is made for the bags of one fit. It names the starts of a problem, solves it, and
-turns what solvers found into a function and its fitted attributes. Those whose bags have scores of
-their own are in :mod:`._coupled`.
+A formulation is made for the bags of one fit. It lists the starts of a problem, solves it, and
+turns the results into a function and its fitted attributes. Formulations with other bag scores are
+in :mod:`._coupled`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
 from .._solvers.svm.maximum.linear import with_weights
 from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem, suits_rows
-from .._solvers.svm.selection import ByPasses, SelectionSettings, solve_selection
+from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
 from ..exceptions import SolverError
 from ._functions import (
     BagFunction,
@@ -59,30 +59,29 @@ __all__ = [
     "MaximumRows",
     "Selection",
     "TrainingBags",
-    "announce",
-    "announce_features",
-    "announce_relaxation",
     "by_rows",
-    "drawn_labels",
     "feature_source",
     "kernel_features",
     "maximum",
-    "primal_function",
-    "primal_precision",
-    "primal_source",
+    "random_labels",
+    "row_function",
+    "row_precision",
+    "row_source",
     "stored_dual",
     "stored_linear",
     "stored_rows",
     "stored_support",
+    "warn_if_slow",
+    "warn_if_slow_features",
+    "warn_if_slow_relaxation",
 ]
 
 Report = Callable[[int, float], bool]
 
-# The start that is found by annealing; the default one stands beside it.
+# The start by deterministic annealing.
 ANNEALED = "annealed"
 
-
-# What to do about a fit that takes long.
+# Advice for a fit that takes long.
 _REMEDIES = {
     "maximum": "take kernel='linear', n_components=300 or fewer bags",
     "coupled": "take n_components=300, kernel='linear' or fewer bags",
@@ -92,30 +91,21 @@ _REMEDIES = {
 
 @dataclass(frozen=True)
 class TrainingBags:
-    """The bags that take part in a fit.
-
-    Attributes
-    ----------
-    bags : Bags
-        All that were given.
-    used : ndarray of int, positions of those that take part: their weight is above zero
-    offsets : ndarray, of the used bags among their instances
-    selected : Bags or remote bags, those that take part
-    """
+    """All bags of a fit, and the used ones: those with a weight above zero."""
 
     bags: Bags
-    used: np.ndarray
-    offsets: np.ndarray
-    selected: Any
+    used: np.ndarray  # positions of the used bags
+    offsets: np.ndarray  # of the used bags among their instances
+    selected: Any  # the used bags, which may be remote
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """Their instances among all; made where they are asked for, for there may be many."""
+        """Rows of the used bags' instances among all instances."""
         return gather_rows(self.bags.offsets, self.used)[0]
 
     @property
     def stored(self) -> Any:
-        """Their instances as they are stored: ndarray, CSR or rows of a memory map."""
+        """Instances of the used bags as they are stored: ndarray, CSR or rows of a memory map."""
         return self.selected.instance_rows
 
     @property
@@ -136,12 +126,12 @@ class TrainingBags:
         return len(self.used), int(self.offsets[-1]), int(self.bags.shape[1])
 
     def source(self, n_jobs: int = 1, block_bytes: int = BLOCK_BYTES) -> PassSource:
-        """Their instances for passes, by threads."""
+        """Instances of the used bags for passes by ``n_jobs`` threads."""
         return self.selected.source(n_jobs=n_jobs, block_bytes=block_bytes)
 
     @cached_property
     def instances(self) -> Any:
-        """The instances in memory and in float64, an ndarray or CSR."""
+        """Instances of the used bags in memory and in float64, an ndarray or CSR."""
         stored = self.stored if sparse.issparse(self.stored) else self.stored[:]
         return stored.astype(np.float64, copy=False)
 
@@ -153,7 +143,13 @@ class TrainingBags:
         return cls(bags, used, offsets, selected)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
-        """``init`` as one row of ``instances`` per used bag, or an error with the remedy."""
+        """``init`` as one row of ``instances`` per used bag.
+
+        Raises
+        ------
+        ValueError
+            If ``init`` is not one row of each bag.
+        """
         rows = np.asarray(init)
         offsets = self.bags.offsets
         if rows.shape != (len(self.bags),) or rows.dtype.kind not in "iu":
@@ -171,20 +167,22 @@ class TrainingBags:
         return self.offsets[:-1] + rows[self.used] - offsets[self.used]
 
 
-def announce(training: TrainingBags, kind: str) -> None:
+def warn_if_slow(training: TrainingBags, kind: str) -> None:
     """Warn before a dual problem over kernel values that will take long."""
     seconds = kernel_seconds(kind, *training.size)
     warn_if_long(seconds, *training.size[:2], _REMEDIES[kind])
 
 
-def announce_features(training: TrainingBags, n_components: int) -> None:
-    """Warn before a problem over explicit features that will take long by passes."""
+def warn_if_slow_features(training: TrainingBags, n_components: int) -> None:
+    """Warn before a problem over explicit features that will take long."""
     sizes = len(training.used), int(training.offsets[-1])
     seconds = features_seconds(sizes[1], training.bags.shape[1], n_components)
     warn_if_long(seconds, *sizes, "take a smaller n_components, kernel='linear' or fewer bags")
 
 
-def announce_relaxation(training: TrainingBags, kernel: Kernel, n_components: int | None) -> None:
+def warn_if_slow_relaxation(
+    training: TrainingBags, kernel: Kernel, n_components: int | None
+) -> None:
     """Warn before a semidefinite relaxation that will take long."""
     n_bags, n_instances = len(training.used), int(training.offsets[-1])
     rank = n_instances if n_components is None else n_components
@@ -196,20 +194,20 @@ def announce_relaxation(training: TrainingBags, kernel: Kernel, n_components: in
 
 
 class Formulation(Protocol):
-    """One fit's problem: starts, solution, function."""
+    """The problem of a fit: starts, solution, function."""
 
     @property
     def bag_score_is_max(self) -> bool:
-        """Whether a bag scores as its highest instance does."""
+        """Whether bag scores are highest instance scores."""
         ...
 
     @property
     def gap_tol(self) -> float:
-        """Relative duality gap that a convex step may end with."""
+        """Relative duality gap at which a convex step may stop."""
         ...
 
     def starts(self, loss: Any, rng: np.random.RandomState) -> list[np.ndarray | None]:
-        """First linearisations, one per start; None leaves the first to the solver."""
+        """First linearisations, one per start; None is the default of the solver."""
         ...
 
     def solve(self, loss: Any, start: np.ndarray | None, on_iteration: Report) -> CCCPSolution:
@@ -254,7 +252,7 @@ class _Maximum:
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         """First witnesses or labels, one array per start, or the name of a start."""
-        draw = drawn_labels if self.slack == "labels" else drawn_witnesses
+        draw = random_labels if self.slack == "labels" else random_witnesses
         starts: list[Any] = [self.init]
         if not isinstance(self.init, str):
             starts = [self.training.given_witnesses(self.init)[loss.signs > 0]]
@@ -269,11 +267,11 @@ class _Maximum:
 
 @dataclass(frozen=True, kw_only=True)
 class MaximumDual(_Maximum):
-    """MI-SVM or mi-SVM over the Gram matrix of the instances."""
+    """MI-SVM or mi-SVM in the dual, over the Gram matrix of the instances."""
 
     kernel: Kernel
     gram: Any
-    # Of a linear kernel: solves over rows what the dual cannot.
+    # For a linear kernel, the solver over rows is the fallback of the dual.
     rows: MaximumRows | None = None
 
     @property
@@ -290,7 +288,7 @@ class MaximumDual(_Maximum):
         try:
             return with_weights(self._solve(loss, start, on_iteration), self.gram)
         except SolverError:
-            # Multipliers have too few digits for features of this size; weights may have enough.
+            # For features of this size multipliers are not precise enough, but weights may be.
             annealed = isinstance(start, str) and start == ANNEALED
             return self.rows.solve(loss, "auto" if annealed else start, on_iteration)
 
@@ -298,7 +296,7 @@ class MaximumDual(_Maximum):
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         first: Any = None if isinstance(start, str) else start
         if isinstance(start, str) and start == "auto" and self.kernel.linear:
-            # The start of a linear model is the same over rows.
+            # The same start as over rows.
             first = start
         if self.slack == "labels":
             if isinstance(start, str) and start == ANNEALED:
@@ -310,7 +308,7 @@ class MaximumDual(_Maximum):
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         if self.kernel.linear:
-            return primal_function(self.training, None, results, sign)
+            return row_function(self.training, None, results, sign)
         expansions = [self.gram.expansion(result.rows, result.coef) for result in results]
         dense = np.stack(
             [np.bincount(index, weights=coef, minlength=self.gram.n) for index, coef in expansions]
@@ -322,24 +320,24 @@ class MaximumDual(_Maximum):
 
 @dataclass(frozen=True)
 class MaximumRows(_Maximum):
-    """MI-SVM or mi-SVM over rows: of the instances, or of their explicit features."""
+    """MI-SVM or mi-SVM over rows: the instances, or their explicit features."""
 
     n_jobs: int = 1
     features: FeatureMap | None = None
 
     @property
     def gap_tol(self) -> float:
-        return max(self.options.tol, primal_precision(self.training, self.features))
+        return max(self.options.tol, row_precision(self.training, self.features))
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        source = primal_source(self.training, self.features, self.n_jobs)
+        source = row_source(self.training, self.features, self.n_jobs)
         options = self.options.watched_by(on_iteration)
         if self.slack == "labels":
             return solve_instance_labels_rows(source, loss, start, options, self.gap_tol)
         return solve_mi_svm_rows(source, loss, self.slack, start, options, self.gap_tol)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        return primal_function(self.training, self.features, results, sign)
+        return row_function(self.training, self.features, results, sign)
 
 
 def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
@@ -350,30 +348,30 @@ def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
     if annealed and (training.is_remote or not training.is_in_memory):
         raise ValueError("init='annealed' needs the instances in memory: take init='auto'.")
     if annealed or not problems.by_rows(slack):
-        announce(training, "labels" if slack == "labels" else "maximum")
+        warn_if_slow(training, "labels" if slack == "labels" else "maximum")
         gram = training_gram(training.instances, kernel, memory_limit())
         gram = gram.share_of(problems.n_workers)
         rows = MaximumRows(*options, problems.n_threads) if kernel.linear else None
         return MaximumDual(*options, kernel=kernel, gram=gram, rows=rows)
     features = None
     if not kernel.linear:
-        announce_features(training, estimator.n_components)
+        warn_if_slow_features(training, estimator.n_components)
         features = kernel_features(training.instances, kernel, estimator.n_components, problems.rng)
     return MaximumRows(*options, problems.n_threads, features)
 
 
-def primal_function(
+def row_function(
     training: TrainingBags, features: FeatureMap | None, results: Sequence[Any], sign: int
 ) -> tuple[BagFunction, dict[str, Any]]:
-    """The function of the weight vectors that results found by passes, times ``sign``."""
+    """The function of the weight vectors of results over rows, times ``sign``."""
     weights = sign * np.stack([result.w for result in results])
     stored = stored_rows(weights, features, lambda: training.rows)
     function, attributes = with_intercepts(stored, results, sign)
     return function, {**attributes, "n_passes_": values_of(results, "n_passes")}
 
 
-def primal_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
-    """The instances, or their explicit features, for passes by so many threads."""
+def row_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int) -> PassSource:
+    """The instances or their explicit features, for passes by ``n_jobs`` threads."""
     if features is None:
         return training.source(n_jobs)
     return feature_source(training.selected, features, n_jobs)
@@ -385,25 +383,25 @@ def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSourc
     return FeatureSource(bags.source(n_jobs=n_jobs, block_bytes=block_bytes), features)
 
 
-def primal_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
-    """Relative gap of a convex step in the primal."""
+def row_precision(training: TrainingBags, features: FeatureMap | None = None) -> float:
+    """Relative gap of a convex step that is solved over rows."""
     n_instances = int(training.offsets[-1])
     if features is None and not training.is_remote:
         return precision(n_instances, width_of(training.stored))
-    # What is not at hand counts as if it were dense.
+    # Explicit features and remote instances count as dense.
     width = training.bags.shape[1] if features is None else features.dim
     return precision(n_instances, float(width))
 
 
-def drawn_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
-    """An instance of each positive bag, drawn."""
+def random_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """A random instance of each positive bag."""
     positive = loss.signs > 0
     first, sizes = training.offsets[:-1][positive], np.diff(training.offsets)[positive]
     return np.asarray(first + rng.randint(0, sizes))
 
 
-def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
-    """Labels of all instances, drawn: one positive in a positive bag, none in a negative one."""
+def random_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
+    """Random labels of the instances of positive bags, at least one positive in each."""
     offsets, sizes = training.offsets, np.diff(training.offsets)
     labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
     labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
@@ -413,7 +411,7 @@ def drawn_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState
 
 @dataclass(frozen=True, kw_only=True)
 class Selection(MaximumDual):
-    """Guo's selection of one instance of each positive bag; linear SVMs by rows where they fit."""
+    """Guo's selection of one instance of each positive bag."""
 
     settings: SelectionSettings
     over_rows: bool
@@ -421,7 +419,7 @@ class Selection(MaximumDual):
     @property
     def gap_tol(self) -> float:
         tol = self.options.tol
-        return max(tol, primal_precision(self.training)) if self.kernel.linear else tol
+        return max(tol, row_precision(self.training)) if self.kernel.linear else tol
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         return [None]
@@ -436,9 +434,9 @@ class Selection(MaximumDual):
                 svm = with_weights(cast(MISVMResult, found.svm), self.gram)
                 return replace(found, svm=svm)
             except SolverError:
-                # Multipliers have too few digits, as in MaximumDual.
+                # Multipliers are not precise enough, as in MaximumDual.
                 pass
-        rows = ByPasses(self.training.source(), self.gap_tol)
+        rows = RowSolver(self.training.source(), self.gap_tol)
         return solve_selection(problem, self.settings, options, rows)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
@@ -451,7 +449,7 @@ class Selection(MaximumDual):
 def kernel_features(
     rows: Any, kernel: Kernel, n_components: int | None, rng: np.random.RandomState
 ) -> FeatureMap:
-    """Explicit features of a kernel by landmarks; those of the linear kernel are the rows."""
+    """Explicit features by landmarks; for the linear kernel, the rows themselves."""
     if kernel.linear:
         return FeatureMap(rows.shape[1])
     assert n_components is not None
@@ -468,7 +466,7 @@ Stored = tuple[Expansion, dict[str, Any]]
 
 
 def stored_dual(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
-    """A function over kernel values; of the linear kernel the weights, as over rows."""
+    """A function over kernel values; for the linear kernel its weights, as over rows."""
     if not kernel.linear:
         return stored_support(coef, vectors, numbers, kernel)
     expansion, attributes = stored_linear(np.asarray((vectors.T @ coef.T).T))
@@ -477,9 +475,9 @@ def stored_dual(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Ker
 
 
 def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: Kernel) -> Stored:
-    """A function over kernel values of ``vectors``, (k, n_vectors), and what is stored of it.
+    """A function over kernel values of ``vectors`` and its fitted attributes.
 
-    ``numbers`` are the rows of the vectors as the user knows them.
+    ``coef`` has shape (k, n_vectors); ``numbers`` are the values of ``support_`` for the vectors.
     """
     support = np.flatnonzero(coef.any(axis=0))
     attributes: dict[str, Any] = {
@@ -497,14 +495,14 @@ def stored_support(coef: np.ndarray, vectors: Any, numbers: np.ndarray, kernel: 
 
 
 def stored_linear(weights: np.ndarray) -> Stored:
-    """A linear function, (k, n_features)."""
+    """A linear function with weights of shape (k, n_features), and its fitted attributes."""
     return LinearExpansion(weights), {"coef_": weights, "_dtypes": STORED_FLOATS}
 
 
 def stored_rows(
     weights: np.ndarray, features: FeatureMap | None, numbers: Callable[[], np.ndarray]
 ) -> Stored:
-    """A function given by weights of rows, or of explicit features, and what is stored of it."""
+    """A function with weights of features or explicit features, and its fitted attributes."""
     if features is None or features.kernel is None:
         return stored_linear(weights)
     coef = weights @ features.factor.T

@@ -1,7 +1,7 @@
 """Fitted functions: scores of instances and bags.
 
-A function holds everything that prediction needs, so that parameters of the estimator that are
-changed after the fit change nothing. With k problems (one, or one per class) scores have k columns.
+A function holds everything that prediction needs, so that changing parameters of the estimator
+after the fit has no effect. With k problems (one, or one per class) scores have k columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Expansion(Protocol):
-    """Values of k functions without intercepts, at rows as the kernel takes them."""
+    """Values of k functions without intercepts, at rows that the kernel takes."""
 
     def __call__(self, rows: Any) -> np.ndarray:
         """Values of shape (n_rows, k)."""
@@ -41,14 +41,14 @@ class Expansion(Protocol):
 
 
 class BagFunction(Protocol):
-    """Scores, with the intercepts."""
+    """Scores of instances and bags, with the intercepts."""
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_instances, k)."""
         ...
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        """Scores of shape (n_bags, k) where they are not the highest of the instances."""
+        """Scores of shape (n_bags, k), unless these are the highest of the instances."""
         ...
 
 
@@ -64,7 +64,7 @@ class LinearExpansion:
             return product.toarray() if sparse.issparse(product) else np.asarray(product)
         if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
             return np.asarray(rows @ self.coef.T)
-        # What is stored in fewer digits or in a file is converted block by block.
+        # Instances of lower precision or in a file are converted block by block.
         step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, rows.shape[1])))
         scores = np.empty((rows.shape[0], len(self.coef)))
         for first in range(0, rows.shape[0], step):
@@ -75,7 +75,7 @@ class LinearExpansion:
 
 @dataclass(frozen=True)
 class KernelExpansion:
-    """Sums over support vectors: ``coef`` has shape (k, n_support)."""
+    """Kernel expansions over support vectors: ``coef`` has shape (k, n_support)."""
 
     kernel: Callable[[Any, Any], np.ndarray]
     vectors: Any
@@ -95,7 +95,7 @@ class KernelExpansion:
 
 @dataclass(frozen=True)
 class ColumnExpansion:
-    """Sums over columns of given kernel values: ``coef`` has shape (k, n_columns)."""
+    """Expansions over columns of a precomputed kernel: ``coef`` has shape (k, n_columns)."""
 
     columns: np.ndarray
     coef: np.ndarray
@@ -106,7 +106,7 @@ class ColumnExpansion:
 
 @dataclass(frozen=True)
 class InstanceFunction:
-    """A function of instances; a bag scores as its highest instance does."""
+    """A function of instances; the score of a bag is its highest instance score."""
 
     expansion: Expansion
     intercept: np.ndarray
@@ -171,15 +171,15 @@ class LinearSetFunction:
 
 @dataclass(frozen=True)
 class MinMaxFunction:
-    """A function of rows of minima and maxima, for bags and instances alike."""
+    """A function of rows of minima and maxima, which bags and instances have."""
 
     expansion: Expansion
     intercept: np.ndarray
     keep_sparse: bool
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        own = object_rows(bags.instances, np.arange(bags.n_instances + 1), self.keep_sparse)
-        return self.expansion(own) + self.intercept
+        single = object_rows(bags.instances, np.arange(bags.n_instances + 1), self.keep_sparse)
+        return self.expansion(single) + self.intercept
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         whole = object_rows(bags.instances, bags.offsets, self.keep_sparse)
@@ -187,7 +187,7 @@ class MinMaxFunction:
 
 
 def object_rows(instances: Any, offsets: np.ndarray, keep_sparse: bool) -> Any:
-    """Minima and maxima of each bag; of an instance alone they are itself, twice."""
+    """Minima and maxima of each bag; for a bag of one instance, the instance twice."""
     return minmax_vectors(instances, offsets, keep_sparse=keep_sparse)
 
 

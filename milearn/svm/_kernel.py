@@ -25,38 +25,28 @@ def memory_limit() -> float:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel between instances with all its parameters resolved.
-
-    Attributes
-    ----------
-    name : str or callable
-    gamma : float or None
-        None where it plays no part and was not computed.
-    values : callable
-        Takes two matrices and returns the matrix of shape (n_left, n_right).
-    semidefinite : bool
-        Whether the kernel is known to be positive semidefinite.
-    columns : ndarray of int or None
-        With a precomputed kernel, the columns of the training instances that are used: the rows
-        are kernel values, and ``values`` is not called.
-    """
+    """A kernel between instances with all its parameters resolved."""
 
     name: str | Callable[[Any, Any], Any]
+    # None if the kernel does not depend on gamma.
     gamma: float | None
+    # Takes two matrices and returns the matrix of shape (n_left, n_right).
     values: Callable[[Any, Any], np.ndarray]
+    # Whether the kernel is known to be positive semidefinite.
     semidefinite: bool
+    # Columns of the used training instances in a precomputed kernel; ``values`` is not called then.
     columns: np.ndarray | None = None
 
     @classmethod
     def of(cls, estimator: Any, instances: Any, sample_weight: np.ndarray) -> Kernel:
-        """The kernel that an estimator's parameters name, for instances with their weights."""
+        """The kernel of an estimator's parameters, for instances with their weights."""
         gamma = resolve_gamma(estimator.gamma, instances, sample_weight)
         values, semidefinite = instance_kernel(estimator.kernel, gamma=gamma)
         return cls(estimator.kernel, gamma, values, semidefinite)
 
     @classmethod
-    def given(cls, estimator: Any, training: Any) -> Kernel:
-        """The kernel whose values the instances of the bags are, or an error with the remedy."""
+    def precomputed(cls, estimator: Any, training: Any) -> Kernel:
+        """The kernel whose values are the instances of the bags."""
         shape = training.bags.n_instances, training.bags.shape[1]
         if shape[0] != shape[1]:
             raise ValueError(
@@ -72,18 +62,18 @@ class Kernel:
         return cls("precomputed", None, _given_values, False, training.rows)
 
     @classmethod
-    def plain(cls) -> Kernel:
-        """The linear kernel, without a look at the instances."""
+    def inner_product(cls) -> Kernel:
+        """The linear kernel."""
         return cls("linear", None, linear_kernel, True)
 
     @property
     def linear(self) -> bool:
-        """Whether values are plain inner products of instances."""
+        """Whether values are inner products of instances."""
         return bool(self.name == "linear")
 
 
 def training_gram(rows: Any, kernel: Kernel, cache_bytes: float) -> Gram:
-    """Inner products of training rows; an indefinite kernel loses its negative part and warns."""
+    """Inner products of training rows, without the negative part of an indefinite kernel."""
     if kernel.linear:
         return LinearGram(rows)
     gram = KernelGram(rows, kernel.values, int(cache_bytes))

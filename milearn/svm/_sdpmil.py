@@ -17,7 +17,7 @@ from .._fit.warn import warn_user
 from .._solvers.svm.selection import SelectionSettings
 from ._base import BaseMISVC
 from ._fit import Problems, class_problems, solve_and_store
-from ._formulations import Selection, TrainingBags, announce_relaxation, by_rows
+from ._formulations import Selection, TrainingBags, by_rows, warn_if_slow_relaxation
 from ._kernel import memory_limit, training_gram
 
 __all__ = ["SDPMIL"]
@@ -261,7 +261,7 @@ class SDPMIL(BaseMISVC):
 
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel
-        announce_relaxation(training, kernel, self.n_components)
+        warn_if_slow_relaxation(training, kernel, self.n_components)
         max_bytes = memory_limit()
         settings = SelectionSettings(
             slack_bound=self.slack_bound,

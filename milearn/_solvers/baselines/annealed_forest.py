@@ -23,9 +23,9 @@ __all__ = [
     "AnnealedForest",
     "ForestProblem",
     "anneal_forest",
-    "drawn_labels",
     "label_distribution",
     "positive_votes",
+    "random_labels",
 ]
 
 # Votes that are added on either side: a label on which all trees agree is not certain.
@@ -79,7 +79,7 @@ def label_distribution(probabilities: np.ndarray, temperature: float) -> np.ndar
     return q
 
 
-def drawn_labels(q: np.ndarray, problem: ForestProblem, rng: np.random.RandomState) -> np.ndarray:
+def random_labels(q: np.ndarray, problem: ForestProblem, rng: np.random.RandomState) -> np.ndarray:
     """Labels of 0 and 1: one of each positive bag is 1, all of a negative bag are 0."""
     labels = (rng.random_sample(len(q)) < q) & problem.inside
     starts = problem.offsets[:-1]
@@ -117,7 +117,7 @@ def anneal_forest(
 
     def grown(number: int, q: np.ndarray | None) -> tuple[Any, np.ndarray]:
         stream = streams[number]
-        labels = problem.inside.astype(np.intp) if q is None else drawn_labels(q, problem, stream)
+        labels = problem.inside.astype(np.intp) if q is None else random_labels(q, problem, stream)
         used = np.flatnonzero(weights[number] > 0)
         tree = make_tree(stream.randint(2**31 - 1))
         tree.fit(problem.instances[used], labels[used], sample_weight=weights[number][used])

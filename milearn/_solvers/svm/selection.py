@@ -37,7 +37,7 @@ from .mixture import MergedSelection, mix_selections
 from .problem import BinaryProblem
 
 __all__ = [
-    "ByPasses",
+    "RowSolver",
     "SelectionResult",
     "SelectionSettings",
     "relaxation_problem",
@@ -106,7 +106,7 @@ class SelectionResult(CCCPSolution):
 
 
 @dataclass(frozen=True)
-class ByPasses:
+class RowSolver:
     """Solves the SVM of a selection over many instances with a linear kernel."""
 
     source: PassSource
@@ -141,7 +141,7 @@ def solve_selection(
     problem: BinaryProblem,
     settings: SelectionSettings,
     options: SolverOptions,
-    by_passes: ByPasses | None = None,
+    row_solver: RowSolver | None = None,
 ) -> SelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
 
@@ -152,7 +152,7 @@ def solve_selection(
     options : SolverOptions
         ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a small part
         of it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
-    by_passes : ByPasses, default=None
+    row_solver : RowSolver, default=None
         Solves the SVMs instead of the dual.
     """
     relaxed = relaxation_problem(
@@ -166,9 +166,9 @@ def solve_selection(
     selected = witness_rule(problem, tie_tol=_TIE_TOL).of(relaxation.scores)
 
     def fitted(selection: np.ndarray) -> MISVMResult | RowsSolution:
-        if by_passes is None:
+        if row_solver is None:
             return fit_selected(problem, selection, options)
-        return by_passes.fit_selected(problem, selection, options)
+        return row_solver.fit_selected(problem, selection, options)
 
     facts: dict[str, Any] = {
         "relaxation": relaxation,
@@ -186,7 +186,7 @@ def solve_selection(
     if stops:
         best.stopped = "callback"
         return best
-    return _polished(problem, best, options, by_passes)
+    return _polished(problem, best, options, row_solver)
 
 
 def _mixture(
@@ -285,18 +285,18 @@ def _polished(
     problem: BinaryProblem,
     rounded: SelectionResult,
     options: SolverOptions,
-    by_passes: ByPasses | None,
+    row_solver: RowSolver | None,
 ) -> SelectionResult:
     """The local minimum of MI-SVM that the concave-convex procedure finds from a selection."""
     watched = options.watched_by(_from_second_step(options))
     run: MISVMResult | RowsSolution
-    if by_passes is None:
+    if row_solver is None:
         run = solve_mi_svm(problem, "instance", rounded.selected, watched)
         scores = run.scores
     else:
-        run = by_passes.solve(problem, rounded.selected, watched)
+        run = row_solver.solve(problem, rounded.selected, watched)
         run.n_passes += cast(RowsSolution, rounded.svm).n_passes
-        scores = by_passes.scores(run.w) + run.intercept
+        scores = row_solver.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
         # The same SVM, solved twice, within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)

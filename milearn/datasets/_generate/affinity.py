@@ -13,7 +13,7 @@ from ..._bags import Bags
 from ..._bags.segments import offsets_of, segment_max
 from ..._bags.stack import stack_features
 from ..._fit.validation import check_bags
-from .drawing import check_count, drawn_sizes, size_range
+from .drawing import check_count, random_sizes, size_range
 
 __all__ = ["add_irrelevant_features", "make_affinity"]
 
@@ -112,7 +112,7 @@ def make_affinity(
         )
     bounds = size_range(bag_size)
     rng = check_random_state(random_state)
-    offsets = offsets_of(drawn_sizes(n_bags, bounds, rng))
+    offsets = offsets_of(random_sizes(n_bags, bounds, rng))
     # A shape that fits badly does so in most directions: one factor scales them all.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))

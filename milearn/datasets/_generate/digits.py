@@ -10,7 +10,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from ..._bags import Bags
 from ..._bags.segments import offsets_of
-from .drawing import check_fraction, drawn_labels, drawn_sizes, size_range
+from .drawing import check_fraction, random_labels, random_sizes, size_range
 
 __all__ = ["load_digit_bags"]
 
@@ -83,8 +83,8 @@ def load_digit_bags(
     bounds = size_range(bag_size)
     rng = check_random_state(random_state)
     source = load_digits()
-    target = drawn_labels(n_bags, positive_fraction, rng)
-    sizes = drawn_sizes(n_bags, bounds, rng)
+    target = random_labels(n_bags, positive_fraction, rng)
+    sizes = random_sizes(n_bags, bounds, rng)
     offsets = offsets_of(sizes)
     shows = np.zeros(offsets[-1], dtype=bool)
     for bag in np.flatnonzero(target):

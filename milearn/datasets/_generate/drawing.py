@@ -29,7 +29,7 @@ def size_range(bag_size: Any) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def drawn_sizes(
+def random_sizes(
     n_bags: int, bag_size: Any, rng: np.random.RandomState, at_least: int = 1
 ) -> np.ndarray:
     if isinstance(bag_size, float):
@@ -45,7 +45,7 @@ def drawn_sizes(
     return rng.randint(low, high + 1, size=n_bags)
 
 
-def drawn_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomState) -> np.ndarray:
+def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomState) -> np.ndarray:
     """Labels 0 and 1, of which the nearest number to the fraction are 1."""
     labels = np.zeros(n_bags, dtype=np.int64)
     labels[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1

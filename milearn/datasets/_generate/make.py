@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..._bags import Bags
 from ..._bags.segments import offsets_of
-from .drawing import check_count, check_fraction, drawn_labels, drawn_sizes
+from .drawing import check_count, check_fraction, random_labels, random_sizes
 
 __all__ = ["make_bags"]
 
@@ -120,9 +120,9 @@ def make_bags(
     """
     _check_parameters(locals())
     rng = check_random_state(random_state)
-    y = drawn_labels(n_bags, positive_fraction, rng)
+    y = random_labels(n_bags, positive_fraction, rng)
     needed = n_concepts if concept_rule == "all" else 1
-    sizes = drawn_sizes(n_bags, bag_size, rng, at_least=needed)
+    sizes = random_sizes(n_bags, bag_size, rng, at_least=needed)
     offsets = offsets_of(sizes)
 
     # Cluster of each instance: 0 the background, then concepts, distractors, poison.

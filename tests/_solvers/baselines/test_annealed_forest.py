@@ -9,8 +9,8 @@ from sklearn.tree import DecisionTreeClassifier
 from milearn._solvers.baselines.annealed_forest import (
     ForestProblem,
     anneal_forest,
-    drawn_labels,
     label_distribution,
+    random_labels,
 )
 
 
@@ -44,7 +44,7 @@ def test_low_temperatures_decide_and_high_ones_do_not():
 def test_labels_keep_the_assumption_and_have_the_distribution():
     given, rng = problem(), np.random.RandomState(0)
     q = np.random.default_rng(1).uniform(0.1, 0.9, given.offsets[-1])
-    labels = np.stack([drawn_labels(q, given, rng) for _ in range(2000)])
+    labels = np.stack([random_labels(q, given, rng) for _ in range(2000)])
     for first, last, positive in blocks(given):
         proportions = labels[:, first:last].mean(axis=0)
         if not positive:

@@ -15,10 +15,17 @@ from scipy import sparse
 from ...._bags.segments import segment_index, segment_sum
 from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 
-__all__ = ["BagGram", "BagsAlone", "PrecomputedGram", "SetKernelGram", "alone_bytes", "exact_bytes"]
+__all__ = [
+    "BagGram",
+    "PrecomputedGram",
+    "SetKernelGram",
+    "UncoupledGram",
+    "exact_bytes",
+    "uncoupled_bytes",
+]
 
 
-def alone_bytes(n_bags: int) -> int:
+def uncoupled_bytes(n_bags: int) -> int:
     """Memory that the inner products of bags and their dual problem take."""
     return 8 * 8 * n_bags**2
 
@@ -26,7 +33,7 @@ def alone_bytes(n_bags: int) -> int:
 def exact_bytes(n_bags: int, n_instances: int) -> int:
     """Memory that the inner products of all bags and their witnesses with all objects take."""
     # Bags and mixtures with instances, active instances with instances, dual problems.
-    return 8 * 3 * n_bags * n_instances + alone_bytes(n_bags)
+    return 8 * 3 * n_bags * n_instances + uncoupled_bytes(n_bags)
 
 
 class BagGram:
@@ -199,7 +206,7 @@ class PrecomputedGram(BagGram):
         return np.bincount(rows, weights=coef, minlength=self.gram.n)
 
 
-class BagsAlone(BagGram):
+class UncoupledGram(BagGram):
     """Bags that are not tied to their instances: each is the one instance of itself.
 
     Parameters
