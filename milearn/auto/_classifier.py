@@ -63,8 +63,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     paradigm_ : {"average", "instance", "mean", "minmax_laplacian", "combined"}
         The selected model.
     scores_ : dict of dict

@@ -47,8 +47,7 @@ class CitationKNN(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     bags_ : Bags
         The training bags.
     radius_ : ndarray of shape (n_bags,)

@@ -59,8 +59,7 @@ class DDSVM(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     concepts_ : ndarray of shape (n_concepts, n_features)
         The concept points.
     scales_ : ndarray of shape (n_concepts, n_features)

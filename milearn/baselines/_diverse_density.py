@@ -170,8 +170,7 @@ class DiverseDensity(_ConceptClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
         The point t.
     scales_ : ndarray of shape (n_features,) or (n_classes, n_features)
@@ -263,8 +262,7 @@ class EMDD(_ConceptClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     concept_ : ndarray of shape (n_features,) or (n_classes, n_features)
         The point t.
     scales_ : ndarray of shape (n_features,) or (n_classes, n_features)

@@ -69,8 +69,7 @@ class MIForest(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     estimators_ : list of DecisionTreeClassifier, or list of lists
         The trees, with the classes 0 and 1; one list per class for three or more classes.
     temperatures_ : ndarray of shape (n_epochs,)

@@ -65,8 +65,7 @@ class MILBoost(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     learners_ : list, or list of lists
         The learners :math:`h_k` in the order of the rounds, one list per class for three or more.
     alpha_ : ndarray of shape (n_learners_,), or list of them

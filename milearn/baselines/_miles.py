@@ -52,8 +52,7 @@ class MILES(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     prototypes_ : ndarray or CSR of shape (n_selected, n_features)
         The instances with a nonzero weight for at least one class.
     prototype_rows_ : ndarray of shape (n_selected,)

@@ -76,8 +76,7 @@ class SparseMISVC(BaselineClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)

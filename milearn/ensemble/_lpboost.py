@@ -167,7 +167,7 @@ class LPBoost(BoostedBags):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C of each bag; a weight of two equals a repetition of the bag.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

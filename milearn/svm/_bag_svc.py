@@ -26,72 +26,68 @@ class BagSVC(BagSVM, BagClassifier):
         \qquad f(B) = \langle w, \phi(B) \rangle + b,
 
     where :math:`c_i` is the weight of a bag and :math:`\langle \phi(B), \phi(B') \rangle` the
-    kernel. Of several kernels :math:`K_1, \dots, K_m` over several scalings of the instances the
+    kernel. For several kernels :math:`K_1, \dots, K_m` over several scalings of the instances, the
     kernel is the average of
 
     .. math::
 
         \frac{n}{\operatorname{tr}(H K_k H)} \, H K_k H, \qquad H = I - \tfrac1n 1 1^\top,
 
-    each centred in its feature space by the :math:`n` training bags and scaled by their trace.
-    One kernel alone is taken as it is. Everything (widths, scalings, means, traces) is learnt on
-    the training bags, without their labels, and bags that are there several times count once for
-    that. Problems of three or more classes are solved one against one, as
-    :class:`~sklearn.svm.SVC` does.
+    each centred in its feature space on the :math:`n` training bags and scaled by the trace. A
+    single kernel is used without centring and scaling. Widths, scalings, means and traces are
+    learnt on the training bags without their labels; duplicate bags count once. Problems with three
+    or more classes are solved one against one, as in :class:`~sklearn.svm.SVC`.
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a bag's slack against the norm of w. Must be positive. For texts, use 0.1 to
-        1.
+        Cost of a bag's slack relative to the norm of w. Must be positive. For texts, use 0.1 to 1.
     bag_kernel : str, callable or list, default="average"
         The kernel between bags: "mean", "unit_mean", "minmax_laplacian", "statistics",
-        "set_median", "mind", "mind_rows", "miles_rows", "emd" or "graph", which
-        :func:`milearn.metrics.bag_kernel` defines; a callable that takes two
-        :class:`~milearn.Bags` and returns the matrix of shape (n_left, n_right); or a list of
-        these, in which a pair (kernel, weight) gives a kernel its weight. "average" is ["mean",
-        "minmax_laplacian", "statistics", "set_median", "mind", "mind_rows", "miles_rows"], and
-        ["mean", "minmax_laplacian"] for texts. With "precomputed" ``X`` is the matrix of the
-        kernel: between the training bags in ``fit``, of shape (n_bags, n_training_bags) in
-        prediction.
+        "set_median", "mind", "mind_rows", "miles_rows", "emd" or "graph", as defined in
+        :func:`milearn.metrics.bag_kernel`; a callable that takes two :class:`~milearn.Bags` and
+        returns the matrix of shape (n_left, n_right); or a list of these, which may contain pairs
+        (kernel, weight). "average" is ["mean", "minmax_laplacian", "statistics", "set_median",
+        "mind", "mind_rows", "miles_rows"], and ["mean", "minmax_laplacian"] for texts. With
+        "precomputed" ``X`` is the kernel matrix: between the training bags in ``fit``, and of shape
+        (n_bags, n_training_bags) in prediction.
     scaling : "auto", list of transformers or None, default="auto"
-        Scalings of the instances; every kernel is learnt over each of them. "auto" is z-scores
-        clipped at 3 and at 10, minimum to maximum clipped to [0, 1], and quantiles of a normal
-        distribution clipped at 3; texts are compared by cosines instead. None takes instances as
-        they are.
+        Scalings of the instances; every kernel is learnt over each of them. "auto" uses four
+        scalings: z-scores clipped at 3 and at 10, minimum to maximum clipped to [0, 1], and
+        quantiles of a normal distribution clipped at 3. Texts are not scaled but compared by
+        cosines. None uses instances without scaling.
     width : float, default=1.0
-        Factor of the median distance that is the width of each kernel.
+        The width of each kernel as a multiple of the median distance.
     n_components : int, default=None
         Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
         span of their images (Nystroem's approximation), with the squared hinge loss, by
-        :class:`~sklearn.svm.LinearSVC`. For more than a few thousand bags.
+        :class:`~sklearn.svm.LinearSVC`. Use it for more than a few thousand bags.
     {class_weight: C}
     pos_label : label, default=None
         The class that ``witness`` looks for; ``classes_[1]`` when None.
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None
-        Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
-        They are not kept when None.
+        Used to cache kernel matrices, so that a search over ``C`` computes them once per fold. By
+        default, no caching is performed.
     random_state : int, RandomState instance or None, default=None
-        Draws the landmarks, and the pairs whose median is taken where there are many; None draws
-        the same pairs every time.
+        Determines the landmarks, and the pairs whose median distance is computed if there are many.
+        With None these pairs are the same in every fit.
     {n_jobs: the scalings}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
+    {classes_}
     support_ : ndarray of shape (n_support,)
         Positions of the support vectors among the training bags; not set with ``n_components``.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
-        As :class:`~sklearn.svm.SVC` has them; not set with ``n_components``.
+        Coefficients as in :class:`~sklearn.svm.SVC`; not set with ``n_components``.
     coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
         Weights of the features, with ``n_components``.
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        Constants, of each pair of classes; of each class with ``n_components``.
+        Constants for each pair of classes, or for each class with ``n_components``.
     kernels_ : list of (kernel, scaling, weight)
-        What the kernel is made of; not set with a precomputed one.
+        The terms of the average; not set for a precomputed kernel.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
     {n_features_in_}
@@ -102,22 +98,22 @@ class BagSVC(BagSVM, BagClassifier):
     ImportError
         For "emd" without the library POT.
     MemoryError
-        Before the fit, where kernel matrices do not fit into the available memory.
+        Before the fit, if kernel matrices do not fit into the available memory.
     ValueError
-        For bad bags, labels or parameters.
+        For invalid bags, labels or parameters.
 
     See Also
     --------
-    BagSVR : The same for regression.
-    MISVC : Looks for the one instance that decides.
-    milearn.MIClassifier : Chooses between the two by inner folds.
+    BagSVR : The regressor.
+    MISVC : The score of a bag is its highest instance score.
+    milearn.MIClassifier : Chooses between the two by cross-validation.
 
     Notes
     -----
-    Instances count as texts where at most one entry in twenty is not zero, in whatever storage.
-    An instance is scored as a bag of one. Every prediction compares with all training bags.
-    Kernels "mind" and "emd" are not positive semidefinite on every set of bags; libsvm then finds
-    a stationary point.
+    Instances are treated as texts if at most 5 % of their entries are nonzero, dense or sparse. The
+    score of an instance is that of a bag with only this instance. Every prediction computes the
+    kernel with all training bags. The kernels "mind" and "emd" are not positive semidefinite on
+    every set of bags; libsvm then finds a stationary point.
 
     References
     ----------
@@ -181,7 +177,7 @@ class BagSVC(BagSVM, BagClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

@@ -34,28 +34,29 @@ class BagSVR(BagSVM, BagRegressor):
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        Share of the bags outside of the tube, from above, and of the support vectors, from below.
+        Upper bound on the fraction of bags outside the tube, and lower bound on the fraction of
+        support vectors.
     C : float, default=10.0
-        Cost of deviations against the norm of w, in inverse units of y. Must be positive.
+        Cost of deviations relative to the norm of w, in inverse units of y. Must be positive.
     bag_kernel : str, callable or list, default="average"
         The kernel between bags, see :class:`BagSVC`.
     scaling : "auto", list of transformers or None, default="auto"
         Scalings of the instances, see :class:`BagSVC`.
     width : float, default=1.0
-        Factor of the median distance that is the width of each kernel.
+        The width of each kernel as a multiple of the median distance.
     n_components : int, default=None
         Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
         span of their images (Nystroem's approximation), with the squared loss, by
-        :class:`~sklearn.linear_model.Ridge` with the penalty 1 / (2 C). For more than a few
+        :class:`~sklearn.linear_model.Ridge` with the penalty 1 / (2 C). Use it for more than a few
         thousand bags.
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None
-        Where kernel matrices are kept, so that a search over ``C`` computes them once per fold.
-        They are not kept when None.
+        Used to cache kernel matrices, so that a search over ``C`` computes them once per fold. By
+        default, no caching is performed.
     random_state : int, RandomState instance or None, default=None
-        Draws the landmarks, and the pairs whose median is taken where there are many; None draws
-        the same pairs every time.
+        Determines the landmarks, and the pairs whose median distance is computed if there are many.
+        With None these pairs are the same in every fit.
     {n_jobs: the scalings}
 
     Attributes
@@ -63,13 +64,13 @@ class BagSVR(BagSVM, BagRegressor):
     support_ : ndarray of shape (n_support,)
         Positions of the support vectors among the training bags; not set with ``n_components``.
     dual_coef_ : ndarray of shape (1, n_support)
-        Their coefficients; not set with ``n_components``.
+        Coefficients of the support vectors; not set with ``n_components``.
     coef_ : ndarray of shape (n_components,)
         Weights of the features, with ``n_components``.
     intercept_ : ndarray of shape (1,) or float
         The constant b.
     kernels_ : list of (kernel, scaling, weight)
-        What the kernel is made of; not set with a precomputed one.
+        The terms of the average; not set for a precomputed kernel.
     landmarks_ : ndarray of shape (n_components,)
         Positions of the landmarks among the training bags, with ``n_components``.
     {n_features_in_}
@@ -80,15 +81,15 @@ class BagSVR(BagSVM, BagRegressor):
     ImportError
         For "emd" without the library POT.
     MemoryError
-        Before the fit, where kernel matrices do not fit into the available memory.
+        Before the fit, if kernel matrices do not fit into the available memory.
     ValueError
-        For bad bags, values or parameters.
+        For invalid bags, values or parameters.
 
     See Also
     --------
-    BagSVC : The same for classification.
-    MISVR : Ties the value of a bag to that of its highest instance.
-    milearn.MIRegressor : Chooses between the two by inner folds.
+    BagSVC : The classifier.
+    MISVR : The value of a bag is its highest instance value.
+    milearn.MIRegressor : Chooses between the two by cross-validation.
 
     References
     ----------
@@ -147,7 +148,7 @@ class BagSVR(BagSVM, BagRegressor):
         y : array-like of shape (n_bags,)
             Value of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

@@ -16,7 +16,7 @@ __all__ = ["CoupledMISVR"]
 class CoupledMISVR(BaseMISVR):
     r"""Support vector regression of bags whose value is tied to that of their instances.
 
-    Bags and instances are points of one space: an instance is a bag of one. With
+    Bags and instances are points of the same space: an instance is a bag of one. With
     :math:`f(B) = \langle w, \phi(B) \rangle + b` the problem is
 
     .. math::
@@ -27,121 +27,87 @@ class CoupledMISVR(BaseMISVR):
 
     where :math:`c_i` is the weight of a bag, :math:`\lambda` the ``coupling``, and
     :math:`\ell(t)` is :math:`|t|` for ``loss="l1"``, :math:`t^2` for ``"l2"``, and
-    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. ``coupling=0`` is the
+    :math:`[|t| - \varepsilon]_+` for ``"epsilon_insensitive"``. With ``coupling=0`` this is
     nu-support vector regression with the bag kernel.
 
-    The problem is not convex. The concave-convex procedure replaces a maximum, where it is concave
-    in the objective, by its current highest instances, solves the remaining convex problem, and
-    repeats until convergence. The objective never rises; the result is a local minimum that
-    depends on ``init``.
+    The problem is not convex. The concave-convex procedure replaces each maximum that is concave in
+    the objective by its current highest instances, solves the remaining convex problem, and repeats
+    until convergence. The objective never increases. The result is a local minimum that depends on
+    ``init``.
 
     Parameters
     ----------
     nu : float in (0, 1], default=0.5
-        Bound on the share of bags outside the tube.
+        Upper bound on the fraction of bags outside the tube.
     C : float, default=1.0
-        Cost of a bag's distance from the tube against the norm of w. Must be positive. The
+        Cost of a bag's distance from the tube relative to the norm of w. Must be positive. The
         gamma of [1]_ is C * n_bags.
     {kernel}
     {gamma}
-    bag_kernel : {"normalized_set", "set", "mean_set", "minmax"}, default="normalized_set"
-        Kernel between bags made of ``kernel``, see :func:`milearn.metrics.bag_kernel`.
-    loss : {"l1", "l2", "epsilon_insensitive"}, default="l1"
-        Loss between the score of a bag and its highest instance score.
-    coupling : float, default=0.1
-        Weight of the coupling loss against the first (the lambda of [1]_).
+    {bag_kernel}
+    {coupling_loss}
+    {coupling}
     epsilon : float, default=0.1
-        Difference that costs nothing, for ``loss="epsilon_insensitive"``; in
-        units of the target. ``nu`` sets the width of the tube around the target.
-    n_components : int, default=None
-        Number of landmarks, drawn from the training instances: w is sought in the span of their
-        images (Nystroem's approximation of the kernel). The problem is then solved over explicit
-        features, which are made in blocks, without any kernel matrix.
+        Difference without a cost, for ``loss="epsilon_insensitive"``, in units of the target. The
+        width of the tube around the target is determined by ``nu``.
+    {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
-        First linearisation: the mean of each bag (as published), an instance drawn from each, or
-        given rows of ``X.instances``. "auto" takes the highest instances under the model without
+        First linearisation: the mean of each bag (as published), a random instance of each bag, or
+        given rows of ``X.instances``. "auto" is the highest instances under the model without
         coupling.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to stop. The convex steps are solved to a
-        tenth of it.
-    max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure.
+    {step_tol}
+    {max_iter}
     {random_state: a random start and landmarks}
     {verbose: the objective after each step}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (1, n_features)
-        Weights, for the linear kernel.
-    dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the function over kernel values of the support vectors. It and the next two
-        are not set for the linear kernel.
-    support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances; with ``n_components`` those of the
-        landmarks. With ``bag_kernel="minmax"`` indices >= ``n_instances`` refer to bags.
+    {coef_: (1, n_features)}
+    {dual_coef_: (1, n_support)}
+    {support_}
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        With ``bag_kernel="minmax"`` minima and maxima, of twice the width.
-    intercept_ : ndarray of shape (1,)
-        The constant b.
-    tube_half_width_ : float
-        Half the width of the tube, the epsilon of the problem.
-    gamma_ : float
-        Resolved value of ``gamma``; not set for the linear kernel.
-    witnesses_ : ndarray of shape (n_bags,)
-        Row of the highest instance of each training bag.
-    objective_ : float
-        Value of the problem above at the solution.
-    objective_history_ : ndarray
-        The value after each step; it never rises.
-    dual_gap_ : float
-        Duality gap of the last convex step, in units of the objective.
-    n_iter_ : int
-        Number of steps of the concave-convex procedure.
-    converged_ : bool
-        Whether the procedure converged within ``max_iter`` steps.
-    n_passes_ : int
-        Number of passes over the instances, for the linear kernel and explicit features; 0 where
-        the dual was solved.
+        The support vectors; not set for the linear kernel. With ``bag_kernel="minmax"`` they are
+        minima and maxima, of twice the width, and indices of ``support_`` that are at least
+        ``n_instances`` refer to bags.
+    {intercept_: (1,)}
+    {tube_half_width_}
+    {gamma_: the linear kernel}
+    {witnesses_: (n_bags,)}
+    {objective_: float}
+    {objective_history_: ndarray}
+    {dual_gap_: float}
+    {n_iter_: int}
+    {converged_: bool}
+    {n_passes_: int}
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
-    milearn.exceptions.SolverError
-        When a dual problem is not solved, or its weights have too few digits: scale the features.
-    MemoryError
-        Before the fit, where kernel values are larger than scikit-learn's ``working_memory``; the
-        message names the remedy.
+    {SolverError}
+    {MemoryError}
 
     Warns
     -----
-    ConvergenceWarning
-        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
-        precision.
+    {ConvergenceWarning}
+    {EfficiencyWarning}
 
     See Also
     --------
     MISVR : The value of a bag is its highest instance value.
-    CoupledMISVC : The same for classification.
+    CoupledMISVC : The classifier.
 
     Notes
     -----
-    ``kernel="linear"`` is solved over rows by Newton's method, in blocks and without a copy, for
-    more than 20,000 instances, for more than 5,000 in more than 500 bags, for distributed ones,
-    and for more than two bags per feature with
-    more than 150 instances; so are explicit features (``n_components``). The
-    precision is ``tol`` or, for many instances, 5e-4. Other problems go to the dual over kernel
-    values.
+    {rows_or_dual: instances}
 
     The problem is (17) of [1]_ with C = gamma / n_bags; the other losses are those of
-    classification, as the paper suggests. The highest instance is taken for the one that decides
-    the value of a bag; turn the sign of the targets where it is the lowest. The differences from
-    [1]_ are listed at :class:`CoupledMISVC`.
+    classification, as the paper suggests. If the lowest instance determines the value of a bag,
+    change the sign of the targets. :class:`CoupledMISVC` lists the differences from [1]_.
 
     References
     ----------
-    .. [1] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
-       ICML 2006.
+    {cheung2006: 1}
 
     Examples
     --------
@@ -203,7 +169,7 @@ class CoupledMISVR(BaseMISVR):
         y : array-like of shape (n_bags,)
             Value of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

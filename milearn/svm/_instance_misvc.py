@@ -16,8 +16,8 @@ __all__ = ["InstanceMISVC"]
 class InstanceMISVC(BaseMISVC):
     r"""Support vector classification of bags with latent labels of instances (mi-SVM).
 
-    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, at least one of them 1;
-    the instances of a negative bag are negative:
+    Every instance of a positive bag has a label :math:`u_{ij} = \pm 1`, and at least one of the
+    labels of a bag is 1. The instances of negative bags are negative:
 
     .. math::
 
@@ -26,36 +26,29 @@ class InstanceMISVC(BaseMISVC):
         \quad \text{s.t.} \quad
         u_{ij} = -1 \;(y_i = -1), \quad \sum_j (u_{ij} + 1) \ge 2 \;(y_i = 1),
 
-    with :math:`f(x) = \langle w, \phi(x) \rangle + b`; a bag scores
-    :math:`f(B_i) = \max_j f(x_{ij})`. Given labels the problem is an SVM over all instances;
-    given f, the best label of an instance is the sign of its score, and the highest instance of a
-    positive bag without a positive one becomes positive. Both steps lower the objective, and the
-    result is a local minimum.
+    with :math:`f(x) = \langle w, \phi(x) \rangle + b`. The score of a bag is
+    :math:`f(B_i) = \max_j f(x_{ij})`. For given labels the problem is an SVM over all instances.
+    For given f, the best label of an instance is the sign of its score, and the highest instance of
+    a positive bag is always positive. Both steps lower the objective, and the result is a local
+    minimum.
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of an instance's slack against the norm of w. Must be positive.
+        Cost of an instance's slack relative to the norm of w. Must be positive.
     {kernel}
-        With "precomputed" each row of the instances has the kernel values of an instance with all
-        training instances, in their order. The matrix is square in ``fit``, and cross-validation
-        cannot slice it.
+        {precomputed}
     {gamma}
-    n_components : int, default=None
-        Number of landmarks, drawn from the training instances: w is sought in the span of their
-        images (Nystroem's approximation of the kernel), over explicit features that are made in
-        blocks, without any kernel matrix. The features of the linear kernel are the instances.
+    {landmarks}
     init : {"auto", "mean", "bag", "random", "annealed"}, default="auto"
-        First labels of the instances of positive bags: by the SVM that separates the means of
-        positive bags from negative instances; all positive, as published; drawn; or by
-        deterministic annealing, see the notes. "auto" is the
-        mean, and over rows what a first step of :class:`MISVC` with one slack for
-        each instance gives.
-    n_init : int, default=1
-        Number of starts; those after the first are random. The lowest objective is kept.
-        "annealed" counts as one with the default start that it is compared with.
-    tol : float, default=1e-6
-        Relative decrease of the objective at which to stop. The SVMs are solved to a tenth of it.
+        First labels of the instances of positive bags: "mean" takes them from an SVM that separates
+        the means of positive bags from negative instances; "bag" makes all of them positive (as
+        published); "random" draws them; "annealed" is deterministic annealing, see the notes.
+        "auto" is "mean" for nonlinear kernels. For the linear kernel and explicit features it takes
+        the labels from two steps of :class:`MISVC` with ``slack="instance"``. "annealed" counts as
+        one start together with "mean", with which it is compared.
+    {n_init}
+    {step_tol}
     max_iter : int, default=100
         Maximum number of relabellings.
     {class_weight: C}
@@ -66,52 +59,35 @@ class InstanceMISVC(BaseMISVC):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel.
-    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Coefficients of the function over kernel values of the support vectors. It and the next two
-        are not set for the linear kernel.
-    support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances; with ``n_components`` those of the
-        landmarks.
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The support vectors; not set for a precomputed kernel.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The constant b.
-    gamma_ : float
-        Resolved value of ``gamma``; not set for the linear and a precomputed kernel.
-    witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Row of the highest instance of each training bag.
-    objective_ : float or ndarray of shape (n_classes,)
-        Value of the problem above at the solution.
-    objective_history_ : ndarray, or list of ndarray
-        The value after each step; it never rises.
-    dual_gap_ : float or ndarray of shape (n_classes,)
-        Duality gap of the last convex step, in units of the objective.
+    {classes_}
+    {coef_: (1, n_features) or (n_classes, n_features)}
+    {dual_coef_: (1, n_support) or (n_classes, n_support)}
+    {support_}
+    {support_vectors_: the linear kernel and a precomputed one}
+    {intercept_: (1,) or (n_classes,)}
+    {gamma_: the linear kernel and a precomputed one}
+    {witnesses_: (n_bags,) or (n_bags, n_classes)}
+    {objective_: float or ndarray of shape (n_classes,)}
+    {objective_history_: ndarray, or list of ndarray}
+    {dual_gap_: float or ndarray of shape (n_classes,)}
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of SVMs that were solved, one per relabelling.
+        Number of relabellings, with one SVM each.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
-    n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances, for the linear kernel and explicit features; 0 where
-        the dual was solved.
+    {n_passes_: int or ndarray of shape (n_classes,)}
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
-    milearn.exceptions.SolverError
-        When a dual problem is not solved, or its weights have too few digits: scale the features.
-    MemoryError
-        For a kernel that may be indefinite, where its whole matrix is larger than scikit-learn's
-        ``working_memory``.
+    {SolverError}
+    {MemoryError_if_indefinite}
 
     Warns
     -----
     ConvergenceWarning
-        When the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
+        If the labels have not converged after ``max_iter`` steps, or an SVM misses its precision.
+    {EfficiencyWarning}
 
     See Also
     --------
@@ -119,39 +95,32 @@ class InstanceMISVC(BaseMISVC):
 
     Notes
     -----
-    ``kernel="linear"`` is solved over rows by Newton's method, in blocks and without a copy, for
-    more than 20,000 instances, for more than 5,000 in more than 500 bags, for distributed ones,
-    and for more than two bags per feature with
-    more than 150 instances; so are explicit features (``n_components``). The
-    precision is ``tol`` or, for many instances, 5e-4. Other problems go to the dual over kernel
-    values.
+    {rows_or_dual: instances}
 
-    [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. Where
-    positive instances are rare that start can be a fixed point with w = 0; the default start is
-    that of MI-SVM. A bag of many instances weighs more than a bag of few, on both sides.
+    [1]_ states the mixed-integer problem and alternates as above from ``init="bag"``. If positive
+    instances are rare, this start can be a fixed point with w = 0; the default start is that of
+    MI-SVM. Bags with many instances have more weight than bags with few, in both classes.
 
-    ``init="annealed"`` is the method of [2]_ as a start: every instance of a positive bag has a
-    probability :math:`q_{ij}` of being positive, whose entropy H is rewarded,
+    ``init="annealed"`` is the method of [2]_ as a start. Every instance of a positive bag has a
+    probability :math:`q_{ij}` of being positive, whose entropy H is rewarded:
 
     .. math::
 
         \min_{w, b, q} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i \sum_j \Bigl( q_{ij}
         [1 - f(x_{ij})]_+ + (1 - q_{ij}) [1 + f(x_{ij})]_+ - T H(q_{ij}) \Bigr)
         + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+
-        \quad \text{s.t.} \quad \sum_j q_{ij} \ge 1 ,
+        \quad \text{s.t.} \quad \sum_j q_{ij} \ge 1 .
 
-    in turn over (w, b), a support vector machine, and over q, logistic functions of the difference
-    of the two losses over T, at temperatures of 4, 2, 1, ..., 1/32. The alternation runs from the
-    labels that it ends with and from the default start, and the lower objective is kept. It solves
-    the dual over kernel values, also for the linear kernel, and takes 6 to 23 times as long on
-    Musk1 and Elephant.
+    The minimisation alternates between (w, b), which is a support vector machine, and q, logistic
+    functions of the difference of the two losses over T, at temperatures of 4, 2, 1, ..., 1/32.
+    The relabelling above then starts from the final labels of the annealing and from "mean", and
+    the lower objective is kept. Annealing is solved in the dual over kernel values, also for the
+    linear kernel, and takes 6 to 23 times as long on Musk1 and Elephant.
 
     References
     ----------
-    .. [1] S. Andrews, I. Tsochantaridis, T. Hofmann. Support Vector Machines for
-       Multiple-Instance Learning. NIPS 15, 2003.
-    .. [2] P. V. Gehler, O. Chapelle. Deterministic Annealing for Multiple-Instance Learning.
-       AISTATS 2007.
+    {andrews2003: 1}
+    {gehler2007: 2}
 
     Examples
     --------
@@ -214,7 +183,7 @@ class InstanceMISVC(BaseMISVC):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag; a weight of two equals a bag that is there twice.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

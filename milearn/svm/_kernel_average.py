@@ -1,7 +1,7 @@
 """Averages of bag kernels over scalings of the instances, learnt on training bags.
 
-Nothing here sees a label. A kernel matrix is centred and scaled to trace n before it enters the
-average, with the training bags' means and trace also for new bags.
+No labels are used. A kernel matrix is centred and scaled to trace n before it is averaged; for new
+bags, with the means and the trace of the training bags.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
     "learn_scaled",
 ]
 
-# What the averages are made of by default; benchmarks/common/halves.py says on what it was chosen.
+# The default averages; benchmarks/common/halves.py has the data sets on which they were chosen.
 DENSE_KERNELS = (
     "mean",
     "minmax_laplacian",
@@ -49,56 +49,39 @@ DENSE_KERNELS = (
 )
 TEXT_KERNELS = ("mean", "minmax_laplacian")
 
-# Instances whose entries are mostly zero are compared by their angles, like texts.
+# Instances with at most this fraction of nonzero entries are compared by angles, like texts.
 _TEXT_DENSITY = 0.05
-# Values of instances whose squares, summed over features, are still finite.
+# Up to this value the sum of squares over features does not overflow.
 _LARGEST = 1e145
-# Instances of new bags that are scaled and compared at a time.
+# Number of instances of new bags per block.
 _ROWS = 8192
 
 Term = tuple[Any, float]
 
 
-# -- what is to be learnt --------------------------------------------------------------------------
+# -- plans -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class KernelPlan:
-    """Kernels and scalings of an average, before anything is learnt.
-
-    Attributes
-    ----------
-    terms : tuple of (name or callable, weight)
-    scalings : tuple of transformers; None is "as they are"
-    width : float
-        Factor of the median distances.
-    cosine : bool
-        Whether instances are compared by angles.
-    """
+    """Kernels and scalings of an average, before the fit."""
 
     terms: tuple[Term, ...]
+    # None is no scaling.
     scalings: tuple[Any, ...]
+    # The widths of kernels as a multiple of median distances.
     width: float
+    # Whether instances are compared by angles.
     cosine: bool
 
     @property
     def normalised(self) -> bool:
-        """Whether matrices are centred and scaled: one kernel alone is taken as it is."""
+        """Whether matrices are centred and scaled, which a single kernel is not."""
         return len(self.terms) * len(self.scalings) > 1
 
 
 def kernel_terms(bag_kernel: Any, text: bool) -> tuple[Term, ...]:
-    """Kernels and weights that the parameter ``bag_kernel`` names.
-
-    Parameters
-    ----------
-    bag_kernel : str, callable, or list of these and of (kernel, weight)
-    text : bool
-        Whether instances are texts, which decides the kernels of "average".
-
-    Returns
-    -------
-    tuple of (name or callable, weight)
+    """Kernels and weights of the parameter ``bag_kernel``; "average" depends on ``text``.
 
     Raises
     ------
@@ -128,8 +111,8 @@ def kernel_terms(bag_kernel: Any, text: bool) -> tuple[Term, ...]:
 def default_scalings() -> tuple[Any, ...]:
     """The four clipped scalings of dense instances.
 
-    Features that are nearly always zero give a new bag z-scores of twenty, and without a limit its
-    kernels with all training bags vanish.
+    If a feature is nearly always zero, a new bag may have a z-score of twenty in it. Without
+    clipping, its kernel values with all training bags would vanish.
     """
     return (
         ClippedScaler("standard", clip=3.0),
@@ -140,7 +123,7 @@ def default_scalings() -> tuple[Any, ...]:
 
 
 def is_text(bags: Bags) -> bool:
-    """Whether at most one entry in twenty is not zero, whatever the storage."""
+    """Whether at most 5 % of the entries are nonzero, in dense or sparse storage."""
     if sparse.issparse(bags.instance_rows):
         entries = int(np.count_nonzero(bags.instances.data))
     else:
@@ -149,7 +132,7 @@ def is_text(bags: Bags) -> bool:
 
 
 def as_kind(bags: Bags, text: bool) -> Bags:
-    """Texts as CSR and everything else as a dense matrix, whatever the storage."""
+    """The bags with texts as CSR, and other instances as a dense matrix."""
     is_sparse = sparse.issparse(bags.instance_rows)
     if is_sparse == text:
         return bags
@@ -163,22 +146,15 @@ def as_kind(bags: Bags, text: bool) -> Bags:
     return bags.with_instances(bags.instances.toarray())
 
 
-# -- what was learnt -------------------------------------------------------------------------------
+# -- learnt averages -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class KernelAverage:
-    """A kernel or an average of several, learnt on ``n_train`` distinct training bags.
-
-    Attributes
-    ----------
-    fitted : FittedKernels
-        Gives one matrix.
-    text : bool
-        Whether instances are wanted as CSR, or dense.
-    """
+    """A kernel or an average of several, learnt on ``n_train`` distinct training bags."""
 
     fitted: FittedKernels
+    # Whether instances are converted to CSR, or to a dense matrix.
     text: bool
 
     def rows(self, bags: Bags) -> np.ndarray:
@@ -194,7 +170,7 @@ class KernelAverage:
 
 @dataclass(frozen=True)
 class _CalledKernel:
-    """A user's kernel between bags, with the training bags that it is asked about."""
+    """A user's kernel between bags, with the training bags."""
 
     function: Callable[[Any, Any], Any]
     training: Bags

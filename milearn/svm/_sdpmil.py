@@ -47,44 +47,45 @@ class SDPMIL(BaseMISVC):
         \text{s.t.} \quad & y_i f(x_{ij}) \ge 1 - \lambda_{ij}, \quad \lambda_{ij} \ge 0, \quad
         \lambda_{ij} \le s \text{ in positive bags}, \quad \sum_j \eta_{ij} = 1.
 
-    This convex quadratic program is the semidefinite program of [1]_, whose slacks are bounded
-    here because without a bound its value is minus infinity; the user guide has the proofs. Of
-    each positive bag the instance with the smallest :math:`\lambda` is selected, and the first
+    This convex quadratic program is equivalent to the semidefinite program of [1]_, except that
+    slacks are bounded. Without a bound its value is minus infinity; the user guide has the proofs.
+    The instance of each positive bag with the smallest :math:`\lambda` is selected, and the first
     problem is solved for that selection, which is one support vector machine.
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a slack against the norm of w. Must be positive.
+        Cost of a slack relative to the norm of w. Must be positive.
     slack_bound : float, default=2.0
-        The bound s on the slacks of instances of positive bags in the relaxation. All of them
-        have to score at least 1 - s, and a slack above s/2 has a cost for instances that are not
-        selected, too. A larger bound makes the relaxation weaker and less sensitive to these
-        instances. Must be positive.
+        The bound s on the slacks of instances of positive bags in the relaxation. All of these
+        instances must have a score of at least 1 - s, and a slack above s/2 also has a cost for
+        instances that are not selected. A larger bound makes the relaxation weaker and less
+        sensitive to these instances. Must be positive.
     selection : {"one", "at_least_one"}, default="one"
         Whether the relaxed :math:`\eta` of a bag sum to one, as in the experiments of [1]_, or to
-        at least one. In the first problem a second selected instance only adds to the cost, so that
-        one is selected in both cases.
+        at least one. In the first problem a second selected instance only adds to the cost, so one
+        is selected in both cases.
     relaxation : {"guo", "tight"}, default="guo"
-        "tight" adds a mixture of selections (label generation, [2]_): a lower bound of the first
-        problem that always holds, and the best of the mixed selections instead of the rounded
-        one. It costs some tens of support vector machines and a matrix between all instances.
+        "tight" adds a mixture of selections (label generation, [2]_). This gives a lower bound of
+        the first problem over all selections, and the best of the mixed selections instead of the
+        rounded one. It needs a few dozen support vector machines and the kernel matrix of all
+        instances.
     polish : bool, default=False
-        Whether to continue from the selection by the concave-convex procedure, which can only
-        lower the objective. The result is a local minimum of MI-SVM with one slack per instance.
+        Whether to continue from the selection with the concave-convex procedure, which never
+        increases the objective. The result is a local minimum of MI-SVM with one slack per
+        instance.
     {kernel}
     {gamma}
     n_components : int, default=None
         Maximum number of columns of a factor of the kernel matrix for the relaxation of [1]_. The
         cost grows with the square of their number times the number of instances. None uses the
         kernel matrix itself. The SVM on the selected instances and the mixture of
-        ``relaxation="tight"`` always have the exact kernel. A linear kernel with fewer features
-        than instances needs no factor.
+        ``relaxation="tight"`` always use the exact kernel. The factor of a linear kernel with fewer
+        features than instances is the matrix of the instances.
     tol : float, default=1e-6
-        Relative duality gap of the SVM. The relaxation is solved to 1e-4 times that.
+        Relative duality gap of the SVM. The relaxation is solved to 1e-4 times this value.
     max_iter : int, default=100
-        Maximum number of steps of the concave-convex procedure, the first of which is the SVM on
-        the selection.
+        Maximum number of steps of the concave-convex procedure, including the SVM on the selection.
     {class_weight: C}
     {pos_label}
     {n_jobs: classes}
@@ -92,39 +93,33 @@ class SDPMIL(BaseMISVC):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel only.
-    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Signed dual variables.
+    {classes_}
+    {coef_: (1, n_features) or (n_classes, n_features)}
+    {dual_coef_: (1, n_support) or (n_classes, n_support)}
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
-    support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        The support vectors.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The constant b.
-    gamma_ : float
-        Resolved value of ``gamma``.
+        Rows of the support vectors in the training instances; not set for the linear kernel.
+    {support_vectors_: the linear kernel}
+    {intercept_: (1,) or (n_classes,)}
+    {gamma_: the linear kernel}
     eta_ : ndarray of shape (n_instances,) or (n_instances, n_classes)
-        The relaxed selection of each instance of a positive bag, in the mixture with
-        ``relaxation="tight"``; 1 for those of negative bags.
+        The relaxed selection of each instance of a positive bag, which is that of the mixture with
+        ``relaxation="tight"``; 1 for instances of negative bags.
     selected_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
         Row of the selected instance of each positive bag; -1 for negative bags.
     witnesses_ : ndarray of shape (n_bags,) or (n_bags, n_classes)
-        Row of the highest instance of each training bag. With ``polish=True`` that of a positive
-        bag is the selected one.
+        Row of the highest instance of each training bag. With ``polish=True`` the highest instance
+        of a positive bag is the selected one.
     objective_ : float or ndarray of shape (n_classes,)
         Value of the first problem at the solution and its selection.
     objective_history_ : ndarray, or list of ndarray
-        The value after rounding and after each step of ``polish``; it never rises.
+        The value after rounding and after each step of ``polish``; it never increases.
     relaxation_value_ : float or ndarray of shape (n_classes,)
-        Value of the relaxation. It is a lower bound of the first problem over the solutions whose
-        slacks in positive bags are at most ``slack_bound``, and only over those. It may be
-        negative. With ``relaxation="tight"`` it is ``lower_bound_``.
+        Value of the relaxation. It is a lower bound of the first problem only over solutions whose
+        slacks in positive bags are at most ``slack_bound``. It may be negative. With
+        ``relaxation="tight"`` it is ``lower_bound_``.
     lower_bound_ : float or ndarray of shape (n_classes,)
-        A lower bound of the first problem over all selections and all w and b. It is above 0 with
-        ``relaxation="tight"``, and 0, which is trivial, otherwise.
+        A lower bound of the first problem over all selections and all w and b. It is the trivial
+        bound 0 unless ``relaxation="tight"``.
     optimality_gap_ : float or ndarray of shape (n_classes,)
         ``objective_ - lower_bound_``, a bound on the distance of the solution from the optimum.
     dual_gap_ : float or ndarray of shape (n_classes,)
@@ -134,38 +129,39 @@ class SDPMIL(BaseMISVC):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether ``polish`` converged within ``max_iter`` steps.
     n_passes_ : int or ndarray of shape (n_classes,)
-        Number of passes over the instances for the SVM and ``polish``, where these are solved by
-        rows; ``dual_coef_``, ``support_`` and ``support_vectors_`` are not set then.
+        Number of passes over the instances for the SVM and ``polish``, 0 if these were solved in
+        the dual. Set only for the linear kernel.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     milearn.exceptions.SolverError
-        When the relaxation or a dual problem is not solved.
+        If the relaxation or a dual problem is not solved.
     MemoryError
-        When the kernel matrix, or with more sparse features than instances the matrix between
-        the active instances, exceeds scikit-learn's ``working_memory``, see
-        :func:`sklearn.set_config`.
+        If the kernel matrix, or with more sparse features than instances the matrix of the active
+        instances, exceeds scikit-learn's ``working_memory``, see :func:`sklearn.set_config`.
 
     Warns
     -----
     ConvergenceWarning
-        When the relaxation or an SVM misses its precision, or ``polish`` has not converged
-        after ``max_iter`` steps.
+        If the relaxation or an SVM misses its precision, or ``polish`` has not converged after
+        ``max_iter`` steps.
+    EfficiencyWarning
+        Before a relaxation that is estimated to take more than half an hour.
 
     See Also
     --------
-    MISVC : With ``slack="instance"`` the same problem, by the concave-convex procedure alone.
+    MISVC : With ``slack="instance"`` it solves the same problem by the concave-convex procedure.
 
     Notes
     -----
-    The semidefinite program (14) of [1]_ is unbounded below for every data set; the bound on the
-    slacks repairs it. [1]_ solves it by a general interior point method whose cost grows with the
-    number of instances to the power 4.5; the equal quadratic program here costs the number of
-    instances times the square of the number of features or components. With a kernel, and with
-    more sparse features than instances, it costs the kernel values and some tens of systems whose
-    size is the number of instances on the margin plus the number of positive bags.
+    The semidefinite program (14) of [1]_ is unbounded below for every data set unless the slacks
+    are bounded. [1]_ solves it by a general interior point method whose cost grows with the number
+    of instances to the power 4.5. The cost of the equivalent quadratic program is the number of
+    instances times the square of the number of features or components. With a kernel, and with more
+    sparse features than instances, it is that of the kernel values and of a few dozen linear
+    systems whose size is the number of instances on the margin plus the number of positive bags.
 
     References
     ----------
@@ -239,7 +235,7 @@ class SDPMIL(BaseMISVC):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag. A weight of two is equal to a repetition of the bag.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------

@@ -44,9 +44,9 @@ class WellSVC(BagClassifier):
         \min_{h, w, b} \; \tfrac12 \|w\|^2 + C \sum_{y_i = 1} c_i [1 - f(x_{i h(i)})]_+
         + C \sum_{y_i = -1} c_i \sum_j [1 + f(x_{ij})]_+ .
 
-    The minimum over selections h and the maximum of the dual over multipliers are exchanged. The
-    problem is thereby relaxed to a support vector machine with a convex combination of the kernels
-    of all selections,
+    The minimum over selections h is exchanged with the maximum of the dual over multipliers. This
+    relaxes the problem to a support vector machine with a convex combination of the kernels of all
+    selections,
 
     .. math::
 
@@ -54,21 +54,21 @@ class WellSVC(BagClassifier):
         - \tfrac12 \sum_h \mu_h \|W_h\|^2 , \qquad
         W_h = \sum_{y_i = 1} g_i \phi(x_{i h(i)}) - \sum_{y_i = -1} \sum_j a_{ij} \phi(x_{ij}) ,
 
-    over :math:`0 \le g_i \le C c_i`, :math:`0 \le a_{ij} \le C c_i` and equal sums of both.
-    Selections are generated one by one by a cutting plane method, and
+    over :math:`0 \le g_i \le C c_i` and :math:`0 \le a_{ij} \le C c_i` with equal sums. Selections
+    are generated one by one by a cutting plane method. The decision function is
     :math:`f(x) = s \langle \sum_h \mu_h W_h, \phi(x) \rangle + b` with the factor s and the
-    constant b that are best for the first problem, which is convex in both; f is constant where the
-    mixture vanishes up to rounding. A bag scores as its highest instance does.
+    constant b that minimise the first problem, which is convex in both; f is constant if the
+    mixture vanishes up to rounding. The score of a bag is the highest score of its instances.
 
     Parameters
     ----------
     C : float, default=10.0
-        Cost of a slack against the norm of w. Must be positive.
+        Cost of a slack relative to the norm of w. Must be positive.
     {kernel}
     {gamma}
     tol : float, default=1e-3
-        Share of the value of the relaxation up to which the gap of the mixture, and the gain of
-        another selection, are ignored.
+        Relative tolerance: the gap of the mixture and the gain of another selection are ignored if
+        they are below this fraction of the value of the relaxation.
     max_iter : int, default=50
         Maximum number of selections.
     {class_weight: C}
@@ -76,19 +76,15 @@ class WellSVC(BagClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The class labels, sorted.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        Weights, for the linear kernel only.
-    dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
-        Coefficients of the support vectors in f; not set for the linear kernel.
+    {classes_}
+    {coef_: (1, n_features) or (n_classes, n_features)}
+    {dual_coef_: (1, n_support) or (n_classes, n_support)}
     support_ : ndarray of shape (n_support,)
         Rows of the support vectors in the training instances; not set for the linear kernel.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Distinct training instances with a coefficient, for some class; not set for the linear
-        kernel.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The constant b.
+        Distinct training instances with a nonzero coefficient for at least one class; not set for
+        the linear kernel.
+    {intercept_: (1,) or (n_classes,)}
     gamma_ : float
         Resolved value of ``gamma``.
     mixture_ : ndarray of shape (n_selections,), or list of them
@@ -102,42 +98,42 @@ class WellSVC(BagClassifier):
         A lower bound of the first problem over all selections and all w and b, which does not
         depend on the search for selections.
     upper_bound_ : float or ndarray of shape (n_classes,)
-        Value of the first problem at f and the best selection for it.
+        Value of the first problem at f and the best selection for f.
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of selections.
     converged_ : bool or ndarray of shape (n_classes,)
-        Whether the search found no further selection that lowers the value, and the mixture was
-        found to ``tol``.
+        Whether no further selection was found that lowers the value, and the gap of the mixture is
+        within ``tol``.
     {n_features_in_}
     {feature_names_in_}
 
     Raises
     ------
     MemoryError
-        When the kernel matrix of the training instances does not fit into the available memory.
+        If the kernel matrix of the training instances does not fit into the available memory.
 
     Warns
     -----
     ConvergenceWarning
-        When selections were still found after ``max_iter``, or the mixture missed ``tol``.
+        If selections were still found after ``max_iter``, or the mixture missed ``tol``.
     UserWarning
-        When the kernel matrix is indefinite, and its negative part is dropped.
+        If the kernel matrix is indefinite, and its negative part is dropped.
 
     See Also
     --------
-    SDPMIL : With ``relaxation="tight"`` the same relaxation, rounded to one selection.
-    MISVC : With ``slack="instance"`` the first problem, by the concave-convex procedure.
+    SDPMIL : With ``relaxation="tight"`` it solves the same relaxation and selects one instance.
+    MISVC : With ``slack="instance"`` it solves the first problem by the concave-convex procedure.
 
     Notes
     -----
     [1]_ and [2]_ also have a version with one slack per bag, and use s = 1 and the constant of the
-    relaxation. A bag is then scored by another instance in each part of the mixture, and its scores
-    are too low for a single instance. With standardised instances and C = 10 the accuracy was 70 %
-    on Musk1 and 50 % on Elephant (10 and 4 folds), and 82 and 79 % with the best s and b. The order
-    of the bags is the same.
+    relaxation. The score of a bag is then that of a different instance in each part of the mixture,
+    so scores of single instances are too low. With standardised instances and C = 10 the accuracy
+    was 70 % on Musk1 and 50 % on Elephant (10 and 4 folds), compared with 82 and 79 % for the best
+    s and b. The ranking of the bags is the same.
 
-    The most violated selection is found by a local search that changes one bag at a time, and by
-    enumeration where there are at most 20,000 selections.
+    The most violated selection is found by enumeration if there are at most 20,000 selections, and
+    otherwise by a local search that changes one bag at a time.
 
     References
     ----------
@@ -200,7 +196,7 @@ class WellSVC(BagClassifier):
         y : array-like of shape (n_bags,)
             Class of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Factor on C by bag. A weight of two is equal to a repetition of the bag.
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
 
         Returns
         -------
@@ -292,8 +288,8 @@ class WellSVC(BagClassifier):
 
 
 def _first_selection(problem: MixtureProblem) -> np.ndarray:
-    """Of each positive bag the instance that is the least like negative ones."""
+    """The instance of each positive bag that is least similar to the negative instances."""
     p, offsets = problem.n_positive, problem.offsets
-    likeness = problem.gram[:p, p:] @ problem.costs
-    order = np.lexsort((likeness, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
+    similarity = problem.gram[:p, p:] @ problem.costs
+    order = np.lexsort((similarity, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))))
     return np.asarray(order[offsets[:-1]])

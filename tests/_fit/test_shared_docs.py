@@ -23,6 +23,7 @@ class Documented(BagEstimator):
     Attributes
     ----------
     {n_features_in_}
+    {objective_: float}
     """
 
 
@@ -37,7 +38,7 @@ def test_the_text_takes_the_place_of_its_name():
         Parameters
         ----------
         class_weight : dict, "balanced" or None, default=None
-            Factor on C by class.
+            Factor on C for each class.
         n_jobs : int, default=None
             Number of jobs that run in parallel, over classes and starts. None means 1 unless in a
             :obj:`joblib.parallel_config` context; -1 means using all processors.
@@ -46,8 +47,20 @@ def test_the_text_takes_the_place_of_its_name():
         ----------
         n_features_in_ : int
             Number of features of an instance.
+        objective_ : float
+            Value of the problem above at the solution.
         """)
     assert max(map(len, Documented.__doc__.splitlines())) <= 100
+
+
+@pytest.mark.parametrize(
+    ("placeholder", "hanging", "start"),
+    [("rows_or_dual: bags", 0, "With the linear kernel"), ("cheung2006: 2", 3, ".. [2] P.-M. ")],
+)
+def test_paragraphs_and_references_are_indented_like_their_placeholder(placeholder, hanging, start):
+    first, *others = with_shared_docs(f"    {{{placeholder}}}").splitlines()
+    assert first.startswith(f"    {start}")
+    assert {len(line) - len(line.lstrip()) for line in others} == {4 + hanging}
 
 
 def test_a_subclass_without_a_docstring_and_none_at_all_stay_as_they_are():
