@@ -140,7 +140,7 @@ def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution
     proportions = np.repeat(1.0 / np.diff(starts), np.diff(starts))
     pooling = sparse.csr_array((proportions, patterns.rows, starts), shape=(n, points.shape[0]))
     rows = sparse.diags_array(-signs).tocsr() @ (pooling @ points)
-    problem = GroupProblem(rows, -signs, np.arange(n + 1), costs, patterns.reach(np.arange(n)))
+    problem = GroupProblem(rows, -signs, np.arange(n + 1), costs, patterns.margins_of(np.arange(n)))
     found = solve_groups(problem, np.zeros(points.shape[1]), 0.0, gap_tol=tol)
     scores = np.asarray(points @ found.w)
     values = patterns.scores(scores)

@@ -1,4 +1,4 @@
 """MI-SVM and mi-SVM: bag scores are highest instance scores.
 
-Each is solved in the dual over inner products of instances, or over rows by a few passes.
+Each is solved in the dual over inner products of instances, or over rows in a few passes.
 """

@@ -1,22 +1,22 @@
 r"""Deterministic annealing of the starts of MI-SVM and mi-SVM (Gehler & Chapelle 2007).
 
-The choice of each positive bag is a distribution instead, and its entropy H is rewarded at a
-temperature T. For MI-SVM a bag has weights p_ij of its instances, which sum to one,
+The choice of an instance is replaced by a distribution whose entropy H is rewarded at a temperature
+T. For MI-SVM the instances of a positive bag have weights p_ij that sum to one,
 
     min_{w,b,p}  1/2 |w|^2 + sum_{y_i>0} c_i (sum_j p_ij [1 - f(x_ij)]_+ - T H(p_i))
                  + (negative bags),
 
-and for mi-SVM every instance of a positive bag a probability q_ij of being positive, at least one
-of them expected,
+and for mi-SVM every instance of a positive bag has a probability q_ij of being positive; the
+expected number of positive instances of a bag is at least one,
 
     min_{w,b,q}  1/2 |w|^2 + sum_{y_i>0} c_i sum_j (q_ij [1 - f(x_ij)]_+
                  + (1 - q_ij) [1 + f(x_ij)]_+ - T H(q_ij)) + (negative bags)
     s.t.         sum_j q_ij >= 1  for y_i > 0 .
 
-Given the distributions it is a support vector machine with weights; given f they are known: p_ij
-grows with exp(-[1 - f(x_ij)]_+ / T), and q_ij is the logistic function of the difference of the two
-losses plus a multiplier of its bag, over T. Both steps lower the objective. T starts so high that
-all instances count alike and falls to where one choice is left.
+For given distributions the problem is a weighted support vector machine. For given f, p_ij is
+proportional to exp(-[1 - f(x_ij)]_+ / T), and q_ij is the logistic function of the difference of
+the two losses plus a multiplier of the bag, divided by T. Both steps lower the objective. At the
+first temperature all instances have nearly the same weight; at the last, one is chosen.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from .labels_dual import best_labels
 
 __all__ = ["TEMPERATURES", "annealed_labels", "annealed_witnesses"]
 
-# In units of the hinge loss: 1 at the boundary, 2 on the wrong side's margin.
+# In units of the hinge loss: 1 on the boundary, 2 on the margin of the other class.
 TEMPERATURES = tuple(4.0 * 0.5**k for k in range(8))
 _ROUNDS = 4
-# Changes of a distribution that end a temperature, and what stands for a weight of zero.
-_SETTLED = 1e-2
-_NOTHING = 1e-6
+# Change of a distribution at which to lower the temperature.
+_CONVERGED = 1e-2
+# Smallest weight, because weights of patterns have to be positive.
+_SMALLEST = 1e-6
 _TOL = 1e-4
 _HALVINGS = 60
 
@@ -74,12 +75,12 @@ def annealed_witnesses(problem: BinaryProblem, slack: str) -> np.ndarray:
     for temperature in TEMPERATURES:
         for _ in range(_ROUNDS):
             patterns.weights = np.concatenate(
-                [costs * np.maximum(p, _NOTHING), layout.group_weights[n:]]
+                [costs * np.maximum(p, _SMALLEST), layout.group_weights[n:]]
             )
             solution = _solved(problem.gram, patterns, solution)
             losses = np.maximum(0.0, 1.0 - solution.scores[rows] - solution.intercept)
             last, p = p, _gibbs(-losses / temperature, offsets)
-            if np.abs(p - last).max() <= _SETTLED:
+            if np.abs(p - last).max() <= _CONVERGED:
                 break
     assert solution is not None
     return witness_rule(problem).of(solution.scores)
@@ -111,13 +112,13 @@ def annealed_labels(problem: BinaryProblem) -> np.ndarray:
     solution = None
     for temperature in TEMPERATURES:
         for _ in range(_ROUNDS):
-            sides = np.maximum(np.concatenate([q, 1.0 - q]), _NOTHING)
+            sides = np.maximum(np.concatenate([q, 1.0 - q]), _SMALLEST)
             patterns.weights = costs[chosen] * np.concatenate([sides, np.ones(len(others))])
             solution = _solved(problem.gram, patterns, solution)
             f = solution.scores[rows] + solution.intercept
             gains = np.maximum(0.0, 1.0 + f) - np.maximum(0.0, 1.0 - f)
             last, q = q, _probabilities(gains / temperature, offsets)
-            if np.abs(q - last).max() <= _SETTLED:
+            if np.abs(q - last).max() <= _CONVERGED:
                 break
     assert solution is not None
     scores = solution.scores + solution.intercept
@@ -140,7 +141,7 @@ def _gibbs(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def _probabilities(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Logistic function of the values, shifted in each segment whose sum is below one."""
     bag = segment_index(offsets)
-    # With the largest shift the highest alone has a probability of one, to rounding.
+    # The largest shift gives the highest instance a probability of one up to rounding.
     low, high = np.zeros(len(offsets) - 1), np.maximum(0.0, 40.0 - segment_max(values, offsets))
     short = np.add.reduceat(expit(values), offsets[:-1]) < 1.0
     for _ in range(_HALVINGS):

@@ -7,7 +7,7 @@ MI-SVM (Andrews et al. 2003) by the concave-convex procedure, for bags i with si
     one slack per instance:   sum_{y_i<0} c_i sum_j [1 + f(x_ij)]_+
 
 The hinge of a positive bag is concave in the maximum: a step replaces it by the hinge of one
-instance, the witness. The hinge of a negative bag is convex and stays whole.
+instance, the witness. The hinge of a negative bag is convex and is not changed.
 """
 
 from __future__ import annotations
@@ -43,34 +43,24 @@ _NO_WITNESSES = np.zeros(0, dtype=np.intp)
 
 @dataclass(kw_only=True)
 class MISVMResult(CCCPSolution):
-    """A local minimum of MI-SVM or mi-SVM.
+    """A local minimum of MI-SVM or mi-SVM."""
 
-    Attributes
-    ----------
-    rows, coef, intercept
-        The function sum_r coef_r k(x_r, .) + intercept.
-    scores : ndarray of shape (n_instances,), with the intercept
-    norm2 : float
-        |w|^2, by kernel values.
-    n_solves, n_backend : int
-        Dual problems over all steps, and how many of them needed a backend.
-    working : WorkingSet
-        That of the last step, from which another run can start.
-    """
-
+    # The function sum_r coef_r k(x_r, .) + intercept, its values at all instances, and |w|^2.
     rows: np.ndarray
     coef: np.ndarray
     intercept: float
     scores: np.ndarray
     norm2: float
+    # Number of dual problems over all steps, and how many of them needed a QP backend.
     n_solves: int
     n_backend: int
+    # The final working set, from which another run can start.
     working: WorkingSet
 
 
 @dataclass
 class MISVMPoint:
-    """Solution of a convex step: witnesses or labels are its linearisation."""
+    """Solution of a convex step; the linearisation has witnesses or labels."""
 
     objective: float
     dual_gap: float
@@ -155,7 +145,7 @@ def _descend(
         n_solves += solution.n_solves
         n_backend += solution.n_backend
         highest = segment_max(solution.scores, problem.offsets)
-        # Given w the best intercept of J itself, which is never above that of the convex step.
+        # The best intercept of J for this w: J is then at most the value of the convex step.
         values = highest[np.r_[problem.positive, problem.negative]]
         if slack == "instance":
             values = np.concatenate([highest[positive], solution.scores[layout.negative_rows]])
@@ -179,7 +169,7 @@ def _descend(
 def result_of_run(
     run: CCCPResult, n_solves: int, n_backend: int, objective_scale: float
 ) -> MISVMResult:
-    """The result that belongs to the best point of a run."""
+    """The result for the best point of a run."""
     point: MISVMPoint = run.point
     return MISVMResult(
         **run.outcome(),
@@ -198,15 +188,15 @@ def result_of_run(
 def witness_rule(problem: BinaryProblem, tie_tol: float = RELATIVE_TIE) -> Witnesses:
     """Choice of the highest instance of each positive bag, with a rule for ties.
 
-    Instances tie exactly where w vanishes on all that distinguishes them, as it does at w = 0.
-    Any of them linearises the maximum. So that order and arithmetic do not choose, the instance is
-    taken that is highest under the difference of the weighted means of positive and negative bags.
+    At w = 0, for example, all instances tie and any of them linearises the maximum. The choice must
+    not depend on the order of instances or on rounding. It is the instance with the highest score
+    under the difference of the weighted means of positive and negative bags.
 
     Parameters
     ----------
     problem : BinaryProblem
     tie_tol : float
-        Difference of scores that counts as a tie, as a share of the largest score.
+        Difference of scores that counts as a tie, as a fraction of the largest score.
     """
     difference = mean_difference(problem.offsets, problem.signs, problem.weights)
     second = partial(_scores_of_means, problem.gram, difference)
@@ -243,7 +233,7 @@ class WitnessLayout:
             self.group_offsets = np.r_[np.arange(n_positive), n_positive + negative_offsets]
 
     def patterns(self, witnesses: np.ndarray) -> Patterns:
-        """The convex problem for the given witnesses; an empty array stands for the means."""
+        """The convex problem for the given witnesses; an empty array means the means of bags."""
         if len(witnesses):
             rows, row_offsets = np.r_[witnesses, self.negative_rows], None
         else:

@@ -1,21 +1,21 @@
-"""The support vector svm whose slacks belong to groups of patterns.
+"""Support vector machine whose slacks belong to groups of patterns.
 
     min_{w,b} 1/2 |w|^2 + sum_g c_g max_{t in g} [1 - s_g (w.z_t + b)]_+
 
 Pattern t is an instance or a mean of instances, s_g = +-1 the sign and c_g the weight of group g.
-Groups of one pattern are the ordinary SVM. The dual,
+With groups of one pattern this is the standard SVM. The dual,
 
     max_a sum_t a_t - 1/2 |sum_t s_t a_t z_t|^2
     s.t.  a >= 0,  sum_{t in g} a_t <= c_g,  sum_t s_t a_t = 0,
 
-has few a_t above zero. It is solved over a working set of patterns; the patterns outside it that
-violate their margin most are added until primal and dual of the *whole* problem meet, so the gap
-that is returned holds for the problem as stated, not for the working set.
+has few a_t above zero. It is solved over a working set of patterns. The patterns outside of it that
+violate their margin most are added until the duality gap of the *whole* problem is small enough, so
+the returned gap holds for the stated problem and not only for the working set.
 
-The small dual problems go first to the active set iteration, started from the solution before;
-where that does not converge, to libsvm (groups of one) or to a QP backend. libsvm has a limit of
-steps: on an ill-conditioned kernel (linear, large C) it takes minutes for what an interior point
-does in a tenth of a second.
+The dual problems over working sets are solved by the active set iteration, started from the
+previous solution. If it does not converge, libsvm (for groups of one) or a QP backend is used. The
+number of steps of libsvm is limited: on an ill-conditioned kernel matrix (linear, large C) it takes
+minutes where an interior point method takes a tenth of a second.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from .working_set import INITIAL_TOL, WorkingSet
 
 __all__ = ["Patterns", "SVMSolution", "solve_grouped_svm"]
 
-# Above 1e-11 by rounding: INITIAL_TOL is divided by a hundred twice.
+# INITIAL_TOL divided by a hundred twice, with a margin for rounding.
 _MIN_TOL = 1.001e-11
 _EXACT_RESIDUAL = 1e-10
-# By which a hundredth of the precision has to lower the residual at the least.
+# Largest ratio of the residuals before and after the precision is lowered by a factor of 100.
 _PROGRESS = 0.5
 _MAX_ROUNDS = 500
 _N_SEEDS = 100
@@ -55,28 +55,17 @@ _WARM_START_RATIO = 0.05
 
 @dataclass
 class Patterns:
-    """Patterns that are to be separated, in groups.
+    """Patterns to separate, in groups."""
 
-    Attributes
-    ----------
-    rows : ndarray of int
-        Instance rows of all patterns, one after the other.
-    row_offsets : ndarray of shape (n_patterns + 1,) or None
-        Pattern t is the mean of ``rows[row_offsets[t]:row_offsets[t + 1]]``; None when each
-        pattern is one instance.
-    group_offsets : ndarray of shape (n_groups + 1,)
-        Patterns of each group.
-    signs : ndarray of shape (n_groups,), +1.0 or -1.0
-    weights : ndarray of shape (n_groups,), the bounds c_g, above zero
-    margins : ndarray of shape (n_patterns,) or None
-        What each pattern has to reach on its side of the boundary; 1 when None.
-    """
-
+    # Pattern t is the mean of ``rows[row_offsets[t]:row_offsets[t + 1]]``, or one instance if
+    # ``row_offsets`` is None.
     rows: np.ndarray
     row_offsets: np.ndarray | None
+    # Offsets of the patterns of each group, its sign, and its weight c_g above zero.
     group_offsets: np.ndarray
     signs: np.ndarray
     weights: np.ndarray
+    # The required margin of each pattern; 1 if None.
     margins: np.ndarray | None = None
 
     @property
@@ -86,7 +75,7 @@ class Patterns:
 
     @property
     def shifts(self) -> np.ndarray | float:
-        """What is added to scores, so that every margin is 1."""
+        """Constants added to scores so that every required margin is 1."""
         if self.margins is None:
             return 0.0
         return np.repeat(self.signs, np.diff(self.group_offsets)) * (1.0 - self.margins)
@@ -98,12 +87,12 @@ class Patterns:
             values = segment_mean(values, self.row_offsets)
         return np.asarray(values + self.shifts)
 
-    def reach(self, chosen: np.ndarray) -> np.ndarray:
-        """Margins of the chosen patterns."""
+    def margins_of(self, chosen: np.ndarray) -> np.ndarray:
+        """Required margins of the chosen patterns."""
         return np.ones(len(chosen)) if self.margins is None else self.margins[chosen]
 
     def expand(self, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Instance rows of the chosen patterns, and where each starts (None: one row each)."""
+        """Instance rows of the chosen patterns, and their offsets (None if one row each)."""
         if self.row_offsets is None:
             return self.rows[chosen], None
         index, starts = gather_rows(self.row_offsets, chosen)
@@ -120,32 +109,21 @@ def _spread(values: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
 
 @dataclass
 class SVMSolution:
-    """Solution of the whole problem, with its certificate.
+    """Solution of the whole problem, with its duality gap."""
 
-    Attributes
-    ----------
-    rows, coef : ndarray
-        The function sum_r coef_r x_r over instance rows (a row may come twice).
-    scores : ndarray of shape (n_instances,)
-        Scores of all instances, without the intercept.
-    intercept : float
-    norm2 : float
-        |w|^2.
-    objective, gap : float
-        Value of the primal, and its distance from the value of the dual.
-    working : WorkingSet
-    n_solves, n_backend : int
-        Dual problems that were solved, and how many of them needed a backend.
-    """
-
+    # w = sum_r coef_r x_r over instance rows, which may repeat.
     rows: np.ndarray
     coef: np.ndarray
+    # Scores of all instances without the intercept.
     scores: np.ndarray
     intercept: float
+    # |w|^2.
     norm2: float
+    # Primal value, and its difference from the dual value.
     objective: float
     gap: float
     working: WorkingSet
+    # Number of dual problems, and how many of them needed a QP backend.
     n_solves: int = 0
     n_backend: int = 0
 
@@ -165,23 +143,22 @@ def solve_grouped_svm(
     gram : Gram
     patterns : Patterns
     tol : float
-        Duality gap as a share of the objective.
+        Duality gap as a fraction of the objective.
     start : WorkingSet, default=None
-        That of a solution of a problem with the same groups.
+        The working set of a solution of a problem with the same groups.
     sharp : bool, default=True
-        Whether the dual variables are made as good as double precision allows, which is more than
-        ``tol`` asks for: the gap is of second order in them.
+        Whether the dual variables are computed as precisely as double precision allows. This is
+        more than ``tol`` requires, because the gap is of second order in them.
 
     Returns
     -------
     SVMSolution
-        Its ``gap`` is what was reached; it exceeds ``tol`` only when the backend at its tightest
-        setting could do no better.
+        Its ``gap`` exceeds ``tol`` only if the highest precision of the backend is not sufficient.
     """
     group = segment_index(patterns.group_offsets)
     sign = patterns.signs[group]
     working = None if start is None else start.with_signs(sign)
-    # Signs may have turned so that the patterns of the start are all on one side: no problem then.
+    # Signs may have changed so that all patterns of the start have the same sign.
     if working is None or len(np.unique(sign[working.status >= 0])) < 2:
         seeds = _seeds(gram, patterns, sign)
         working = WorkingSet.from_patterns(seeds, sign, len(patterns.signs))
@@ -189,7 +166,7 @@ def solve_grouped_svm(
     scale = rounding_scale(patterns.weights)
     n_solves, n_backend = 0, 0
     precision = max(working.precision, INITIAL_TOL * 1e-2)
-    # The solution before the precision was tightened, and its residual.
+    # The solution before the precision was increased, and its residual.
     coarse: tuple[SVMSolution, float] | None = None
     while True:
         dual = _GroupedDual(products, patterns, sign, group, np.flatnonzero(working.status >= 0))
@@ -198,16 +175,16 @@ def solve_grouped_svm(
         n_backend += result.solver != "active-set"
         solution = _certify(gram, patterns, dual, values, working)
         if coarse is not None and result.residual > _PROGRESS * coarse[1]:
-            # The conditioning allows no more digits: a tighter try would take as long for nothing.
+            # The problem is too ill-conditioned for a higher precision.
             solution = min((solution, result.residual), coarse, key=lambda pair: pair[1])[0]
             precision = _MIN_TOL
         solution.n_solves, solution.n_backend = n_solves, n_backend
-        # Under the multiplier, which is the intercept of the working set: the one that is best for
-        # all patterns would hide a violator by moving the margin onto it.
+        # Use the multiplier, which is the intercept of the working set. The best intercept for all
+        # patterns would move the margin to a violating pattern, which would not be found.
         scores = patterns.scores(solution.scores)
         middle = (scores - patterns.shifts)[dual.chosen].mean()
         working.margins = sign * (scores - middle + result.y[0])
-        # The gap is of second order in w: an inexact solution is made as good as it gets.
+        # The gap is of second order in w, so a small gap does not imply a precise solution.
         exact = result.residual <= _EXACT_RESIDUAL or precision <= _MIN_TOL
         closed = solution.gap <= tol * max(solution.objective, scale)
         done = (closed and (exact or not sharp)) or n_solves >= _MAX_ROUNDS
@@ -229,7 +206,7 @@ def solve_grouped_svm(
 
 
 class _InnerProducts:
-    """Inner products among a working set; those of patterns in the set before it are kept."""
+    """Inner products within a working set; those of the previous working set are reused."""
 
     def __init__(self, gram: Gram, patterns: Patterns) -> None:
         self.gram = gram
@@ -238,7 +215,7 @@ class _InnerProducts:
         self.matrix = np.zeros((0, 0))
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
-        """The matrix for ``chosen`` (ascending); not to be written to."""
+        """The matrix for ``chosen`` (ascending), which must not be modified."""
         known = np.isin(chosen, self.chosen, assume_unique=True)
         kept, fresh = np.flatnonzero(known), np.flatnonzero(~known)
         before = np.searchsorted(self.chosen, chosen[kept])
@@ -266,31 +243,31 @@ class _GroupedDual:
     ) -> None:
         self.chosen = chosen
         self.sign = sign[chosen]
-        plain = products.among(chosen)
-        # The equality makes the origin of the feature space arbitrary; in the middle of the
-        # patterns no digits are lost to an offset that they share.
-        middle = plain.mean(axis=0)
+        gram = products.among(chosen)
+        # The equality constraint makes the origin of the feature space arbitrary. With the mean of
+        # the patterns as the origin there is no cancellation if they are far from zero.
+        middle = gram.mean(axis=0)
         self.scale = float(patterns.weights.max())
-        scaled = plain - middle
+        scaled = gram - middle
         scaled -= (middle - middle.mean())[:, None]
         scaled *= self.sign
         scaled *= (self.sign * self.scale)[:, None]
         bounds = patterns.weights / self.scale
-        # Groups with several patterns here share a bound; a pattern alone has its own.
+        # Groups with several patterns in the working set share a bound; a single one has its own.
         mine = group[chosen]
         starts = np.flatnonzero(np.r_[True, mine[1:] != mine[:-1]])
         counts = np.diff(np.r_[starts, len(mine)])
-        self.alone = np.repeat(counts == 1, counts)
-        self.upper = np.where(self.alone, bounds[mine], np.inf)
+        self.single = np.repeat(counts == 1, counts)
+        self.upper = np.where(self.single, bounds[mine], np.inf)
         self.shared = mine[starts[counts > 1]]
         self.members = np.zeros((len(self.shared), len(mine)))
         position = np.repeat(np.cumsum(counts > 1) - 1, counts)
-        together = np.flatnonzero(~self.alone)
+        together = np.flatnonzero(~self.single)
         self.members[position[together], together] = 1.0
-        self.reach = patterns.reach(chosen)
+        self.margins = patterns.margins_of(chosen)
         self.qp = QPProblem(
             scaled,
-            -self.reach,
+            -self.margins,
             G=self.members,
             h=bounds[self.shared],
             A=self.sign[None],
@@ -301,24 +278,24 @@ class _GroupedDual:
         )
 
     def solve(self, working: WorkingSet, precision: float) -> tuple[np.ndarray, QPResult]:
-        """Dual variables in the units of the weights, and the result in the problem's own.
+        """Dual variables in the units of the weights, and the result in units of the QP.
 
-        Its multiplier of the equality is the intercept for scores counted from the mean of the
-        working set. How the patterns stand is noted in ``working``.
+        The multiplier of the equality is the intercept for scores relative to the mean of the
+        working set. The status of the patterns is stored in ``working``.
         """
         start = self._active_set(working)
         result = None
-        by_libsvm = len(self.shared) == 0 and (self.reach == 1.0).all()
+        by_libsvm = len(self.shared) == 0 and (self.margins == 1.0).all()
         if by_libsvm and not working.libsvm_failed:
-            # Where much has changed the warm start rarely converges and libsvm is quicker: on Musk2
-            # with an RBF kernel, trying it always costs about a quarter more.
+            # After many changes a warm start rarely converges, and libsvm is faster. On Musk2 with
+            # an RBF kernel, a warm start in every case would take about 25 % longer.
             near = working.changed <= max(20, _WARM_START_RATIO * len(self.chosen))
-            result = self._solve_alone(start if near else None, precision)
+            result = self._solve_by_libsvm(start if near else None, precision)
             working.libsvm_failed = result is None
         if result is None and start is not None and not working.inexact:
             result = solve_qp_near(self.qp, start, tol=precision)
             if result.residual > _EXACT_RESIDUAL:
-                # Digits are scarce here, and those of the whole problem are the better ones.
+                # The problem is ill-conditioned: a cold start is more precise.
                 working.inexact, result, start = True, None, None
         if result is None:
             result = solve_qp(self.qp, tol=precision, start=start)
@@ -334,17 +311,17 @@ class _GroupedDual:
             return None
         status = working.status[self.chosen]
         at_bound = status == 2
-        # A pattern that was alone at its bound and has got company: the group is at its bound.
+        # If a single pattern was at its bound, the bound of its group is active.
         tight = working.tight[self.shared] | (self.members @ at_bound > 0)
-        return ActiveSet(lower=status == 0, upper=at_bound & self.alone, tight=tight)
+        return ActiveSet(lower=status == 0, upper=at_bound & self.single, tight=tight)
 
-    def _solve_alone(self, start: ActiveSet | None, precision: float) -> QPResult | None:
-        """No bound is shared: libsvm solves it, and the active set iteration sharpens it."""
+    def _solve_by_libsvm(self, start: ActiveSet | None, precision: float) -> QPResult | None:
+        """Solve a problem without shared bounds by libsvm, and polish by the active set."""
         if start is not None:
             warm = active_set_iterations(self.qp, start, "active-set")
             if warm is not None and warm.residual <= precision:
                 return warm
-        # The limit is part of the plan: beyond it a QP backend takes over.
+        # If libsvm reaches the limit, a QP backend solves the problem.
         svm = LimitedSVC(
             kernel="precomputed",
             C=1.0,
@@ -352,9 +329,9 @@ class _GroupedDual:
             cache_size=1000,
             max_iter=_libsvm_steps(len(self.sign)),
         )
-        plain = self.qp.P * self.sign
-        plain *= self.sign[:, None]
-        svm.fit(plain, self.sign, sample_weight=self.upper)
+        gram = self.qp.P * self.sign
+        gram *= self.sign[:, None]
+        svm.fit(gram, self.sign, sample_weight=self.upper)
         if svm.reached_limit_ or (svm.n_iter_ >= svm.max_iter).any():
             return None
         values = np.zeros(len(self.sign))
@@ -371,7 +348,7 @@ class _GroupedDual:
 
 
 def _libsvm_steps(n: int) -> int:
-    """As many steps, each of order n, as cost about what an interior point of order n^3 does."""
+    """Number of steps of order n that take about as long as an interior point of order n^3."""
     return max(20_000, n * n // 16)
 
 
@@ -396,14 +373,14 @@ def _certify(
         intercept=intercept,
         norm2=norm2,
         objective=objective,
-        # Below zero by rounding.
-        gap=max(0.0, objective - (float(dual.reach @ values) - 0.5 * norm2)),
+        # It may be negative by rounding.
+        gap=max(0.0, objective - (float(dual.margins @ values) - 0.5 * norm2)),
         working=working,
     )
 
 
 def _seeds(gram: Gram, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
-    """Patterns to begin with: the hardest for the mean of the positive ones, some of each group."""
+    """First working set: patterns with the lowest margins for the mean of the positive ones."""
     positive = np.flatnonzero(sign > 0)
     rows, starts = patterns.expand(positive)
     coef = _spread(np.full(len(positive), 1.0 / len(positive)), starts)
@@ -420,9 +397,10 @@ def _seeds(gram: Gram, patterns: Patterns, sign: np.ndarray) -> np.ndarray:
 
 
 def _violators(patterns: Patterns, group: np.ndarray, working: WorkingSet) -> np.ndarray:
-    """Patterns outside the working set whose margin falls short of their group's slack.
+    """Patterns outside the working set whose slack exceeds that of their group.
 
-    Of a group of several the worst few, of groups of one all, up to the size of the working set.
+    These are a few patterns of each group, or for groups of one at most as many as the working set
+    has.
     """
     inside, margins = working.status >= 0, working.margins
     held = segment_min(np.where(inside, margins, 1.0), patterns.group_offsets)

@@ -93,10 +93,10 @@ def best_labels(
     signs: np.ndarray,
     witnesses: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The labels of least loss: the sign of the score, at least one positive per positive bag.
+    """The labels of smallest loss: the signs of the scores, at least one positive per positive bag.
 
     ``witnesses`` are the rows of the highest instances of the positive bags, by default the first
-    of them.
+    ones.
     """
     positive = signs > 0
     if witnesses is None:

@@ -1,9 +1,9 @@
 """mi-SVM over rows: a linear kernel or explicit features, by passes over the instances.
 
-The problem is that of :mod:`.labels_dual`. A convex step (labels held) is an SVM over all
-instances. Rows near the margin are in its working set. The others are summed up, by their labels
-and the intervals of their margins, in a few rows whose hinges bound the sums of hinges from below
-by convexity.
+The problem is defined in :mod:`.labels_dual`. A convex step (fixed labels) is an SVM over all
+instances. The working set contains the rows near the margin. The other rows are summed by label and
+by interval of the margin. By convexity the hinge of such a sum is a lower bound of the sum of
+hinges.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .view import Matrix, RowLimits
 
 __all__ = ["LabelLimits", "solve_instance_labels_rows"]
 
-# Rows outside of the working set are summed up between these margins, by label.
+# Rows outside of the working set are summed in these intervals of the margin, by label.
 _MARGINS = np.array([-3.0, -1.0, -0.5, 0.0, 0.4, 1.0, 1.5, 2.0, 3.0, 5.0])
 _N_SUMS = 2 * (len(_MARGINS) + 1)
 
 
 @dataclass(frozen=True)
 class LabelLimits(RowLimits):
-    """All rows up to a million numbers, then those near the margin."""
+    """Limits of the working set: all rows up to a million numbers, else those near the margin."""
 
     numbers: int = 2**22
     whole_rows: int = 2**20
@@ -44,7 +44,7 @@ class LabelLimits(RowLimits):
 
 @dataclass(frozen=True)
 class _Sums:
-    """Weighted sums of rows by label and margin, (n_sums, n_features), and of their weights."""
+    """Weighted sums of rows by label and margin, (n_sums, n_features), and sums of the weights."""
 
     vectors: np.ndarray
     costs: np.ndarray
@@ -66,7 +66,7 @@ class _Sums:
 
     def without(self, taken: _Sums) -> _Sums:
         left = self.costs - taken.costs
-        # A sum of which no row is left is zero up to rounding.
+        # A sum without rows is zero up to rounding.
         gone = left <= 1e-12 * self.costs
         vectors = np.where(gone[:, None], 0.0, self.vectors - taken.vectors)
         return _Sums(vectors, np.where(gone, 0.0, left))
@@ -74,29 +74,22 @@ class _Sums:
 
 @dataclass(frozen=True)
 class LabelsView:
-    """A pass over a block or over all; of a block ``value`` and ``objective`` are losses alone.
+    """Result of a pass over all instances at a point."""
 
-    Attributes
-    ----------
-    w, v : ndarray
-        The point, with the best intercept.
-    step_v : ndarray of shape (1,)
-        The intercept that decides which rows are near the margin under the labels held.
-    labels : ndarray of int8 of shape (n_instances,)
-        The best ones.
-    numbers, rows, costs : the working set, for the labels held and for the best ones
-    of_held, of_best : _Sums, of the other rows
-    """
-
+    # Values of the convex step and of the problem.
     value: float
     objective: float
+    # The point with the best intercept, and the intercept of the convex step.
     w: np.ndarray
     v: np.ndarray
     step_v: np.ndarray
+    # The best labels of all instances.
     labels: np.ndarray
+    # The working set, which serves the fixed labels and the best labels.
     numbers: np.ndarray
     rows: Matrix
     costs: np.ndarray
+    # Sums of the other rows under the fixed labels and under the best labels.
     of_held: _Sums
     of_best: _Sums
 
@@ -159,7 +152,7 @@ class _Labels:
         self.n_passes = 0
 
     def best_labels(self, scores: np.ndarray) -> np.ndarray:
-        """Labels of least loss."""
+        """Labels of smallest loss."""
         return best_labels(scores, self.source.offsets, self.loss.signs).astype(np.int8)
 
     def widened(self, w: np.ndarray, b: float) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
@@ -186,7 +179,7 @@ class _Labels:
     def view(
         self, w: np.ndarray, v: np.ndarray, held: np.ndarray, before: LabelsView | None
     ) -> LabelsView:
-        """Pass over all instances: once for the best intercept, once for what belongs to it."""
+        """Two passes over all instances: for the best intercept, and for the view at it."""
         self.n_passes += 2
         scores = np.concatenate(self.source.map(_scores_of, w))
         labels = self.best_labels(scores + v[0])
@@ -212,10 +205,10 @@ class _Labels:
         )
 
     def joined(self, before: LabelsView, view: LabelsView, held: np.ndarray) -> LabelsView:
-        """The view with the working set of the one before it, for the labels held.
+        """The view with the working set of the previous one, for the fixed labels.
 
-        Rows that crossed the margin between the two passes join it: in the sums they would cross
-        it again, back and forth.
+        Rows that crossed the margin between the two passes are added. As parts of the sums they
+        could cross it again and again.
         """
         self.n_passes += 1
         known = np.union1d(before.numbers, view.numbers)
@@ -245,7 +238,7 @@ class _Labels:
         return bool(np.array_equal(held, view.labels))
 
     def problem(self, held: np.ndarray, view: LabelsView) -> tuple[GroupProblem, np.ndarray]:
-        """The SVM over a working set, summed rows last."""
+        """The SVM over a working set, with the sums last."""
         sums = view.of_held
         used = np.flatnonzero(sums.costs > 0)
         means: Matrix = sums.vectors[used] / sums.costs[used, None]
@@ -259,7 +252,7 @@ class _Labels:
 
 
 def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """The sum to which each row belongs, those of the label 1 first."""
+    """The sum that each row belongs to; the sums of label 1 come first."""
     return np.searchsorted(_MARGINS, margins) + (labels < 0) * (_N_SUMS // 2)
 
 
@@ -282,7 +275,7 @@ def _rows_and_sums(
     bag_weights: np.ndarray,
     limits: RowLimits,
 ) -> tuple[np.ndarray, Matrix, _Sums, _Sums]:
-    """Rows near the margin under any labels and intercept, and sums of the others under each."""
+    """Rows near the margin in either step, and sums of the other rows in each step."""
     own, n, instances = block.rows, len(scores), block.instances
     band = np.inf if limits.hold_all(n, width_of(instances)) else limits.band
     sides = [labels[own] for labels, _ in steps]
@@ -315,7 +308,7 @@ def _crossed(
     crossed[mine - block.first_row] = False
     rows, most = np.flatnonzero(crossed), _most_rows(block, len(held), limits)
     if len(rows) > most:
-        # Those that a sum may misjudge by most.
+        # Keep the rows for which the bound by a sum is worst.
         size = np.minimum(np.abs(one), np.abs(other))[rows]
         rows = np.sort(rows[np.argpartition(-size, most)[:most]])
     return rows + block.first_row, block.take(rows)

@@ -1,4 +1,4 @@
-"""Linear MI-SVM in the dual: the weights of a solution."""
+"""Weights of a linear MI-SVM that was solved in the dual."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["with_weights"]
 def with_weights(
     found: MISVMResult, gram: LinearGram, *, largest_loss: float = 1e-6
 ) -> RowsSolution:
-    """A minimum that was found in the dual, with its weights.
+    """A solution of the dual with its weight vector.
 
     Parameters
     ----------
     found : MISVMResult
     gram : LinearGram
     largest_loss : float
-        Difference between scores by weights and by multipliers, as a share of the largest score,
-        above which the weights are useless. A constant difference belongs to the intercept.
+        Largest difference between scores by weights and by multipliers, as a fraction of the
+        largest score. A constant difference is moved to the intercept.
 
     Raises
     ------
     SolverError
-        Where the weights have too few digits.
+        If the difference is larger: the weights are not precise enough.
     """
     w = np.asarray(gram.weights(found.rows, found.coef))
     lost = found.scores - np.asarray(gram.instances @ w)
@@ -36,7 +36,7 @@ def with_weights(
     size = max(1.0, float(np.abs(found.scores).max()))
     if np.abs(lost - intercept).max() > largest_loss * size:
         raise SolverError(
-            "The weights of the linear model have too few digits for features of this size: "
+            "The weights of the linear model are not precise enough for features of this size: "
             "scale the features."
         )
     return RowsSolution(

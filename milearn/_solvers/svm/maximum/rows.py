@@ -1,8 +1,8 @@
-"""MI-SVM over rows: a linear kernel or explicit features, by a handful of passes.
+"""MI-SVM over rows: a linear kernel or explicit features, solved in a few passes.
 
-The problem is that of :mod:`.dual`, J(w, b). A convex step holds the witnesses of the positive
-bags; its working set is described in :mod:`.view`, the procedure in :mod:`..common.descent`.
-Witnesses move only where J falls.
+The problem J(w, b) is defined in :mod:`.dual`. The witnesses of the positive bags are fixed in a
+convex step. :mod:`.view` describes the working set of a step, and :mod:`..common.descent` the
+procedure. Witnesses change only if J decreases.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def precision(
     fine: float = 1e-8,
     coarse: float = 5e-4,
 ) -> float:
-    """Relative gap of a convex step that suits the numbers in all instances."""
+    """Relative duality gap of a convex step, by the size of the data."""
     return fine if n_instances * width <= fine_numbers else coarse
 
 
@@ -180,7 +180,7 @@ class _Maximum:
         value = norm + view.loss + float(costs.weights[costs.positive] @ hinges)
         moves = view.moves
         if self.at_zero - value <= self.gap_tol * self.at_zero:
-            # As good as w = 0, where all instances tie: the difference of the means decides.
+            # No better than w = 0, where all instances tie: compare them as :func:`witness_rule`.
             self.n_passes += 2
             difference = np.sum(self.source.map(_mean_difference, costs), axis=0)
             there = view_at(self.source, (difference, 0.0), costs, held=held.numbers)
@@ -188,9 +188,9 @@ class _Maximum:
         return replace(view, value=value, moves=moves)
 
     def joined(self, before: MaximumView, view: MaximumView, held: WitnessRows) -> MaximumView:
-        """The view with the working set of the one before it; the next band is wider.
+        """The view with the working set of the previous one; the next band is wider.
 
-        Rows outside of it may change sides from one round to the next.
+        Otherwise rows outside of the working set could alternate between two rounds.
         """
         self.band *= 1.5
         everything = np.ones(len(before.numbers), dtype=bool)
@@ -203,7 +203,7 @@ class _Maximum:
         view: MaximumView,
         duals: Duals,
     ) -> tuple[WitnessRows, MaximumView]:
-        """The highest instances, and the view with the rows of the step before that pay."""
+        """The highest instances, and the view with the support vectors of the previous step."""
         self.band, moves = self.limits.band, view.moves
         assert moves is not None
         view = replace(view, moves=None)
@@ -212,7 +212,7 @@ class _Maximum:
         return (moves if held is None else held.moved(moves)), view
 
     def unchanged(self, held: WitnessRows, view: MaximumView) -> bool:
-        """Whether no witness moved."""
+        """Whether no witness has changed."""
         return view.moves is None or len(view.moves.bags) == 0
 
     def problem(self, held: WitnessRows, view: MaximumView) -> tuple[GroupProblem, np.ndarray]:

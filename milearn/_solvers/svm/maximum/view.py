@@ -1,9 +1,9 @@
-"""Views of MI-SVM by passes over all instances, and the working sets of its convex steps.
+"""Passes of MI-SVM over all instances, and the working sets of its convex steps.
 
-The working set has a witness of each positive bag, and of the negative bags the rows near or beyond
-the margin. The others are summed up in two rows, whose hinges bound the sums of hinges from below
-by convexity: a minimum over the working set is a lower bound of the step. Few instances all belong
-to it.
+The working set contains a witness of each positive bag, and the rows of negative bags near or
+beyond the margin. The other rows are summed in two rows. By convexity their hinges are lower bounds
+of the sums of hinges, so the minimum over the working set is a lower bound of the step. The working
+set of a small problem contains all instances.
 """
 
 from __future__ import annotations
@@ -37,34 +37,22 @@ Point = tuple[np.ndarray, float]
 
 @dataclass(frozen=True)
 class RowLimits:
-    """Which rows of negative bags belong to a working set.
+    """Limits of the rows of negative bags that belong to a working set."""
 
-    Attributes
-    ----------
-    band : float
-        Distance from what counts, in units of the margin.
-    per_bag : int
-        Rows of a bag with one slack for all; more where the band is wider.
-    numbers : int
-        Numbers in all rows.
-    whole_rows, whole_numbers : int
-        Instances, and numbers in them, up to which all belong to it.
-    narrow, whole_narrow_rows : int
-        Instances with at most so many numbers are kept apart earlier: a step over all of them would
-        cost more than a pass, and few rounds find the rows that count.
-    kept_numbers : int
-        Numbers in rows of earlier passes that stay in it at any size.
-    sample : SampleLimits
-        Of the start.
-    """
-
+    # Distance from the margin or from the highest row of a bag, in units of the margin.
     band: float = 0.3
+    # Rows of a bag with one slack; more if the band is wider.
     per_bag: int = 4
+    # Numbers in all rows.
     numbers: int = 2**25
+    # Instances, and numbers in them, up to which all instances belong to the working set.
     whole_rows: int = 20_000
     whole_numbers: int = 2**24
+    # The same for instances with at most ``narrow`` numbers: a step over all of them would take
+    # longer than a pass, and few rounds are needed.
     narrow: int = 50
     whole_narrow_rows: int = 2_000
+    # Numbers in rows of earlier passes that are always kept.
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
 
@@ -78,7 +66,7 @@ class RowLimits:
 
 @dataclass(frozen=True)
 class BagCosts:
-    """Signs of the bags, costs of their slacks, and whether each negative instance has one."""
+    """Signs of the bags, costs of their slacks, and whether negative instances have slacks."""
 
     signs: np.ndarray
     weights: np.ndarray
@@ -89,7 +77,7 @@ class BagCosts:
         return np.flatnonzero(self.signs > 0)
 
     def at_zero(self, sizes: np.ndarray) -> float:
-        """The least loss of a constant function; ``sizes`` are those of the bags."""
+        """The smallest loss of a constant function; ``sizes`` are the sizes of the bags."""
         negative = self.signs < 0
         slacks = np.where(negative & self.by_instance, sizes, 1)
         sums = [float(self.weights[side] @ slacks[side]) for side in (negative, ~negative)]
@@ -98,27 +86,27 @@ class BagCosts:
 
 @dataclass(frozen=True)
 class WitnessRows:
-    """Witnesses as numbers and as instances; ``bags`` are positions among the positive bags.
+    """Witnesses by row number and as vectors; the number of the mean of a bag is -1.
 
-    The number -1 stands for the mean of a bag.
+    ``bags`` are positions among the positive bags.
     """
 
     numbers: np.ndarray
     vectors: Matrix
     bags: np.ndarray
 
-    def moved(self, there: WitnessRows) -> WitnessRows:
-        """The witnesses with others for some bags; vectors are replaced in place."""
-        if len(there.bags) == len(self.numbers):
-            return there
+    def moved(self, moves: WitnessRows) -> WitnessRows:
+        """The witnesses with new ones for some bags; vectors are replaced in place."""
+        if len(moves.bags) == len(self.numbers):
+            return moves
         numbers, vectors = self.numbers.copy(), self.vectors
-        numbers[there.bags] = there.numbers
+        numbers[moves.bags] = moves.numbers
         if sparse.issparse(vectors):
             place = np.arange(len(numbers))
-            place[there.bags] = len(place) + np.arange(len(there.bags))
-            vectors = stacked([vectors, there.vectors])[place]
+            place[moves.bags] = len(place) + np.arange(len(moves.bags))
+            vectors = stacked([vectors, moves.vectors])[place]
         else:
-            vectors[there.bags] = there.vectors
+            vectors[moves.bags] = moves.vectors
         return WitnessRows(numbers, vectors, self.bags)
 
     def scores(self, w: np.ndarray) -> np.ndarray:
@@ -149,31 +137,24 @@ class _RowSum:
 
 @dataclass(frozen=True)
 class MaximumView:
-    """A pass over a block or over all; the norm of w is not in ``loss`` and ``positive_loss``.
-
-    Attributes
-    ----------
-    moves : WitnessRows or None
-        Highest instances of positive bags where they are not those that were held.
-    rows, numbers, bags : the working set of negative bags
-    beyond : _RowSum
-        Rows beyond the margin and the band, if each has a slack.
-    inactive : _RowSum
-        Highest rows of bags that clear the margin by more than the band.
-    loss, positive_loss : float
-        Of all negative bags, and of all positive ones.
-    """
+    """Result of a pass over a block or over all instances at a point."""
 
     point: Point
     band: float
+    # Highest instances of the positive bags whose witness has changed.
     moves: WitnessRows | None
+    # The working set of the negative bags.
     rows: Matrix
     numbers: np.ndarray
     bags: np.ndarray
+    # Sum of the rows beyond the margin and the band, if each row has a slack.
     beyond: _RowSum
+    # Sum of the highest rows of bags that satisfy the margin by more than the band.
     inactive: _RowSum
+    # Losses of all negative and of all positive bags.
     loss: float
     positive_loss: float
+    # Value of the convex step.
     value: float = np.nan
 
     @property
@@ -183,7 +164,7 @@ class MaximumView:
 
     @property
     def objective(self) -> float:
-        """The problem at the point."""
+        """Value of the problem at the point."""
         w, _ = self.point
         return 0.5 * float(w @ w) + self.loss + self.positive_loss
 
@@ -206,11 +187,11 @@ def view_at(
     point : (w, b)
     costs : BagCosts
     held : ndarray of int of shape (n_positive,), default=None
-        Witnesses; only others are gathered.
+        Current witnesses; only new ones are gathered.
     before : ndarray of int, default=None
-        Bags with rows in the working set of the view before.
+        Bags with rows in the working set of the previous view.
     band : float, default=None
-        In place of that of the limits.
+        Replaces the band of the limits.
     limits : RowLimits, default=None
     """
     limits = RowLimits() if limits is None else limits
@@ -248,10 +229,10 @@ def _view_of_block(
     before: np.ndarray,
     extent: tuple[RowLimits, int],
 ) -> tuple[int, MaximumView]:
-    """Number of positive bags of a block, and the view of it."""
+    """Number of positive bags of a block, and its view."""
     (w, b), (limits, n_instances) = point, extent
     whole = limits.hold_all(n_instances, width_of(block.instances))
-    # Few instances are worth all digits.
+    # Small problems are solved more precisely, and need scores in double precision.
     scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
     highest = segment_argmax(scores, block.offsets)
@@ -269,7 +250,7 @@ def _view_of_block(
         near = _near_the_top(u, offsets, 1.0 + top[owner], whole, limits)
         beyond = np.zeros(len(u), dtype=bool)
         loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
-    # A bag with rows in the working set pays there.
+    # Bags with rows in the working set are not summed.
     clear = 1.0 + top[negative] <= (-np.inf if whole else -limits.band)
     inactive = negative[clear & ~np.isin(negative + block.first_bag, before)]
     return len(positive), MaximumView(
@@ -289,7 +270,7 @@ def _view_of_block(
 def _near_the_margin(
     u: np.ndarray, n_bags: int, whole: bool, limits: RowLimits
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with a slack each that belong to the working set, and those that are summed up."""
+    """Rows with slacks that belong to the working set, and rows that are summed."""
     if whole:
         return np.ones(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
     beyond = u > 1.0 + limits.band
@@ -305,20 +286,20 @@ def _near_the_margin(
 def _near_the_top(
     u: np.ndarray, offsets: np.ndarray, top: np.ndarray, whole: bool, limits: RowLimits
 ) -> np.ndarray:
-    """Rows of bags with one slack that belong to the working set; ``top`` is that of the bag."""
+    """Rows of bags with one slack that belong to the working set; ``top`` is a bag's highest u."""
     if whole:
         return np.ones(len(u), dtype=bool)
     n_bags, wider = len(offsets) - 1, (limits.band / RowLimits.band) ** 2
     most = min(max(n_bags, limits.numbers), int(limits.per_bag * wider) * n_bags)
     near = u > np.maximum(top, 0.0) - limits.band
     if int(near.sum()) > most:
-        # Where scores hardly differ, the highest rows of each bag stand for the others.
+        # If scores hardly differ, the highest rows of each bag are enough.
         near &= segment_rank(u, offsets) < max(2, most // max(1, n_bags))
     return np.asarray(near)
 
 
 def _moves(block: Block, highest: np.ndarray, held: np.ndarray | None) -> WitnessRows:
-    """Highest instances of the positive bags of a block that are not held."""
+    """Highest instances of the positive bags of a block whose witness has changed."""
     bags = np.arange(len(highest))
     if held is not None:
         first, last = np.searchsorted(held, [block.rows.start, block.rows.stop])
@@ -328,18 +309,18 @@ def _moves(block: Block, highest: np.ndarray, held: np.ndarray | None) -> Witnes
 
 
 def kept_type(block: Block) -> Any:
-    """Type of gathered rows: products convert dense ones as they go, but not sparse ones."""
+    """Type of gathered rows; only products with dense rows convert them block by block."""
     return np.float64 if sparse.issparse(block.instances) else block.instances.dtype
 
 
 def joined(
     before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
 ) -> MaximumView:
-    """The working set of a view with some rows of the one before."""
+    """A view whose working set also has some rows of the previous working set."""
     (w, b), extra = view.point, np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
     u = 1.0 + np.asarray(before.rows @ w)[extra] + b
     if costs.by_instance:
-        # Rows inside of the band that the pass left out are in its sum.
+        # Rows inside the band that the pass left out are in one of its sums.
         outside = (u <= -view.band) | (u > 1.0 + view.band)
         extra, u = extra[outside], u[outside]
     most = max(len(view.numbers), int(kept_numbers / width_of(before.rows)))
@@ -350,7 +331,7 @@ def joined(
         return view
     rows, bags, beyond = before.rows[extra], before.bags[extra], view.beyond
     if costs.by_instance:
-        # Rows that went beyond the band belong to the working set again.
+        # Rows that are now beyond the band move from the sum to the working set.
         beyond = beyond.without(rows, costs.weights[bags] * (u > 1.0 + view.band))
     numbers = np.r_[view.numbers, before.numbers[extra]]
     order = np.argsort(numbers, kind="stable")
@@ -364,7 +345,7 @@ def joined(
 
 
 def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupProblem:
-    """The convex step over the working set: witnesses first, summed rows last."""
+    """The convex step over the working set, with the witnesses first and the sums last."""
     positive = costs.positive
     n_positive, n_rows = len(positive), view.rows.shape[0]
     sums = [each for each in (view.beyond, view.inactive) if each.cost > 0]

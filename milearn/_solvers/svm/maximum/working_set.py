@@ -14,41 +14,29 @@ INITIAL_TOL = 1e-7
 
 @dataclass
 class WorkingSet:
-    """State of a solution, for a warm start of a neighbouring problem.
+    """State of a solution, for a warm start of a similar problem."""
 
-    Attributes
-    ----------
-    status : ndarray of int8, shape (n_patterns,)
-        -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
-    tight : ndarray of bool, shape (n_groups,)
-        Whether a group of several patterns in the working set spends its whole weight.
-    sign, margins : ndarray of shape (n_patterns,)
-        Sign and margin of each pattern.
-    warm : bool
-        Whether all of it comes from a solution.
-    libsvm_failed : bool
-        Whether libsvm has run into its limit of steps.
-    inexact : bool
-        Whether a solution near that of the problem before had a residual that was too large.
-    changed : int
-        Patterns added or turned since that solution.
-    precision : float
-        At which dual problems were last found exact.
-    """
-
+    # Of each pattern: -1 outside the working set, 0 at zero, 1 free, 2 at its bound.
     status: np.ndarray
+    # Of each group: whether it has several patterns in the working set, whose sum is at its bound.
     tight: np.ndarray
+    # Sign and margin of each pattern.
     sign: np.ndarray
     margins: np.ndarray
+    # Whether the state comes from a solution.
     warm: bool = False
+    # Whether libsvm has reached its limit of steps.
     libsvm_failed: bool = False
+    # Whether the residual of a warm start was too large.
     inexact: bool = False
+    # Number of patterns that were added or whose signs changed since the last solution.
     changed: int = 0
+    # Precision of the last dual problem.
     precision: float = INITIAL_TOL
 
     @classmethod
     def from_patterns(cls, seeds: np.ndarray, sign: np.ndarray, n_groups: int) -> WorkingSet:
-        """The given patterns, all of them free."""
+        """A working set of the given patterns, all of them free."""
         status = np.full(len(sign), -1, dtype=np.int8)
         status[seeds] = 1
         return cls(status, np.zeros(n_groups, dtype=bool), sign, np.zeros(len(sign)))
@@ -56,8 +44,8 @@ class WorkingSet:
     def with_signs(self, sign: np.ndarray) -> WorkingSet:
         """A start for the same patterns with other signs.
 
-        A pattern that changes sides either clears its margin there or, most likely, stands at
-        its bound.
+        A pattern whose sign changes is expected at zero if it satisfies its new margin, and
+        otherwise at its bound.
         """
         turned = self.sign != sign
         margins = np.where(turned, -self.margins, self.margins)
@@ -74,10 +62,7 @@ class WorkingSet:
         )
 
     def drop(self, clear: np.ndarray) -> None:
-        """Leave out patterns at zero that clear their margin; of each sign one stays at least.
-
-        They would only make the next problem larger.
-        """
+        """Remove patterns at zero that satisfy their margin, but keep one pattern of each sign."""
         dropped = (self.status == 0) & clear
         for sign in (1.0, -1.0):
             own = np.flatnonzero((self.status >= 0) & (self.sign == sign))
