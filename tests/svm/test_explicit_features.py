@@ -161,21 +161,6 @@ def test_one_versus_rest():
         )
 
 
-def test_split_slopes_are_subgradients():
-    rng = np.random.default_rng(2)
-    for nu in (0.2, 0.9):
-        tube = Tube(rng.normal(size=15), rng.uniform(0.5, 2.0, size=15), nu=nu)
-        for spread in (0.0, 0.3, 3.0):
-            lower = tube.targets + rng.normal(size=15)
-            upper = lower + spread * rng.uniform(size=15)
-            value = tube.split(upper, lower)[1]
-            above, below = tube.split_slopes(upper, lower)
-            for _ in range(20):
-                left, right = rng.normal(size=15), rng.normal(size=15)
-                expected = value + above @ (left - upper) + below @ (right - lower)
-                assert tube.split(left, right)[1] >= expected - 1e-9
-
-
 def test_bags_of_one_have_nothing_to_couple():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(30, 3))

@@ -1,7 +1,7 @@
 """Losses of bag scores: the hinge of a classifier, the tube of nu-regression, and the coupling.
 
-A score is h(B) without the intercept; the intercept, and the width of the tube, are the best for
-the scores at hand and come out in closed form:
+A score h(B) does not contain the intercept. The best intercept and the best width of the tube for
+given scores have closed forms:
 
     hinge   c_i [1 - y_i (h_i + b)]_+
     tube    nu eps sum_i c_i + sum_i c_i [|y_i - h_i - b| - eps]_+,   minimised over eps >= 0
@@ -22,24 +22,18 @@ __all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 
 @dataclass
 class Coupling:
-    """How a bag's score is tied to its highest instance score.
+    """The loss between the score of a bag and its highest instance score."""
 
-    Attributes
-    ----------
-    loss : {"l1", "l2", "epsilon_insensitive", "max"}
-    weights : ndarray of shape (n_bags,)
-        The lambda_i; not used by "max".
-    epsilon : float
-        Difference that is free of charge, for "epsilon_insensitive".
-    """
-
+    # "l1", "l2", "epsilon_insensitive" or "max".
     loss: str
+    # The lambda_i of the bags; not used by "max".
     weights: np.ndarray
+    # Difference without a cost, for "epsilon_insensitive".
     epsilon: float = 0.0
 
     @classmethod
     def none(cls, n_bags: int) -> Coupling:
-        """Bags and instances that have nothing to do with each other."""
+        """No coupling."""
         return cls("l1", np.zeros(n_bags))
 
     @property
@@ -49,39 +43,31 @@ class Coupling:
 
     @property
     def squared(self) -> bool:
-        """Whether differences cost their squares."""
+        """Whether the loss is the squared difference."""
         return self.loss == "l2"
 
     @property
     def margin(self) -> float:
-        """What a difference may amount to before it costs."""
+        """Largest difference without a cost."""
         return self.epsilon if self.loss == "epsilon_insensitive" else 0.0
 
     def value(self, differences: np.ndarray) -> float:
-        """sum_i lambda_i loss(t_i) of non-negative or signed differences t."""
+        """sum_i lambda_i loss(t_i) for nonnegative or signed differences t."""
         excess = np.maximum(0.0, differences - self.margin)
         return float(self.weights @ (excess**2 if self.squared else excess))
 
 
 @dataclass(frozen=True)
 class DualColumns:
-    """Data of the dual variables of one side of a loss, an entry per bag.
+    """Coefficients of the dual variables of one side of a loss, one entry per bag."""
 
-    Attributes
-    ----------
-    sign : ndarray
-        Factor of the bag's score in the constraint that the variable belongs to.
-    gain : ndarray
-        Linear term of the dual objective.
-    equation : ndarray
-        Coefficient in the equation of the intercept.
-    tube : ndarray
-        Coefficient in the limit that the width of the tube puts on all variables together.
-    """
-
+    # Factor of the bag's score in the constraint of the variable.
     sign: np.ndarray
+    # Linear term of the dual objective.
     gain: np.ndarray
+    # Coefficient in the equation of the intercept.
     equation: np.ndarray
+    # Coefficient in the constraint for the width of the tube.
     tube: np.ndarray
 
     def take(self, bags: np.ndarray) -> DualColumns:
@@ -113,23 +99,20 @@ class BagLoss(Protocol):
         """A subgradient by the scores, shape (n_bags,)."""
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """The best intercept and the loss where its two sides see different scores.
+        """The best intercept and the loss with different scores for its two sides.
 
-        The side that grows with a score sees ``upper``, the one that falls with it ``lower``.
+        The side that increases with the score has the scores ``upper``, the other one ``lower``.
         """
 
-    def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A subgradient of :meth:`split` by the upper and the lower scores."""
-
     def dual_columns(self) -> list[DualColumns]:
-        """The sides of the loss; of two, the first is the one that grows with a score."""
+        """The sides of the loss; the first of two is the one that increases with the score."""
 
     @property
     def tube_limit(self) -> float | None:
-        """Part of all weights that the dual variables may take together; None without a tube."""
+        """Largest sum of the dual variables as a fraction of the weights; None without a tube."""
 
     def standardised(self) -> tuple[Any, float, float]:
-        """The loss of (y - m) / s, and m and s, where targets y have a spread s."""
+        """The loss for targets (y - m) / s with mean zero and deviation one, and m and s."""
 
 
 @dataclass
@@ -151,7 +134,7 @@ class Hinge:
         return rounding_scale(self.weights)
 
     def free(self, scores: np.ndarray) -> tuple[float, float]:
-        """The best intercept, and the width of the tube: a hinge has none."""
+        """The best intercept, and zero because a hinge has no tube."""
         return optimal_intercept(scores, self.signs, self.weights), 0.0
 
     def value(self, scores: np.ndarray, intercept: float) -> float:
@@ -165,15 +148,11 @@ class Hinge:
         return np.where(margins < 1.0, -self.signs * self.weights, 0.0)
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """Refused: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
-        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
-
-    def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Refused, as :meth:`split`."""
+        """Not implemented: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
         raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
 
     def dual_columns(self) -> list[DualColumns]:
-        """The one side of the hinge."""
+        """The only side of the hinge."""
         ones = np.ones(len(self.signs))
         return [DualColumns(self.signs, ones, self.signs, 0.0 * ones)]
 
@@ -183,7 +162,7 @@ class Hinge:
         return None
 
     def standardised(self) -> tuple[Hinge, float, float]:
-        """The same loss: its unit is the margin."""
+        """The same loss, whose unit is the margin."""
         return self, 0.0, 1.0
 
 
@@ -196,7 +175,7 @@ class Tube:
     targets : ndarray of shape (n_bags,)
     weights : ndarray of shape (n_bags,), above zero
     nu : float in (0, 1]
-        Part of the weight that may lie outside the tube.
+        Fraction of the weight that may be outside the tube.
     """
 
     targets: np.ndarray
@@ -211,8 +190,8 @@ class Tube:
     def free(self, scores: np.ndarray) -> tuple[float, float]:
         """The best intercept and half the width of the tube.
 
-        For a tube [b - eps, b + eps] the loss falls into two parts: each edge leaves nu / 2 of
-        the weight beyond it.
+        For a tube [b - eps, b + eps] the loss is a sum of two parts, one for each edge. A fraction
+        nu / 2 of the weight is beyond each edge.
         """
         residuals = self.targets - scores
         upper = weighted_tail(residuals, self.weights, 0.5 * self.nu)
@@ -229,14 +208,14 @@ class Tube:
         return float(self.nu * width * self.weights.sum() + self.weights @ outside)
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
-        """The best intercept and the loss where the two sides of the tube see different scores.
+        """The best intercept and the loss with different scores for the two sides of the tube.
 
-        ``upper`` must not lie above the tube, ``lower`` not below it:
+        Values of ``upper`` above and values of ``lower`` below the tube have a cost:
         nu eps sum c + sum c_i ([u_i + b - y_i - eps]_+ + [y_i - l_i - b - eps]_+).
         """
         weights = self.weights
         above, below = upper - self.targets, self.targets - lower
-        # Edges p = eps - b and q = eps + b, each with nu / 2 of the weight beyond it.
+        # Edges p = eps - b and q = eps + b, each with a fraction nu / 2 of the weight beyond it.
         half = 0.5 * self.nu
         p, q = weighted_tail(above, weights, half), weighted_tail(below, weights, half)
         if p + q < 0:
@@ -257,11 +236,11 @@ class Tube:
 
     @property
     def tube_limit(self) -> float:
-        """The width is free: together the variables take ``nu`` of all weights."""
+        """The sum of the dual variables is at most ``nu`` times the sum of the weights."""
         return self.nu
 
     def standardised(self) -> tuple[Tube, float, float]:
-        """The loss of (y - m) / s with the weights over s; it is 1 / s**2 of the whole problem."""
+        """The loss of (y - m) / s with weights divided by s, so that J is divided by s**2."""
         middle = float(np.average(self.targets, weights=self.weights))
         centred = self.targets - middle
         spread = float(np.sqrt(np.average(centred**2, weights=self.weights)))
@@ -269,27 +248,14 @@ class Tube:
         return Tube(centred / size, self.weights / size, self.nu), middle, size
 
     def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
-        """A subgradient by the scores: the part nu of largest residuals pays, the edge less."""
+        """A subgradient by the scores: nonzero for the fraction nu of largest residuals."""
         residuals = self.targets - scores - intercept
-        paid = _tail_weights(np.abs(residuals), self.weights, self.nu)
-        return np.asarray(-np.sign(residuals) * paid)
-
-    def split_slopes(self, upper: np.ndarray, lower: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """A subgradient of :meth:`split` by the upper and the lower scores."""
-        weights, half = self.weights, 0.5 * self.nu
-        above, below = upper - self.targets, self.targets - lower
-        if weighted_tail(above, weights, half) + weighted_tail(below, weights, half) >= 0:
-            return (
-                _tail_weights(above, weights, half),
-                -_tail_weights(below, weights, half),
-            )
-        both = _tail_weights(np.concatenate([-above, below]), np.concatenate([weights] * 2), 0.5)
-        n = len(weights)
-        return weights - both[:n], -both[n:]
+        used = _tail_weights(np.abs(residuals), self.weights, self.nu)
+        return np.asarray(-np.sign(residuals) * used)
 
 
 def _tail_weights(values: np.ndarray, weights: np.ndarray, fraction: float) -> np.ndarray:
-    """The part of each weight that belongs to the fraction ``fraction`` with the largest values."""
+    """The part of each weight that belongs to the given fraction of largest values."""
     order = np.argsort(-values, kind="stable")
     total = np.cumsum(weights[order])
     left = np.clip(fraction * total[-1] - (total - weights[order]), 0.0, None)
@@ -299,7 +265,7 @@ def _tail_weights(values: np.ndarray, weights: np.ndarray, fraction: float) -> n
 
 
 def weighted_tail(values: np.ndarray, weights: np.ndarray, fraction: float) -> float:
-    """The point with ``fraction`` of the weight above it; the middle where an interval has it."""
+    """The point with the given fraction of weight above it, or the middle of all such points."""
     order = np.argsort(-values, kind="stable")
     total = np.cumsum(weights[order])
     wanted = fraction * total[-1]

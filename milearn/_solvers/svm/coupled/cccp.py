@@ -1,10 +1,11 @@
-"""Bags and instances as points of one space, tied to each other (Cheung & Kwok 2006).
+"""Bags and instances as points of the same space, with coupled scores (Cheung & Kwok 2006).
 
     J(f, b) = 1/2 |f|^2 + g(h(B) + b) + sum_i lambda_i loss(|h(B_i) - max_j h(x_ij)|)
 
-by the concave-convex procedure: the maximum in h(B_i) - max_j h(x_ij) <= t_i is linearised by a
-subgradient beta_ij, weights of the instances that attain it; the one in h(x_ij) - h(B_i) <= t_i
-stays whole. For a hard maximum, h(B_i) = max_j h(x_ij), the same is done inside g.
+is minimised by the concave-convex procedure. The maximum in h(B_i) - max_j h(x_ij) <= t_i is
+linearised by a subgradient beta_ij: weights of the instances that attain it. The constraints
+h(x_ij) - h(B_i) <= t_i are convex and are not changed. For a hard maximum,
+h(B_i) = max_j h(x_ij), the same is done within g.
 """
 
 from __future__ import annotations
@@ -33,19 +34,13 @@ __all__ = [
     "top_subgradient",
 ]
 
-# Relative difference of scores that rounding may cause.
+# Relative difference of scores that counts as rounding.
 _TIE_TOL = 1e-7
 
 
 @dataclass(kw_only=True)
 class CoupledSolution(CCCPSolution):
-    """A local minimum of J.
-
-    Attributes
-    ----------
-    intercept, width : float
-        b, and half the width of the tube (0 for a classifier).
-    """
+    """A local minimum of J; ``width`` is half the width of the tube (0 for a classifier)."""
 
     intercept: float
     width: float
@@ -53,19 +48,12 @@ class CoupledSolution(CCCPSolution):
 
 @dataclass(kw_only=True)
 class CoupledResult(CoupledSolution):
-    """A local minimum of J over bags and instances.
+    """A local minimum of J over bags and instances."""
 
-    Attributes
-    ----------
-    of_bags, of_instances : ndarray
-        Coefficients of f over bags and instances.
-    n_cuts, n_solves, n_backend : int
-        Largest number of cuts of a step; dual problems of all steps, and those that needed a
-        backend.
-    """
-
+    # Coefficients of f.
     of_bags: np.ndarray
     of_instances: np.ndarray
+    # Largest number of cuts of a step, number of dual problems, and how many needed a QP backend.
     n_cuts: int
     n_solves: int
     n_backend: int
@@ -82,13 +70,13 @@ class _DualPoint:
 
 
 def equal_subgradient(offsets: np.ndarray) -> np.ndarray:
-    """The same weight for all instances of a bag: the linearisation at f = 0."""
+    """Equal weights for all instances of a bag: the linearisation at f = 0."""
     sizes = np.diff(offsets)
     return np.repeat(1.0 / sizes, sizes)
 
 
 def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """The same weight for the highest instances of each bag, which tie up to rounding."""
+    """Equal weights for the highest instances of each bag, which tie up to rounding."""
     sizes = np.diff(offsets)
     near = _TIE_TOL * max(1.0, float(np.abs(scores).max()))
     tied = scores >= np.repeat(segment_max(scores, offsets) - near, sizes)
@@ -96,16 +84,17 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray], np.ndarray]:
-    """The subgradient of a hard maximum that takes one instance of each bag.
+    """The subgradient of a hard maximum that selects one instance of each bag.
 
-    At w = 0 all instances tie, and equal weights would end the procedure there. Ties go to the
-    instance that is highest along the direction in which the loss of the means falls.
+    At w = 0 all instances tie, and the procedure would stop there with equal weights. Ties are
+    broken in favour of the instance that is highest along a descent direction of the loss of the
+    means.
     """
-    falling = -loss.slopes(np.zeros(bags.n_bags), loss.free(np.zeros(bags.n_bags))[0])
+    descent = -loss.slopes(np.zeros(bags.n_bags), loss.free(np.zeros(bags.n_bags))[0])
     size = loss.standardised()[2]
 
     def along(rows: np.ndarray) -> np.ndarray:
-        return np.asarray((falling @ bags.means())[rows])
+        return np.asarray((descent @ bags.means())[rows])
 
     rule = Witnesses(bags.offsets, np.arange(bags.n_bags), along)
 
@@ -149,13 +138,13 @@ def solve_coupled(
     loss : Hinge or Tube
     coupling : Coupling
     start : ndarray of shape (n_instances,) or None
-        First subgradient. None takes the highest instances under the SVM without coupling: from
-        equal weights, the linearisation at f = 0, nearly every bag is exceeded by an instance, and
-        that first problem costs more than all that follow.
+        First subgradient. None takes the highest instances under the SVM without coupling. With
+        equal weights, the linearisation at f = 0, nearly every bag would have a violated
+        constraint, and the first problem would take longer than all others.
     options : SolverOptions
     cuts : {"lazy", "all"}, default="lazy"
-        Whether the constraints of instances are generated as they are violated; "all" is there to
-        be compared with.
+        Whether the constraints of instances are generated when they are violated; "all" is used in
+        tests.
     """
     offsets = bags.offsets
     n_cuts = n_solves = n_backend = 0

@@ -1,7 +1,7 @@
-"""One convex step of the SVM that couples the score of a bag to those of its instances.
+"""One convex step of the SVM that couples the score of a bag to the scores of its instances.
 
-With h = <f, .> over objects (bags B_i and instances x_ij), a subgradient beta_ij that linearises
-the maximum, W_i = sum_j beta_ij x_ij, and g the loss on bag scores (a hinge or a tube, with b):
+With h = <f, .> at bags B_i and instances x_ij, a subgradient beta_ij that linearises the maximum,
+W_i = sum_j beta_ij x_ij, and the loss g of bag scores (a hinge or a tube, with b):
 
     min 1/2 |f|^2 + g(h(B) + b) + sum_i lambda_i loss(max(h(B_i) - h(W_i), max_j h(x_ij) - h(B_i)))
 
@@ -9,15 +9,15 @@ the maximum, W_i = sum_j beta_ij x_ij, and g the loss on bag scores (a hinge or 
     "epsilon_insensitive"  loss(t) = [t - eps]_+
     "l2"                   loss(t) = [t]_+^2
 
-The dual has a variable a_i for a bag's loss, e_i for h(B_i) - h(W_i), c_ij for an instance that
-exceeds its bag, and m_i for the mixture W_i that exceeds it (implied by the c_ij, and nearly
-always all of them that is needed); sum_j c_ij + m_i + e_i <= lambda_i, or a quadratic term for
-"l2". Bags of which only e_i and m_i are there, with opposite vectors, make do with one variable
-e_i - m_i. The c_ij are generated where an instance exceeds what its bag allows, until primal and
-dual of the whole problem meet.
+The dual has a variable a_i for the loss of a bag, e_i for h(B_i) - h(W_i), c_ij for an instance
+with a higher score than its bag, and m_i for a mixture W_i with a higher score than its bag. The
+m_i are implied by the c_ij, and in most cases no c_ij is needed. The constraint is
+sum_j c_ij + m_i + e_i <= lambda_i, or a quadratic term for "l2". A bag without c_ij has only one
+variable e_i - m_i, because the vectors of e_i and m_i are opposite. The c_ij are generated when the
+constraint of an instance is violated, until the duality gap of the whole problem is small enough.
 
-For a hard maximum in regression the points are the mixtures W_i themselves, and the c_ij belong
-to the upper side of the tube.
+For a hard maximum in regression the points are the mixtures W_i, and the c_ij belong to the upper
+side of the tube.
 """
 
 from __future__ import annotations
@@ -36,48 +36,36 @@ from .gram import BagGram
 
 __all__ = ["StepSolution", "WarmStart", "solve_step"]
 
-# Precision of the first and of the last dual problem, and a residual that is good enough.
+# Precision of the first and of the last dual problem, and a residual that is small enough.
 _INITIAL_TOL = 1e-8
 _MIN_TOL = 1e-12
 _EXACT_RESIDUAL = 1e-10
 _MAX_ROUNDS = 200
-# From so many bags on libsvm's support vectors are a start that is worth its time: an interior
-# point takes ten times longer for a thousand bags. A limit of steps as for an interior point.
+# From this number of bags on, libsvm finds the support vectors of the start: for a thousand bags an
+# interior point method takes ten times as long. The number of steps is limited accordingly.
 _MANY_BAGS = 300
 _LIBSVM_STEPS = 20_000
 
 
 @dataclass
 class StepSolution:
-    """Solution of a convex step, with its certificate.
+    """Solution of a convex step, with its duality gap."""
 
-    Attributes
-    ----------
-    of_bags, of_instances : ndarray
-        Coefficients of f over bags and over instances.
-    bag_scores, scores : ndarray of shape (n_bags,), (n_instances,)
-        h of bags and instances, without the intercept.
-    norm2 : float
-    intercept : float
-    objective, gap : float
-        Value of the primal, and its distance from that of the dual.
-    cuts : ndarray of int
-        Instances whose own variables are above zero.
-    warm_start : WarmStart
-    n_cuts, n_solves, n_backend : int
-        Cuts that were generated, dual problems, and those that needed a backend.
-    """
-
+    # Coefficients of f, and h of bags and instances without the intercept.
     of_bags: np.ndarray
     of_instances: np.ndarray
     bag_scores: np.ndarray
     scores: np.ndarray
+    # |f|^2.
     norm2: float
     intercept: float
+    # Primal value, and its difference from the dual value.
     objective: float
     gap: float
+    # Instances whose c_ij is above zero.
     cuts: np.ndarray
     warm_start: WarmStart
+    # Number of generated cuts and of dual problems, and how many of these needed a QP backend.
     n_cuts: int = 0
     n_solves: int = 0
     n_backend: int = 0
@@ -103,14 +91,14 @@ def solve_step(
     subgradient : ndarray of shape (n_instances,), the beta_ij
     tol : float
     cuts : {"lazy", "all"} or ndarray of int, default="lazy"
-        Which c_ij the first dual problem has: none, every one, or those given.
+        The c_ij of the first dual problem: none, all, or the given ones.
     warm_start : WarmStart, default=None
-        That of a solution of a neighbouring problem.
+        The warm start of a solution of a similar problem.
 
     Returns
     -------
     StepSolution
-        Its ``gap`` exceeds ``tol`` only when the backend at its tightest could do no better.
+        Its ``gap`` exceeds ``tol`` only if the highest precision of the backend is not sufficient.
     """
     step = StepGeometry(bags, loss, coupling, subgradient)
     if isinstance(cuts, str):
@@ -142,17 +130,17 @@ def solve_step(
 
 
 def _start_of_hinge(step: StepGeometry) -> WarmStart | None:
-    """Where many bags have nothing but a hinge: how they stand in libsvm's solution."""
+    """The solution by libsvm as a warm start, for many uncoupled bags with a hinge loss."""
     loss, n = step.loss, len(step.points)
-    nothing_else = not step.hard and len(step.coupled) == 0 and loss.tube_limit is None
-    if not nothing_else or n < _MANY_BAGS:
+    only_hinge = not step.hard and len(step.coupled) == 0 and loss.tube_limit is None
+    if not only_hinge or n < _MANY_BAGS:
         return None
     (side,) = loss.dual_columns()
     upper = loss.weights / step.scale
     svm = LimitedSVC(
         kernel="precomputed", C=1.0, cache_size=1000, max_iter=max(_LIBSVM_STEPS, n * n // 16)
     )
-    # Counted from the middle of the bags, as in the dual problem: the intercept takes up the rest.
+    # Relative to the mean of the bags, as in the dual problem; the intercept changes accordingly.
     svm.fit(step.gram() * step.scale, side.sign, sample_weight=upper)
     if svm.reached_limit_:
         return None
@@ -164,7 +152,7 @@ def _start_of_hinge(step: StepGeometry) -> WarmStart | None:
 def _coefficients(
     step: StepGeometry, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients of bags, mixtures, and generated cuts' instances; those of the cuts."""
+    """Coefficients of bags, of mixtures, of the instances of cuts, and of the cuts."""
     n, m = len(step.points), len(step.coupled)
     of_points, of_differences, of_cuts = weights[:n], weights[n : n + m], weights[n + m :]
     of_bags, of_mixtures = np.zeros(n), np.zeros(n)
@@ -181,7 +169,7 @@ def _coefficients(
 def _certify(
     step: StepGeometry, dual: CoupledDualQP, result: QPResult, warm_start: WarmStart
 ) -> tuple[StepSolution, np.ndarray]:
-    """Scores, primal value of the whole problem, gap; and by how much each bag is exceeded."""
+    """Scores, primal value and gap of the whole problem, and the violation of each bag."""
     bags, coupling, owner = step.bags, step.coupling, step.owner[step.cuts]
     of_bags, of_mixtures, of_cut_instances, of_cuts = _coefficients(step, dual.weights(result.x))
     of_instances = np.zeros(bags.n_instances)
@@ -192,7 +180,7 @@ def _certify(
     of_instances += step.mix.T @ of_mixtures
     used = np.flatnonzero(of_instances)
     bag_scores = of_bags @ bags.bags + bags.cross[:, used] @ of_instances[used]
-    # From the objects, not from the dual problem's matrix: the matrix is centred.
+    # Not from the matrix of the dual problem, which is centred.
     norm2 = float(of_bags @ bag_scores + of_instances @ scores)
     highest = segment_max(scores, bags.offsets)
     mixtures = step.mix @ scores
@@ -226,7 +214,7 @@ def _certify(
 
 
 def _violators(step: StepGeometry, solution: StepSolution, excess: np.ndarray) -> np.ndarray:
-    """The highest instance of each bag that it exceeds by more than its cuts allow."""
+    """The highest instances whose constraints are violated."""
     scale = max(1.0, float(np.abs(solution.scores).max()))
     candidates = step.cut_candidates
     wrong = np.zeros(len(excess), dtype=bool)

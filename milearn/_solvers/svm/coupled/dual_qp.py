@@ -1,8 +1,8 @@
 """Dual quadratic program of a convex step of the coupled problem, and its warm start.
 
-A variable belongs to one of five kinds, in this order: ``data``, the a_i of the loss (one per side
-of the loss); ``joint``, e_i - m_i of the bags that make do with one variable; ``exceeds``, the e_i,
-and ``mixture``, the m_i of the other coupled bags; ``cuts``, the c_ij.
+There are five kinds of variables, in this order: ``data``, the a_i of the loss (one per side of the
+loss); ``joint``, e_i - m_i of the bags with one variable; ``exceeds``, the e_i, and ``mixture``,
+the m_i of the other coupled bags; ``cuts``, the c_ij.
 """
 
 from __future__ import annotations
@@ -22,32 +22,21 @@ _LOWER, _FREE, _UPPER = 0, 1, 2
 
 @dataclass
 class WarmStart:
-    """Status of each variable of a solution, for a neighbouring problem to start from.
-
-    At its lower bound, between the bounds, or at its upper bound.
-
-    Attributes
-    ----------
-    data : ndarray of int
-    joint, exceeds, mixture : ndarray of shape (n_bags,)
-    cuts : dict from instance to status
-    tight : ndarray of bool, shape (n_bags,)
-        Whether a bag spends its whole limit.
-    tube_tight : bool
-        Whether the variables together spend the limit of the tube.
-    """
+    """Status of each variable (lower bound, free, upper bound), to start a similar problem."""
 
     data: np.ndarray
     joint: np.ndarray
     exceeds: np.ndarray
     mixture: np.ndarray
+    # By instance.
     cuts: dict[int, int] = field(default_factory=dict)
+    # Whether the constraints of the bags and of the tube are active.
     tight: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     tube_tight: bool = False
 
     @classmethod
     def of_data(cls, values: np.ndarray, upper: np.ndarray) -> WarmStart:
-        """The status of variables of the loss alone, by their values; the others are free."""
+        """The status of the variables of the loss, by their values; the others are free."""
         status = np.where(
             values <= 0, _LOWER, np.where(values >= upper * (1 - 1e-9), _UPPER, _FREE)
         )
@@ -57,22 +46,14 @@ class WarmStart:
 
 @dataclass(frozen=True)
 class _Block:
-    """Variables of one kind.
+    """Variables of one kind."""
 
-    Attributes
-    ----------
-    points : ndarray of int
-        Row of the geometry's Gram matrix that each variable belongs to.
-    columns : DualColumns
-    lower, upper : ndarray
-    group : ndarray of int
-        Bag under whose limit the variable stands together with others; -1 for none.
-    """
-
+    # Row of the step's Gram matrix that each variable belongs to.
     points: np.ndarray
     columns: DualColumns
     lower: np.ndarray
     upper: np.ndarray
+    # Bag whose constraint contains the variable; -1 for none.
     group: np.ndarray
 
     def take(self, index: np.ndarray) -> _Block:
@@ -97,14 +78,14 @@ class CoupledDualQP:
         self.step = step
         self.quadratic = step.coupling.squared and not step.hard
         self.cut_owner = step.owner[step.cuts]
-        # Bags whose variables have a common limit.
+        # Bags with a constraint on several variables.
         self.group_bags = np.unique(self.cut_owner)
         # Coupled bags with one variable, and those with two.
-        alone = ~np.isin(step.coupled, self.group_bags)
-        joint = alone & (step.coupling.margin == 0.0)
+        without_cuts = ~np.isin(step.coupled, self.group_bags)
+        joint = without_cuts & (step.coupling.margin == 0.0)
         self.joint_bags, self.split_bags = step.coupled[joint], step.coupled[~joint]
 
-        data, differences = self._data(), self._differences(alone)
+        data, differences = self._data(), self._differences(without_cuts)
         blocks = [
             *data,
             differences["joint"].take(np.flatnonzero(joint)),
@@ -127,7 +108,7 @@ class CoupledDualQP:
     # -- variables -------------------------------------------------------------------------------
 
     def _data(self) -> list[_Block]:
-        """The sides of the loss; a hard maximum puts the cuts under the limit of the first."""
+        """The sides of the loss; for a hard maximum the cuts share the bounds of the first."""
         step = self.step
         n = len(step.points)
         bounds = step.loss.weights / step.scale
@@ -142,14 +123,14 @@ class CoupledDualQP:
             sides[0] = _Block(np.arange(n), sides[0].columns, np.zeros(n), upper, group)
         return sides
 
-    def _differences(self, alone: np.ndarray) -> dict[str, _Block]:
-        """The variables of each coupled bag, as one and as two."""
+    def _differences(self, without_cuts: np.ndarray) -> dict[str, _Block]:
+        """The variables of each coupled bag, jointly and separately."""
         step = self.step
         m = len(step.coupled)
         points, one, zero = len(step.points) + np.arange(m), np.ones(m), np.zeros(m)
         limits = step.coupling.weights[step.coupled] / step.scale if m else zero
         free = np.full(m, np.inf) if self.quadratic else limits
-        bound = np.where(alone & (not self.quadratic), limits, np.inf)
+        bound = np.where(without_cuts & (not self.quadratic), limits, np.inf)
         gain = zero - step.coupling.margin
         none = np.full(m, -1)
         return {
@@ -177,7 +158,7 @@ class CoupledDualQP:
     # -- program ---------------------------------------------------------------------------------
 
     def _membership(self, group: np.ndarray) -> np.ndarray:
-        """Which variables stand under the limit of each bag of ``group_bags``, as 0.0 and 1.0."""
+        """Variables in the constraint of each bag of ``group_bags``, as 0.0 and 1.0."""
         members = np.zeros((len(self.group_bags), len(group)))
         inside = np.flatnonzero(np.isin(group, self.group_bags))
         members[np.searchsorted(self.group_bags, group[inside]), inside] = 1.0
@@ -216,7 +197,7 @@ class CoupledDualQP:
     # -- solutions -------------------------------------------------------------------------------
 
     def weights(self, x: np.ndarray) -> np.ndarray:
-        """Coefficients over the geometry's Gram matrix, in the units of the weights."""
+        """Coefficients over the step's Gram matrix, in the units of the weights."""
         values = np.clip(x, self.lower, self.upper) * self.step.scale
         step = self.step
         size = len(step.points) + len(step.coupled) + len(step.cuts)
@@ -224,7 +205,7 @@ class CoupledDualQP:
 
     @property
     def _limits_groups(self) -> bool:
-        """Whether the limits of bags are constraints, the first ones."""
+        """Whether the first constraints are those of bags."""
         return not self.quadratic and len(self.group_bags) > 0
 
     def to_warm_start(self, result: QPResult) -> WarmStart:
@@ -235,7 +216,7 @@ class CoupledDualQP:
         joint[self.joint_bags] = status[self.joint]
         exceeds[self.split_bags] = status[self.exceeds]
         mixture[self.split_bags] = status[self.mixture]
-        # As if the others had two variables.
+        # For the other bags, the status that two variables would have.
         positive = result.x[self.joint] > 0
         exceeds[self.joint_bags] = np.where(positive, _FREE, _LOWER)
         mixture[self.joint_bags] = np.where(positive, _LOWER, _FREE)
@@ -254,7 +235,7 @@ class CoupledDualQP:
         )
 
     def from_warm_start(self, start: WarmStart) -> ActiveSet:
-        """The active constraints of another solution, as far as they are here too."""
+        """The active constraints of another solution that exist in this problem."""
         cuts = [start.cuts.get(row, _FREE) for row in self.step.cuts.tolist()]
         status = np.concatenate(
             [

@@ -12,7 +12,7 @@ __all__ = ["StepGeometry"]
 
 
 class StepGeometry:
-    """Points, differences and cuts of a convex step, with their inner products so far.
+    """Points, differences and cuts of a convex step, with their inner products.
 
     Parameters
     ----------
@@ -24,16 +24,15 @@ class StepGeometry:
     Attributes
     ----------
     points : ndarray of shape (n_bags, n_bags)
-        Inner products of the points that the loss is about: bags, or mixtures W_i for a hard
-        maximum.
+        Inner products of the points in the loss: bags, or mixtures W_i for a hard maximum.
     coupled : ndarray of int
-        Bags with a difference W_i - B_i that costs.
+        Bags whose difference W_i - B_i has a cost.
     cuts : ndarray of int
         Instances whose constraint has been generated.
     owner : ndarray of shape (n_instances,)
         Bag of each instance.
     scale : float
-        The largest weight, unit of the dual variables.
+        The largest weight, which is the unit of the dual variables.
     """
 
     def __init__(
@@ -47,7 +46,7 @@ class StepGeometry:
         self.mix = bags.mix(subgradient)
         sizes = np.diff(bags.offsets)
         weights = np.zeros(bags.n_bags) if self.hard else coupling.weights
-        # The one instance of a bag of one is the bag: nothing to couple.
+        # A bag of one instance is that instance and needs no coupling.
         self.coupled = np.flatnonzero((weights > 0) & (sizes > 1))
         self.cut_candidates = np.flatnonzero((sizes > 1) & (self.hard | (weights > 0)))
         self.owner = segment_index(bags.offsets)
@@ -64,14 +63,14 @@ class StepGeometry:
         self._base: np.ndarray | None = None
 
     def all_candidates(self) -> np.ndarray:
-        """Every instance of a bag that is coupled."""
+        """Every instance of a coupled bag."""
         return np.flatnonzero(np.isin(self.owner, self.cut_candidates))
 
     def add(self, rows: np.ndarray) -> None:
         """Generate the cuts of instances."""
         rows = np.unique(rows)
         rows = rows[np.isin(self.owner[rows], self.cut_candidates)]
-        # An instance of weight one is the mixture itself.
+        # An instance of weight one is the mixture.
         rows = rows[self.subgradient[rows] < 1.0]
         if len(rows):
             self.cut_products = np.concatenate([self.cut_products, self.bags.instances(rows)])
@@ -82,8 +81,8 @@ class StepGeometry:
     def gram(self) -> np.ndarray:
         """Inner products of points, differences W_i - B_i, and cuts.
 
-        A cut stands for B_i - x_ij, and for x_ij itself where the maximum is hard. What occurs in
-        the equation of the intercept is counted from the middle of the points, which saves digits.
+        The vector of a cut is B_i - x_ij, or x_ij for a hard maximum. Vectors in the equation of
+        the intercept are relative to the mean of the points, which avoids cancellation.
         """
         mine, rows = self.coupled, self.cuts
         owner = self.owner[rows]

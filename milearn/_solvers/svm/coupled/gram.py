@@ -1,9 +1,9 @@
-"""Bags and their instances as points of one feature space.
+"""Inner products of bags and instances as points of the same feature space.
 
-An object is a bag, B_i = t_i sum_j phi(x_ij), or one of its instances as a bag of one,
-z_r = d_r phi(x_r); the scales t and d are those of the bag kernel. With the min-max kernel every
-object is a row of its own. A solver asks for inner products of bags with all objects (kept: n x N
-numbers), of mixtures of instances with all objects, and of single instances as they become
+A bag is the point B_i = t_i sum_j phi(x_ij), and an instance, as a bag of one, is the point
+z_r = d_r phi(x_r). The scales t and d depend on the bag kernel. With the min-max kernel every point
+is a row of minima and maxima. A solver needs inner products of bags with all points (n x N numbers,
+which are stored), of mixtures of instances with all points, and of single instances as they become
 active.
 """
 
@@ -26,12 +26,12 @@ __all__ = [
 
 
 def uncoupled_bytes(n_bags: int) -> int:
-    """Memory that the inner products of bags and their dual problem take."""
+    """Memory for the inner products of bags and their dual problem."""
     return 8 * 8 * n_bags**2
 
 
 def exact_bytes(n_bags: int, n_instances: int) -> int:
-    """Memory that the inner products of all bags and their witnesses with all objects take."""
+    """Memory for the inner products of all bags and their witnesses with all points."""
     # Bags and mixtures with instances, active instances with instances, dual problems.
     return 8 * 3 * n_bags * n_instances + uncoupled_bytes(n_bags)
 
@@ -61,7 +61,7 @@ class BagGram:
         raise NotImplementedError
 
     def expansion(self, of_bags: np.ndarray, of_instances: np.ndarray) -> np.ndarray:
-        """Coefficients over the kernel's rows of a function given by those over objects."""
+        """Coefficients over rows of the kernel, from coefficients over bags and instances."""
         raise NotImplementedError
 
     @property
@@ -80,7 +80,7 @@ class BagGram:
         Parameters
         ----------
         subgradient : ndarray of shape (n_instances,)
-            The beta_ij, which add up to one over each bag.
+            The beta_ij, whose sum over each bag is one.
         """
         used = np.flatnonzero(subgradient)
         if len(used) == self.n_bags:
@@ -99,7 +99,7 @@ class BagGram:
         return products
 
     def mix(self, subgradient: np.ndarray) -> sparse.csr_array:
-        """The matrix that takes values of instances to those of the mixtures."""
+        """The matrix that maps values of instances to values of the mixtures."""
         used = np.flatnonzero(subgradient)
         starts = np.searchsorted(used, self.offsets)
         places = (subgradient[used], used, starts)
@@ -107,7 +107,7 @@ class BagGram:
 
 
 class SetKernelGram(BagGram):
-    """Objects of the set kernels, over the instances' own Gram matrix.
+    """Inner products of the set kernels, from the Gram matrix of the instances.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class SetKernelGram(BagGram):
         scale = self.instance_scale
         sizes = np.diff(self.offsets)
         if (scale == scale[0]).all():
-            # The mean of the instances is the bag itself at another scale.
+            # The mean of the instances is a multiple of the bag.
             factor = np.zeros(self.n_bags)
             np.divide(scale[0], sizes * self.bag_scale, out=factor, where=self.bag_scale > 0)
             return self.cross * factor[:, None]
@@ -177,7 +177,7 @@ class SetKernelGram(BagGram):
 
 
 class PrecomputedGram(BagGram):
-    """Objects that are rows of a Gram matrix themselves.
+    """Inner products of bags and instances that are rows of one Gram matrix.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class PrecomputedGram(BagGram):
 
 
 class UncoupledGram(BagGram):
-    """Bags that are not tied to their instances: each is the one instance of itself.
+    """Inner products of uncoupled bags: each bag is its only instance.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Bags tied to their highest instances, for a linear kernel, by passes over the instances.
+"""Bags coupled to their highest instances, for a linear kernel, by passes over the instances.
 
-The problem is that of :mod:`.cccp`: bags are scaled sums of their instances and coupled to
-them, or their scores are those of the highest instances (a hard maximum, in regression). Bags and
-the mixtures that linearise the maximum, one of each bag, are held in memory; of the instances those
-that are near the top of their bags are in the working set. The loss of a bag and its coupling are
-groups of :mod:`...common.newton`, the width of the tube is a variable without a norm whose cost is
-the group [eps]_+.
+The problem is defined in :mod:`.cccp`: bags are scaled sums of their instances and coupled to them,
+or bag scores are highest instance scores (a hard maximum, in regression). Bags and the mixtures
+that linearise the maximum, one per bag, are in memory. The working set contains the instances with
+nearly the highest score of their bags. The loss of a bag and its coupling are groups of
+:mod:`...common.newton`. The width of the tube is a variable without a penalty whose cost is the
+group [eps]_+.
 """
 
 from __future__ import annotations
@@ -35,32 +35,26 @@ __all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Numbers in all instances up to which they are the working set.
+# Numbers in all instances up to which all instances are in the working set.
 EVERYTHING = 2**20
-# Instances within this distance of what counts belong to the working set, in units of the margin.
+# Distance from the limit of its bag within which an instance is in the working set, in units of the
+# margin.
 _BAND = 0.3
-# Numbers in the instances that a pass adds to the working set, at the most, and how many of each
-# bag it may add at any size.
+# Maximum number of numbers that a pass adds to the working set, unless there are fewer instances of
+# each bag than the second number.
 _WORKING_NUMBERS, _WORKING_ROWS = 2**21, 2
 _START_TOL = 1e-3
-# Squared norm of w, as a share of the loss at w = 0, that is rounding.
+# Squared norm of w, as a fraction of the loss at w = 0, that counts as zero.
 _FLAT = 1e-10
 # Witness of a bag that is linearised by the mean of its instances.
 _MEAN = -1
-# By which the row of the tube is known again, beyond those of all instances and bags.
+# Key of the row of the tube, larger than those of all instances and bags.
 _TUBE = np.iinfo(np.intp).max
 
 
 @dataclass(kw_only=True)
 class CoupledRowsResult(CoupledSolution):
-    """A local minimum of J.
-
-    Attributes
-    ----------
-    w : ndarray of shape (n_features,)
-    n_passes : int
-        Passes over all instances.
-    """
+    """A local minimum of J with its weight vector and the number of passes over all instances."""
 
     w: np.ndarray
     n_passes: int
@@ -68,53 +62,42 @@ class CoupledRowsResult(CoupledSolution):
 
 @dataclass(frozen=True)
 class BagRows:
-    """Bags as rows of the space of their instances, and the scales of these (None for one)."""
+    """Bags as rows in the space of their instances, and the scales of instances (1 if None)."""
 
     bags: Matrix
     scales: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A linearisation: of each bag an instance, or the mean of all.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (n_bags,)
-    vectors : matrix of shape (n_bags, n_features), scaled
-    """
+class _Linearisation:
+    """One instance of each bag, or its mean: row numbers, and scaled vectors."""
 
     rows: np.ndarray
     vectors: Matrix
 
 
 @dataclass(frozen=True)
-class _BlockTops:
-    """What a pass saw in a block, without the intercept.
+class _BlockView:
+    """Result of a pass over a block."""
 
-    Attributes
-    ----------
-    top : ndarray of shape (n_bags,), highest score of each bag
-    witnesses, vectors : rows of the highest instances, and these, scaled
-    numbers, rows, owners : the instances near the top, scaled, and their bags
-    """
-
+    # Highest score of each bag, the row of that instance, and the scaled instance.
     top: np.ndarray
     witnesses: np.ndarray
     vectors: Matrix
+    # The working set: row numbers, scaled instances, and their bags.
     numbers: np.ndarray
     rows: Matrix
     owners: np.ndarray
 
 
 @dataclass(frozen=True)
-class _SeenTops:
-    """What a pass saw: a view (:class:`.descent.View`) with a working set of instances."""
+class _View:
+    """Result of a pass (:class:`.descent.View`) with a working set of instances."""
 
     value: float
     objective: float
     v: np.ndarray
-    linearisation: _Held
+    linearisation: _Linearisation
     numbers: np.ndarray
     rows: Matrix
     owners: np.ndarray
@@ -138,10 +121,10 @@ def solve_coupled_rows(
     loss : Hinge or Tube
     coupling : Coupling
     bag_kernel : {"set", "mean_set", "normalized_set"} or BagRows
-        Bags as scaled sums of their instances, or as given. Not used where the maximum is hard.
+        Bags as scaled sums of their instances, or given bags. Not used for a hard maximum.
     start : {"auto", "mean"} or ndarray of int of shape (n_bags,)
         First linearisation: the highest instances under the model without coupling, the mean of
-        each bag, or given rows. Where the maximum is hard that model is the one of the means.
+        each bag, or given rows. For a hard maximum "auto" uses the model of the means.
     options : SolverOptions
     gap_tol : float
         Relative duality gap of a convex step.
@@ -150,11 +133,11 @@ def solve_coupled_rows(
     """
     at_zero = loss.value(*_at_zero(loss))
     if at_zero <= gap_tol * loss.objective_scale:
-        # Of constant targets w = 0 is the solution; a relative gap would be rounding.
+        # The solution for constant targets is w = 0; a relative gap would be rounding.
         return _zero_result(loss, at_zero, source.n_features, options)
-    # In units of the spread of the targets the smoothing is as fine as for a margin of one. With
-    # y = m + s y' and w = s w' the objective is s^2 times that of w' where all costs are divided
-    # by s, those of squares excepted.
+    # Standardise the targets, so that the smoothing is the same as for a margin of one. With
+    # y = m + s y' and w = s w' the objective is s^2 times the objective at w' with all costs
+    # divided by s, except those of squares.
     unit_loss, middle, size = loss.standardised()
     weights = coupling.weights if coupling.squared else coupling.weights / size
     unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
@@ -164,7 +147,7 @@ def solve_coupled_rows(
     w, v = model.first_function(held)
     if own_start:
         held = model.given(model.tops(w))
-    # The means of bags may be far from where the procedure ends.
+    # The means of bags may be far from the solution.
     rough = own_start and coupling.hard
     watch = options.on_iteration
     if watch is not None:
@@ -225,24 +208,26 @@ class _Coupled:
                 self.n_passes = 1
             else:
                 self.bags, self.scales = bag_kernel.bags, bag_kernel.scales
-            # The one instance of a bag of one is the bag: nothing to couple.
+            # A bag of one instance is that instance and needs no coupling.
             self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
         self.n_bags, self.n_instances = len(sizes), source.n_instances
-        self.falling: np.ndarray | None = None
+        self.descent: np.ndarray | None = None
 
     # -- linearisations and a first function --
 
-    def means(self) -> _Held:
+    def means(self) -> _Linearisation:
         """The mean of each bag."""
         self.n_passes += 1
         vectors = stacked(self.source.map(_means, self.scales))
-        return _Held(np.full(self.n_bags, _MEAN), vectors)
+        return _Linearisation(np.full(self.n_bags, _MEAN), vectors)
 
-    def given(self, rows: np.ndarray) -> _Held:
+    def given(self, rows: np.ndarray) -> _Linearisation:
         """Given instances."""
         self.n_passes += 1
         vectors = stacked(self.source.map(rows_of_block, rows))
-        return _Held(rows, vectors if self.scales is None else _scaled(vectors, self.scales[rows]))
+        return _Linearisation(
+            rows, vectors if self.scales is None else _scaled(vectors, self.scales[rows])
+        )
 
     def tops(self, w: np.ndarray) -> np.ndarray:
         """Highest instance of each bag."""
@@ -250,14 +235,14 @@ class _Coupled:
         return np.concatenate(self.source.map(_tops, self.guide(w), self.scales))
 
     def guide(self, w: np.ndarray) -> np.ndarray:
-        """w, or for a hard maximum at w = 0, where all instances tie, the way the loss falls."""
+        """w, or a descent direction for a hard maximum at w = 0, where all instances tie."""
         if not self.hard or float(w @ w) > _FLAT * self.at_zero:
             return w
-        if self.falling is None:
+        if self.descent is None:
             zeros = np.zeros(self.n_bags)
             slopes = self.loss.slopes(zeros, self.loss.free(zeros)[0])
-            self.falling = np.asarray(-slopes @ self.means().vectors)
-        return self.falling
+            self.descent = np.asarray(-slopes @ self.means().vectors)
+        return self.descent
 
     @cached_property
     def at_zero(self) -> float:
@@ -265,8 +250,8 @@ class _Coupled:
         zeros = np.zeros(self.n_bags)
         return self.loss.value(zeros, self.loss.free(zeros)[0])
 
-    def first_function(self, held: _Held) -> tuple[np.ndarray, np.ndarray]:
-        """The model without coupling, or of the linearised bags where the maximum is hard."""
+    def first_function(self, held: _Linearisation) -> tuple[np.ndarray, np.ndarray]:
+        """The model without coupling, or of the linearised bags for a hard maximum."""
         objects = held.vectors if self.hard else self.bags
         everyone = np.arange(self.n_bags)
         side = _Side(everyone, [(objects, None)], everyone)
@@ -279,20 +264,22 @@ class _Coupled:
     # -- the model --
 
     def view(
-        self, w: np.ndarray, v: np.ndarray, held: _Held, before: _SeenTops | None
-    ) -> _SeenTops:
+        self, w: np.ndarray, v: np.ndarray, held: _Linearisation, before: _View | None
+    ) -> _View:
         """Pass over all instances."""
         self.n_passes += 1
         mixed = np.asarray(held.vectors @ w)
         if self.hard:
-            # Where the upper side of the tube begins.
+            # The upper edge of the tube.
             side = self.loss.dual_columns()[0]
             limits = -side.gain + side.equation * v[0] + side.tube * v[1]
             bags = mixed
         else:
             bags = np.asarray(self.bags @ w)
             limits = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        parts = self.source.map(_look, w, self.guide(w), limits, self.scales, self.n_instances)
+        parts = self.source.map(
+            _view_of_block, w, self.guide(w), limits, self.scales, self.n_instances
+        )
         top = np.concatenate([part.top for part in parts])
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
@@ -301,11 +288,11 @@ class _Coupled:
         else:
             held_excess = np.maximum(np.abs(bags - mixed), top - bags)
             value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
-        return _SeenTops(
+        return _View(
             value=value,
             objective=objective,
             v=np.array([intercept, width])[: len(v)],
-            linearisation=_Held(
+            linearisation=_Linearisation(
                 np.concatenate([part.witnesses for part in parts]),
                 stacked([part.vectors for part in parts]),
             ),
@@ -314,50 +301,50 @@ class _Coupled:
             owners=np.concatenate([part.owners for part in parts]),
         )
 
-    def joined(self, before: _SeenTops, seen: _SeenTops, held: _Held) -> _SeenTops:
-        """The working set of a pass with the rows of the one before."""
-        extra = ~np.isin(before.numbers, seen.numbers)
-        numbers = np.r_[seen.numbers, before.numbers[extra]]
+    def joined(self, before: _View, view: _View, held: _Linearisation) -> _View:
+        """The view with the rows of the previous working set."""
+        extra = ~np.isin(before.numbers, view.numbers)
+        numbers = np.r_[view.numbers, before.numbers[extra]]
         order = np.argsort(numbers, kind="stable")
         return replace(
-            seen,
+            view,
             numbers=numbers[order],
-            rows=stacked([seen.rows, before.rows[extra]])[order],
-            owners=np.r_[seen.owners, before.owners[extra]][order],
+            rows=stacked([view.rows, before.rows[extra]])[order],
+            owners=np.r_[view.owners, before.owners[extra]][order],
         )
 
     def advanced(
-        self, held: _Held, before: _SeenTops | None, view: _SeenTops, duals: Duals
-    ) -> tuple[_Held, _SeenTops]:
-        """The highest instances; the working set does not depend on the linearisation."""
+        self, held: _Linearisation, before: _View | None, view: _View, duals: Duals
+    ) -> tuple[_Linearisation, _View]:
+        """The highest instances, and the view, which does not depend on the linearisation."""
         return view.linearisation, view
 
-    def unchanged(self, held: _Held, view: _SeenTops) -> bool:
-        """Whether the same instances represent their bags."""
+    def unchanged(self, held: _Linearisation, view: _View) -> bool:
+        """Whether the linearisation is the same."""
         return bool(np.array_equal(held.rows, view.linearisation.rows))
 
-    def problem(self, held: _Held, seen: _SeenTops) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, held: _Linearisation, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
-        # What linearises a bag is in its group, most often as one of the instances near the top.
-        missing = np.flatnonzero(~np.isin(held.rows, seen.numbers))
+        # Add the vectors of the linearisation that are not in the working set.
+        missing = np.flatnonzero(~np.isin(held.rows, view.numbers))
         if self.hard:
-            return self._hard_problem(held, seen, missing)
-        return self._coupled_problem(held, seen, missing)
+            return self._hard_problem(held, view, missing)
+        return self._coupled_problem(held, view, missing)
 
     def _hard_problem(
-        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+        self, held: _Linearisation, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         upper = _Side(
-            np.r_[seen.owners, missing],
-            [(seen.rows, None), (held.vectors[missing], None)],
-            np.r_[seen.numbers, held.rows[missing]],
+            np.r_[view.owners, missing],
+            [(view.rows, None), (held.vectors[missing], None)],
+            np.r_[view.numbers, held.rows[missing]],
         )
         everyone = np.arange(self.n_bags)
         lower = _Side(everyone, [(held.vectors, None)], self.n_instances + everyone)
         return _assembled(_loss_groups(self.loss, upper, lower), 0)
 
     def _coupled_problem(
-        self, held: _Held, seen: _SeenTops, missing: np.ndarray
+        self, held: _Linearisation, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         tied, coupling, n = self.tied, self.coupling, self.n_bags
         groups = _loss_groups(self.loss, *self._bag_sides())
@@ -365,9 +352,9 @@ class _Coupled:
             return _assembled(groups, 0)
         place = np.full(n, -1)
         place[tied] = np.arange(len(tied))
-        missing, near = missing[place[missing] >= 0], place[seen.owners] >= 0
-        owners, numbers = seen.owners[near], seen.numbers[near]
-        rows = seen.rows if near.all() else seen.rows[near]
+        missing, near = missing[place[missing] >= 0], place[view.owners] >= 0
+        owners, numbers = view.owners[near], view.numbers[near]
+        rows = view.rows if near.all() else view.rows[near]
         side = _Side(
             np.r_[place[tied], place[missing], place[owners]],
             [
@@ -399,21 +386,17 @@ class _Coupled:
 
 @dataclass(frozen=True)
 class _Side:
-    """Rows of some groups in any order.
+    """Rows of some groups in any order."""
 
-    Attributes
-    ----------
-    owners : ndarray of int of shape (n_rows,), the groups
-    parts : list of (matrix, scale), which follow each other; a scale of None is one
-    keys : ndarray of int of shape (n_rows,), by which rows are known again
-    """
-
+    # The group of each row.
     owners: np.ndarray
+    # Matrices with their scales (None for one), one below the other.
     parts: list[tuple[Matrix, np.ndarray | None]]
+    # Numbers that identify rows in other working sets.
     keys: np.ndarray
 
     def scaled(self, scale: np.ndarray) -> _Side:
-        """The same rows times a scale of their groups."""
+        """The rows times the scales of their groups."""
         if (scale == 1.0).all():
             return self
         ends = np.cumsum([rows.shape[0] for rows, _ in self.parts])
@@ -436,7 +419,7 @@ class _Groups:
 
 
 def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
-    """The loss of the bags; of two sides the first sees the highest of ``upper``."""
+    """The groups of the loss; the upper side of a tube has the rows of ``upper``."""
     limit, groups = loss.tube_limit, []
     for number, columns in enumerate(loss.dual_columns()):
         side = upper if number == 0 and limit is not None else lower
@@ -451,7 +434,7 @@ def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
         )
     if limit is None:
         return groups
-    # The width of the tube is its own group: below zero it would only be worse for the bags.
+    # The cost of the width of the tube. A negative width is never optimal.
     first = np.zeros(1, dtype=np.intp)
     nothing: Matrix = np.zeros((1, lower.parts[0][0].shape[1]))
     if sparse.issparse(lower.parts[0][0]):
@@ -462,7 +445,7 @@ def _loss_groups(loss: BagLoss, upper: _Side, lower: _Side) -> list[_Groups]:
 
 
 def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.ndarray]:
-    """The problem of some groups, rows of a group beside each other, and the keys of its rows."""
+    """The problem of some groups with rows in the order of groups, and the keys of the rows."""
     firsts = np.cumsum([0, *[len(group.costs) for group in groups]])
     owners = np.concatenate(
         [group.side.owners + first for group, first in zip(groups, firsts[:-1], strict=True)]
@@ -481,7 +464,7 @@ def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.
 
 
 def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -> Matrix:
-    """Rows of all parts in an order, copied once."""
+    """Rows of all parts in a given order, copied once."""
     if sparse.issparse(parts[0][0]):
         return stacked([rows if s is None else _scaled(rows, s) for rows, s in parts])[order]
     place = np.empty(len(order), dtype=np.intp)
@@ -541,14 +524,14 @@ def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
     return segment_argmax(scores, block.offsets) + block.first_row
 
 
-def _look(
+def _view_of_block(
     block: Block,
     w: np.ndarray,
     guide: np.ndarray,
     limits: np.ndarray,
     scales: np.ndarray | None,
     n_instances: int,
-) -> _BlockTops:
+) -> _BlockView:
     scores, sizes = block.scores(w), np.diff(block.offsets)
     if scales is not None:
         scores = scores * scales[block.rows]
@@ -556,12 +539,12 @@ def _look(
     leading = scores if guide is w else block.scores(guide)
     highest = segment_argmax(leading, block.offsets)
     numbers = n_instances * width_of(block.instances)
-    # Few instances all belong to the working set.
+    # All instances of a small problem belong to the working set.
     band = _BAND if numbers > EVERYTHING else np.inf
     near = scores > np.repeat(np.maximum(top, limits[block.bags]) - band, sizes)
     limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
     if int(near.sum()) > limit:
-        # Where scores hardly differ, the highest rows of each bag stand for the others.
+        # If scores hardly differ, the highest rows of each bag are enough.
         near &= segment_rank(scores, block.offsets) < limit // len(top)
     near[highest] = True
     rows = np.flatnonzero(near)
@@ -569,7 +552,7 @@ def _look(
     if scales is not None:
         own = scales[block.rows]
         vectors, found = _scaled(vectors, own[highest]), _scaled(found, own[rows])
-    return _BlockTops(
+    return _BlockView(
         top=top,
         witnesses=highest + block.first_row,
         vectors=vectors,
