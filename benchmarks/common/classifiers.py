@@ -24,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from milearn import Bags, MIClassifier
 from milearn.baselines import (
+    BLRT,
     DDSVM,
     EMDD,
     MILES,
@@ -137,6 +138,7 @@ CLASSIFIERS: tuple[Classifier, ...] = (
         "MILBoost",
     ),
     Classifier("all-miforest", "MIForest, 50 trees", lambda: MIForest(50, random_state=0)),
+    Classifier("all-blrt", "BLRT, 500 trees", lambda: BLRT(random_state=0), scaled=False),
     Classifier("all-single", "SingleInstance(SVC)", lambda: SingleInstance(SVC(C=10)), "SI-SVM"),
     Classifier(
         "all-single-threshold",

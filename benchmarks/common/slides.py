@@ -1,9 +1,9 @@
 """Bags like slides of tissue: hundreds of frozen features, and a few instances that decide.
 
-Twelve tissues have centres drawn from N(0, I). A bag has a lognormal number of instances, shares of
-the tissues drawn from a Dirichlet distribution, and a shift of all its instances (staining). Each
-instance is the centre of its tissue, plus noise in 32 directions that all bags have in common, plus
-noise in every feature. What makes a bag positive depends on the kind:
+Twelve tissues have centres drawn from N(0, I). A bag has a lognormal number of instances,
+proportions of the tissues drawn from a Dirichlet distribution, and a shift of all its instances
+(staining). Each instance is the centre of its tissue, plus noise in 32 directions that all bags
+have in common, plus noise in every feature. What makes a bag positive depends on the kind:
 
 * ``witness``: some of its instances, a ``share`` of them on average and at least one, are at a
   centre of their own near one of the tissues. No other instance tells.
@@ -107,9 +107,10 @@ def _grid() -> tuple[Cell, ...]:
         for size, n_features in SIZES:
             if n_bags * size * n_features > MAX_VALUES:
                 continue
-            # A positive bag has one deciding instance at least: smaller shares repeat this one.
-            shares = [share for share in SHARES if share * size >= 0.3]
-            cells += [Cell("witness", n_bags, size, n_features, share) for share in shares]
+            # A positive bag has one deciding instance at least: a smaller share repeats this one.
+            for share in SHARES:
+                if share * size >= 0.3:
+                    cells.append(Cell("witness", n_bags, size, n_features, share))
             if n_bags in FEW_N_BAGS:
                 cells.append(Cell("mix", n_bags, size, n_features, 0.0))
                 cells.append(Cell("both", n_bags, size, n_features, SHARE_OF_BOTH))
@@ -137,8 +138,8 @@ class Part:
     y : ndarray of shape (n_bags,), 0 or 1
     deciding : ndarray of bool, shape (n_instances,)
     log_ratios : ndarray of shape (n_bags,)
-        Logarithm of the ratio of the densities of the drawn shares in positive and negative bags,
-        up to a constant.
+        Logarithm of the ratio of the densities of the drawn proportions in positive and negative
+        bags, up to a constant.
     """
 
     bags: Bags
@@ -187,8 +188,8 @@ def _part(
     blocks, deciding, ratios = [], [], []
     for label in y:
         size = max(2, round(rng.lognormal(0, SIZE_SPREAD) * cell.size))
-        shares = rng.dirichlet(tilted if label else even)
-        means = tissues[rng.choice(N_TISSUES, size, p=shares)]
+        proportions = rng.dirichlet(tilted if label else even)
+        means = tissues[rng.choice(N_TISSUES, size, p=proportions)]
         chosen = np.zeros(size, dtype=bool)
         if label and cell.kind != "mix":
             count = max(1, round(rng.lognormal(0, SHARE_SPREAD) * cell.share * size))
@@ -199,17 +200,17 @@ def _part(
         means += STAIN * rng.standard_normal(cell.n_features)
         blocks.append(means.astype(np.float32))
         deciding.append(chosen)
-        ratios.append((tilted - even) @ np.log(np.maximum(shares, 1e-300)))
+        ratios.append((tilted - even) @ np.log(np.maximum(proportions, 1e-300)))
     return Part(Bags.from_list(blocks), y, np.concatenate(deciding), np.array(ratios))
 
 
 def oracle_scores(slides: Slides) -> np.ndarray:
     """Scores of the test bags by what the recipe knows and no method does.
 
-    For deciding instances, the highest inner product with the whitened difference of their centre
-    and the mean of all instances, S^-1 (centre - mean), S being the covariance of the training
-    instances. For the mix, the logarithm of the likelihood ratio of the drawn shares. Where both
-    decide, a logistic regression weighs the two on the training bags.
+    For deciding instances, it is the highest inner product with the whitened difference of their
+    centre and the mean of all instances, S^-1 (centre - mean), where S is the covariance of the
+    training instances. For the mix, it is the logarithm of the likelihood ratio of the drawn
+    proportions. Where both decide, a logistic regression combines the two on the training bags.
     """
     parts = (slides.train, slides.test)
     if slides.cell.kind == "mix":

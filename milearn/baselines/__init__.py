@@ -1,5 +1,6 @@
 """Baselines: classifiers from the literature for comparisons."""
 
+from ._blrt import BLRT
 from ._citation_knn import CitationKNN
 from ._ddsvm import DDSVM
 from ._diverse_density import EMDD, DiverseDensity
@@ -10,6 +11,7 @@ from ._single_instance import SingleInstance
 from ._sparse_misvc import SparseMISVC
 
 __all__ = [
+    "BLRT",
     "DDSVM",
     "EMDD",
     "MILES",

@@ -152,6 +152,7 @@ OF_MANY_FITS: dict[str, dict] = {
 # Ensembles and searches of which a few members show all that a check can see: they run every check
 # with these settings, as scikit-learn makes its own smaller for its checks.
 SMALLER: dict[str, dict] = {
+    "BLRT": {"n_estimators": 3},
     "ConceptEmbedding": {"n_init": 2},
     "DDSVM": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},

@@ -1,1 +1,1 @@
-"""Diverse density, MILBoost, MIForest."""
+"""Diverse density, MILBoost, MIForest, BLRT."""

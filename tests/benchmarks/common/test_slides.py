@@ -56,8 +56,8 @@ def test_the_kind_decides_what_makes_a_bag_positive(kind):
 def test_half_of_the_positive_bags_have_more_deciding_instances_than_the_share():
     part = draw_slides(Cell("witness", 400, 200, 2, 0.05), 3).train
     counts = np.add.reduceat(part.deciding.astype(int), part.bags.offsets[:-1])
-    shares = (counts / part.bags.sizes)[part.y == 1]
-    assert 0.035 < np.median(shares) < 0.065
+    proportions = (counts / part.bags.sizes)[part.y == 1]
+    assert 0.035 < np.median(proportions) < 0.065
     assert 170 < np.median(part.bags.sizes) < 230
 
 

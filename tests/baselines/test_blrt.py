@@ -1,0 +1,95 @@
+"""BLRT: what it learns, probabilities, weights and the order of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn import Bags
+from milearn.baselines import BLRT
+from milearn.datasets import make_bags
+from tests.toys import two_level_bags
+
+
+def frequent(n_bags=120, n_classes=2, seed=0):
+    """Bags whose class is how many of ten instances have a high first feature."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % n_classes
+    X = rng.standard_normal((n_bags, 10, 3))
+    X[..., 0] += 4.0 * (np.arange(10) < 3 + 3 * y[:, None])
+    return Bags.from_list(list(X)), y
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_it_learns_proportions_that_no_single_instance_shows(n_classes):
+    model = BLRT(60, random_state=0).fit(*frequent(n_classes=n_classes))
+    bags, y = frequent(n_classes=n_classes, seed=1)
+    assert model.score(bags, y) > 0.9
+    assert np.argmax(model.feature_importances_) == 0
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    p = model.predict_proba(bags)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    expected = p[:, 1] - 0.5 if n_classes == 2 else p
+    np.testing.assert_allclose(model.decision_function(bags), expected, atol=1e-12)
+
+
+def test_it_scores_new_bags_and_finds_what_was_moved():
+    bags, y = two_level_bags(n_bags=80, shift=4.0)
+    model = BLRT(60, random_state=0).fit(bags, y)
+    assert model.score(*two_level_bags(n_bags=80, shift=4.0, seed=1)) > 0.8
+    positive = np.flatnonzero(y == 1)
+    assert (model.witness(bags)[positive] == bags.offsets[positive]).mean() > 0.9
+
+
+def test_the_order_of_bags_and_instances_does_not_matter():
+    X, y = make_bags(40, 6, bag_size=(2, 9), flip_y=0.2, random_state=0)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 40)
+    model = BLRT(20, random_state=3).fit(X, y, weights)
+    rng = np.random.default_rng(1)
+    order = rng.permutation(40)
+    moved = Bags.from_list([rng.permutation(X[int(bag)]) for bag in order])
+    again = BLRT(20, random_state=3).fit(moved, y[order], weights[order])
+    np.testing.assert_allclose(again.predict_proba(X), model.predict_proba(X), atol=1e-12)
+
+
+def test_a_weight_of_two_is_a_second_copy_and_zero_is_none():
+    X, y = make_bags(30, 6, flip_y=0.2, random_state=0)
+    counts = np.random.default_rng(0).integers(0, 4, 30)
+    again = np.repeat(np.arange(30), counts)
+    for class_weight in (None, "balanced"):
+        model = BLRT(20, class_weight=class_weight, random_state=0)
+        weighted = model.fit(X, y, counts).predict_proba(X)
+        repeated = model.fit(X[again], y[again]).predict_proba(X)
+        np.testing.assert_allclose(weighted, repeated, atol=1e-12)
+
+
+def test_class_weights_move_probabilities():
+    X, y = two_level_bags(n_bags=60, shift=0.5)
+    means = [
+        BLRT(30, max_depth=2, class_weight=weight, random_state=0).fit(X, y).predict_proba(X)[:, 1]
+        for weight in (None, {0: 1, 1: 5})
+    ]
+    assert means[1].mean() > means[0].mean() + 0.2
+
+
+def test_a_longer_ensemble_begins_with_the_shorter_one():
+    X, y = two_level_bags(n_bags=40)
+    short, more, both = (BLRT(n, random_state=0).fit(X, y).predict_proba(X) for n in (1, 2, 2))
+    np.testing.assert_array_equal(more, both)
+    second = 2 * more - short
+    assert second.min() > -1e-12
+    assert second.max() < 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("max_features", "expected"), [("sqrt", 3), ("log2", 3), (None, 10), (0.25, 2), (40, 10)]
+)
+def test_features_that_are_drawn(max_features, expected):
+    assert BLRT(max_features=max_features)._n_drawn(10) == expected
+
+
+def test_constant_features_leave_a_single_leaf():
+    X, y = np.ones((10, 3, 2)), np.array([0, 1] * 5)
+    model = BLRT(5, random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), 0.5)
+    assert not model.feature_importances_.any()
