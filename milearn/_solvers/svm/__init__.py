@@ -1,1 +1,1 @@
-"""The convex steps of the support vector machines, and what alternates with them."""
+"""Support vector machines for bags: convex steps, and the procedures that repeat them."""

@@ -1,29 +1,29 @@
 r"""Instance selection relaxed to a mixture of selections: label generation, and a lower bound.
 
-With multipliers g_i of the positive bags and a_j of the instances of negative ones, a selection h
-(one instance of each positive bag) has the dual value
+With multipliers g_i of positive bags and a_j of instances of negative bags, a selection h (one
+instance of each positive bag) has the dual value
 
     D(g, a; h) = sum g + sum a - 1/2 |W(h)|^2,    W(h) = sum_i g_i z_i,h(i) - sum_j a_j z_j
     over 0 <= g_i <= c_i, 0 <= a_j <= c_j, sum g = sum a
 
 and the optimum of instance selection is min_h max_{g,a} D >= max_{g,a} min_h D. The right side is
 the label-generating relaxation of Li, Tsang, Kwok & Zhou (2013): a support vector machine with the
-best mixture of the kernels of all selections. Selections are generated one at a time. The master is
-the problem over the mixtures of a pool, and the selection with the largest |W(h)| joins the pool
-while it is above those of the pool. All selections are compared where they are few. Otherwise a
-local search changes one bag at a time.
+best mixture of the kernels of all selections. Selections are generated one at a time. The master
+problem is the relaxation over mixtures of a pool of selections. The selection with the largest
+|W(h)| is added to the pool as long as it exceeds those of the pool. It is found by enumeration if
+there are few selections, and otherwise by a local search that changes one bag at a time.
 
 The master minimises a convex function of the mixture m, J(m) = max_{g,a} sum g + sum a
-- 1/2 sum_k m_k |W(h_k)|^2, by a bundle method: every (g, a) gives a linear function below J, and
-the next mixture minimises the highest of them and the second-order term of J at the best mixture so
-far, that of the support vector machine with the multipliers at their bounds fixed. A mixture that
-does not lower J adds its linear function, and doubles that term where it is far above. Averages of
-(g, a) bound J from below by sum g + sum a - 1/2 max_k |W(h_k)|^2.
+- 1/2 sum_k m_k |W(h_k)|^2, by a bundle method. Every (g, a) gives a linear lower bound of J. The
+next mixture minimises the maximum of these bounds plus the second-order term of J at the best
+mixture so far, in which the multipliers at their bounds are fixed. A mixture that does not lower J
+adds its linear function; if its value is far above the prediction, the second-order term is
+doubled. Averages of (g, a) give the lower bound sum g + sum a - 1/2 max_k |W(h_k)|^2 of J.
 
-The lower bound needs neither the master nor the search to be exact. *Any* feasible (g, a) gives one
-once |W(h)|^2 <= U is known for all h. Scaled by t in [0, 1] it is max_t t S - t^2 U / 2 with
-S = sum g + sum a, which is above zero. U is the maximum where all selections are compared, and
-:func:`largest_norm` otherwise.
+The lower bound does not require that the master or the search is exact. *Any* feasible (g, a) gives
+a lower bound if |W(h)|^2 <= U for all h. With multipliers scaled by t in [0, 1] it is
+max_t t S - t^2 U / 2 with S = sum g + sum a, which is above zero. U is the maximum if all
+selections are compared, and :func:`largest_norm` otherwise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 _MOST_CUTS = 60
 _STALLS = 5
-# Share of the predicted decrease that a step has to reach.
+# Smallest fraction of the predicted decrease that a step has to reach.
 _DESCENT = 1e-2
 _AT_BOUND = 1e-6
 _RIDGE = 1e-9
@@ -66,13 +66,13 @@ _ROUNDING = 1e-9
 _NOISE = 30.0
 _EPS = float(np.finfo(np.float64).eps)
 _VANISHED = 1e-10
-# Kernel values that are gathered at a time.
+# Number of kernel values per block.
 _ENTRIES = 2**20
 
 
 @dataclass(frozen=True)
 class MixtureProblem:
-    """Bags of two classes by the inner products of their instances, positive bags first."""
+    """Inner products of the instances of two classes of bags, with the positive bags first."""
 
     gram: np.ndarray
     offsets: np.ndarray  # of the positive bags
@@ -86,24 +86,24 @@ class MixtureProblem:
 
     @cached_property
     def signs(self) -> np.ndarray:
-        """Signs of a selection: of its instances, then of the negative ones."""
+        """Signs of the instances of a selection, then of the negative instances."""
         return np.repeat([1.0, -1.0], [len(self.bag_costs), len(self.costs)])
 
     @cached_property
     def all_costs(self) -> np.ndarray:
-        """Costs of a selection: of its instances, then of the negative ones."""
+        """Costs of the instances of a selection, then of the negative instances."""
         return np.concatenate([self.bag_costs, self.costs])
 
     @cached_property
     def _mixed(self) -> np.ndarray:
-        # Between negative instances no mixture changes anything, and they are nearly all.
+        # The block of the negative instances, which is the largest, is the same for all mixtures.
         n = len(self.bag_costs)
         out = np.empty((n + len(self.costs),) * 2)
         out[n:, n:] = self.gram[self.n_positive :, self.n_positive :]
         return out
 
     def mixed(self, pool: np.ndarray, mixture: np.ndarray) -> np.ndarray:
-        """The kernel of a mixture, in memory that the next call overwrites."""
+        """The kernel of a mixture; the next call overwrites the array."""
         p, n, out = self.n_positive, len(self.bag_costs), self._mixed
         out[:n] = 0.0
         for k in np.flatnonzero(mixture):
@@ -118,7 +118,7 @@ class MixtureProblem:
         return np.concatenate([np.bincount(selection, g, self.n_positive), -a])
 
     def highest(self, scores: np.ndarray) -> np.ndarray:
-        """The scores that the losses take: highest of each positive bag, then the negative ones."""
+        """The highest score of each positive bag, then the scores of the negative instances."""
         p = self.n_positive
         return np.concatenate([segment_max(scores[:p], self.offsets), scores[p:]])
 
@@ -129,13 +129,13 @@ class MixtureProblem:
 
 @dataclass(frozen=True)
 class MergedSelection:
-    """Equal bags of a class merged, in an order that depends on their contents alone."""
+    """Equal bags of a class merged, in an order that depends only on their contents."""
 
     problem: MixtureProblem
     points: np.ndarray  # the point of each instance of the problem
     bags: np.ndarray  # the merged bag of each positive bag
-    _sorted: np.ndarray  # rows of the positive bags as given, by bag and point
-    _starts: np.ndarray  # of the positive bags in these
+    _sorted: np.ndarray  # original rows of the positive bags, by bag and point
+    _starts: np.ndarray  # start of each positive bag in these
 
     @classmethod
     def of(
@@ -146,7 +146,7 @@ class MergedSelection:
         signs: np.ndarray,
         weights: np.ndarray,
     ) -> MergedSelection:
-        """Merge bags; ``gram`` is that of the points, ``point_of`` has the point of each row."""
+        """Merge bags; ``gram`` is the kernel of the points, ``point_of`` the point of each row."""
         order = np.lexsort((point_of, segment_index(offsets)))
         keys = [
             (-sign, *point_of[order[first:last]].tolist())
@@ -170,21 +170,21 @@ class MergedSelection:
         return cls(problem, points, merged[positive], order[taken], starts[:-1])
 
     def start(self, selection: np.ndarray) -> np.ndarray:
-        """A selection of rows as given, as one of the problem."""
+        """The selection of the problem for a selection of original rows."""
         place = {row: number for number, row in enumerate(self._sorted.tolist())}
         inside = np.array([place[row] for row in selection.tolist()]) - self._starts
         found = np.empty(len(self.problem.bag_costs), dtype=np.intp)
-        # Equal bags may have different selections: that of the first is taken.
+        # If equal bags have different selections, use that of the first bag.
         found[self.bags[::-1]] = (self.problem.offsets[self.bags] + inside)[::-1]
         return found
 
     def rows(self, selection: np.ndarray) -> np.ndarray:
-        """A selection of the problem as rows of all positive bags as given."""
+        """The original rows of all positive bags for a selection of the problem."""
         inside = selection[self.bags] - self.problem.offsets[self.bags]
         return np.asarray(self._sorted[self._starts + inside])
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """Values of the instances of positive bags, in the order of the rows as given."""
+        """Values of the instances of positive bags in the original order."""
         inside, _ = gather_rows(self.problem.offsets, self.bags)
         return np.asarray(values[inside][np.argsort(self._sorted)])
 
@@ -193,18 +193,18 @@ class MergedSelection:
 class MixtureResult:
     """A mixture of selections with its function and bounds."""
 
-    beta: np.ndarray  # the mixture of the functions W(h), by instances
-    eta: np.ndarray  # part of the mixture that selects each instance of a positive bag
+    beta: np.ndarray  # the mixture of the functions W(h), as coefficients of the instances
+    eta: np.ndarray  # weight of the selections with each instance of a positive bag
     selections: np.ndarray
     mixture: np.ndarray
     value: float  # of the relaxation over the pool
-    gap: float  # what the value may be above the minimum over mixtures of the pool
-    lower_bound: float  # no selection and no support vector machine has a lower objective
+    gap: float  # bound on the difference of the value from its minimum over mixtures of the pool
+    lower_bound: float  # of the objective over all selections
     precision: float  # of the scores of the support vector machine
     n_iter: int
     n_svms: int
-    complete: bool  # no selection was found that is worth adding
-    converged: bool  # besides, the mixture was found to the precision that was asked for
+    complete: bool  # no further selection was found that lowers the value
+    converged: bool  # and the gap of the mixture is within the tolerance
 
 
 def mix_selections(
@@ -216,7 +216,7 @@ def mix_selections(
     countable: int = 20_000,
     max_mixtures: int = 200,
 ) -> MixtureResult:
-    """Generate selections until none is worth adding.
+    """Generate selections until no further selection lowers the value.
 
     Parameters
     ----------
@@ -224,14 +224,13 @@ def mix_selections(
     start : ndarray of shape (n_positive_bags,)
         The first selection, rows of the Gram matrix.
     tol : float
-        Share of the value up to which the gap of a master, and the gain of another selection, are
-        ignored.
+        Relative tolerance for the gap of a master and for the gain of another selection.
     max_iter : int
         Maximum number of selections.
     countable : int, default=20000
         Maximum number of selections that are all compared.
     max_mixtures : int, default=200
-        Maximum number of mixtures that a master compares.
+        Maximum number of mixtures that a master evaluates.
     """
     precision = max(_SVC_SHARE * tol, _SVC_TOL)
     pool, mixture = start[None], np.ones(1)
@@ -252,7 +251,7 @@ def mix_selections(
         norms = _norms(problem, candidates, g, a)
         found, reached = candidates[int(norms.argmax())], float(norms.max())
         largest = reached if counted else largest_norm(problem, g, a, eta)
-        # Scaled, the multipliers stay feasible, and the bound is above zero.
+        # Scaled multipliers are feasible, and the bound is above zero.
         total = float(g.sum() + a.sum())
         share = min(1.0, total / largest) if largest > 0 else 1.0
         lower = max(lower, share * total - 0.5 * share**2 * largest)
@@ -296,7 +295,7 @@ class _Master:
 def _master(
     problem: MixtureProblem, pool: np.ndarray, mixture: np.ndarray, tol: float, max_mixtures: int
 ) -> tuple[_Master, int]:
-    """The best mixture of a pool, from a first one, and how many were compared."""
+    """The best mixture of a pool, from a given start, and the number of evaluated mixtures."""
     best = _svm_of(problem, pool, mixture, tol)
     cuts, metric, stalls, n_svms = [best], _hessian(problem, pool, best), 0, 1
     for _ in range(max_mixtures):
@@ -305,7 +304,7 @@ def _master(
         try:
             mixture, predicted, below = _model_minimum(cuts, best, metric)
         except SolverError:
-            # The cuts have fewer digits than a gap of this size needs. The gap is reported.
+            # The cuts are not precise enough for a gap of this size. The gap is reported.
             break
         best.gap = min(best.gap, best.value - below)
         if predicted <= 2.0 * best.svm_gap:
@@ -341,12 +340,12 @@ def _svm_of(problem: MixtureProblem, pool: np.ndarray, mixture: np.ndarray, tol:
     dual = np.zeros(len(signs))
     dual[svm.support_] = np.abs(svm.dual_coef_[0])
     g, a = np.minimum(dual, costs)[:n], np.minimum(dual, costs)[n:]
-    # Feasible to the last digit: the larger side is scaled down to the other.
+    # Scale the larger side down, so that both sums are equal.
     total = min(g.sum(), a.sum())
     g, a = g * (total / g.sum()), a * (total / a.sum())
     norms = _norms(problem, pool, g, a)
-    # The value of the function of these multipliers, with the best intercept for it. That of
-    # libsvm is not the best where all multipliers are at their bounds.
+    # The primal value of the multipliers with the best intercept. It differs from that of libsvm if
+    # all multipliers are at their bounds.
     beta = np.concatenate([g, -a])
     used = np.flatnonzero(beta)
     scores = beta[used] @ kernel[used]
@@ -370,9 +369,9 @@ def _svm_of(problem: MixtureProblem, pool: np.ndarray, mixture: np.ndarray, tol:
 def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarray:
     """Second derivatives of J in the mixture.
 
-    While the multipliers at their bounds stay there, the others move by -P (K_k beta) for a
-    change of m_k, where P is the inverse of the free block of the kernel on the changes that keep
-    the sums of both sides equal, so that J has the Hessian (K_k beta)' P (K_l beta).
+    If the multipliers at their bounds are fixed, the derivative of the others by m_k is
+    -P (K_k beta). P is the inverse of the free block of the kernel on the subspace where the sums
+    of both sides are equal. The Hessian of J is then (K_k beta)' P (K_l beta).
     """
     p, m = problem.n_positive, len(pool)
     if not len(at.free):
@@ -386,7 +385,7 @@ def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarr
         of_others = problem.gram[np.ix_(others, h)] @ at.g
         images[:, k] = np.concatenate([of_bags, of_others])
         images[:, k] -= of_negatives[np.concatenate([h[bags], others])]
-    # The part that all selections have in common has no effect on the mixture.
+    # Subtract the common part of all selections, which does not affect the mixture.
     both = np.column_stack([images - (images @ at.mixture)[:, None], np.ones(len(at.free))])
     ridge = _RIDGE * max(float(np.trace(at.free_kernel)) / len(at.free), 1e-300)
     try:
@@ -394,8 +393,8 @@ def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarr
     except linalg.LinAlgError as error:
         raise SolverError(
             f"The kernel matrix of {len(at.free)} instances on the margin is not positive "
-            "semidefinite to the digits of float64: center and scale the features, or take "
-            "another kernel."
+            "semidefinite in double precision: center and scale the features, or use another "
+            "kernel."
         ) from error
     inner = both.T @ images
     hessian = inner[:m, :m] - np.outer(inner[:m, m], inner[:m, m]) / inner[m, m]
@@ -405,17 +404,17 @@ def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarr
 def _model_minimum(
     cuts: list[_Master], best: _Master, metric: np.ndarray
 ) -> tuple[np.ndarray, float, float]:
-    """The minimum over mixtures of the cuts below J and the second-order term at the best.
+    """The mixture that minimises the cuts plus the second-order term at the best mixture.
 
-    Every (g, a) of a cut bounds J(m) from below by sum g + sum a - 1/2 sum_k m_k |W(h_k)|^2, and so
-    does every average of cuts.
+    Every (g, a) of a cut gives the lower bound sum g + sum a - 1/2 sum_k m_k |W(h_k)|^2 of J(m).
+    The same holds for averages of cuts.
 
     Returns
     -------
     (mixture, predicted, below)
-        The decrease that the model predicts, and a lower bound of J.
+        The predicted decrease, and a lower bound of J.
     """
-    # From the best mixture, in units of its gap and of the steps that change J by so much.
+    # Relative to the best mixture, in units of its gap and of steps that change J by this gap.
     unit, m = max(best.gap, _ROUNDING * best.value), len(best.mixture)
     length = min(1.0, float(np.sqrt(unit / max(float(np.diagonal(metric).max()), 1e-300))))
     slopes = 0.5 * np.array([cut.norms for cut in cuts])
@@ -447,7 +446,7 @@ def _model_minimum(
 def _norms(
     problem: MixtureProblem, selections: np.ndarray, g: np.ndarray, a: np.ndarray
 ) -> np.ndarray:
-    """|W(h)|^2 of some selections."""
+    """|W(h)|^2 for each of some selections."""
     p, used = problem.n_positive, np.flatnonzero(a)
     # Rows of a symmetric matrix are contiguous in memory, columns are not.
     columns = a[used] @ problem.gram[p + used]
@@ -462,7 +461,7 @@ def _norms(
 
 
 def _every_selection(problem: MixtureProblem, free: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """All selections that differ from a first one in the bags ``free`` only."""
+    """All selections that differ from ``start`` only in the bags ``free``."""
     spans = [range(problem.offsets[i], problem.offsets[i + 1]) for i in free]
     choices = np.array(list(itertools.product(*spans)), dtype=np.intp).reshape(-1, len(free))
     selections = np.repeat(start[None], len(choices), axis=0)
@@ -473,7 +472,7 @@ def _every_selection(problem: MixtureProblem, free: np.ndarray, start: np.ndarra
 def _searched(
     problem: MixtureProblem, start: np.ndarray, g: np.ndarray, a: np.ndarray
 ) -> np.ndarray:
-    """Change one bag at a time while |W(h)| grows."""
+    """Change one bag at a time as long as |W(h)| increases."""
     gram, found = problem.gram, start.copy()
     own = np.diagonal(gram)
     images = gram @ problem.coefficients(found, g, a)
@@ -497,15 +496,15 @@ def _searched(
 def best_along(
     problem: MixtureProblem, beta: np.ndarray, precision: float = 0.0
 ) -> tuple[float, float]:
-    """Factor s and constant b with which s f + b is best for the problem of one selection.
+    """Factor s and constant b for which s f + b is best for the problem of one selection.
 
-    The squared norm of the mixture counts each selection by itself, and f keeps a share of it only:
-    its scores are too small for the margins. In s and b the problem
+    In the squared norm of the mixture each selection has its own function. The norm of their
+    average f is smaller, so that its scores are too small for the margins. The problem
 
         s^2 |f|^2 / 2 + sum_i c_i [1 - s max_j f(x_ij) - b]_+ + sum_j c_j [1 + s f(x_j) + b]_+
 
-    is convex for s >= 0, for the maximum of s f is s times that of f. Scores of a support vector
-    machine that differ by no more than its ``precision`` are taken for equal, and s is zero.
+    is convex in s >= 0 and b, because the maximum of s f is s times the maximum of f. If all scores
+    are equal up to the ``precision`` of the support vector machine, s is zero.
     """
     scores = problem.gram @ beta
     square = float(beta @ scores)
@@ -515,13 +514,13 @@ def best_along(
         b = optimal_intercept(factor * values, problem.signs, problem.all_costs)
         return 0.5 * factor**2 * square + problem.loss(factor * values + b), b
 
-    # What multipliers of this size can add to a score, and to how many digits it is known.
+    # Bounds on the size of scores with such multipliers, and on their error.
     diagonal = np.maximum(0.0, np.diagonal(problem.gram))
     size = float(np.abs(beta) @ np.sqrt(diagonal)) * float(np.sqrt(diagonal.max()))
     known = precision * min(1.0, size) + _EPS * size
     if square <= 0.0 or float(np.ptp(scores)) <= _NOISE * known:
         return 0.0, best(0.0)[1]
-    # With a larger factor the norm alone is more than the value at zero.
+    # For a larger factor the norm alone exceeds the value at zero.
     largest = float(np.sqrt(2.0 * best(0.0)[0] / square))
     factor = optimize.minimize_scalar(
         lambda s: best(s)[0],
@@ -535,10 +534,11 @@ def best_along(
 def largest_norm(problem: MixtureProblem, g: np.ndarray, a: np.ndarray, eta: np.ndarray) -> float:
     """An upper bound of |W(h)|^2 over all selections.
 
-    Rows s = g_i z are counted from a centre of their bag, s = m + d. The square is then |M|^2
-    + sum_i (2 M.d_i + |d_i|^2 + sum_{k != i} d_i.d_k) with M = sum_i m_i less the negative part. It
-    is bounded bag by bag: by its best row, with the largest d_i.d_k that each other bag allows. Of
-    two centres, the mean and that of ``eta``, the better one is taken.
+    Rows s = g_i z are written as s = m + d with a centre m of their bag. The square is then |M|^2
+    + sum_i (2 M.d_i + |d_i|^2 + sum_{k != i} d_i.d_k) with M = sum_i m_i minus the negative part.
+    Each term of the sum is bounded by its maximum over the rows of bag i, with the largest d_i.d_k
+    of each other bag. The better of two bounds is returned, with the means and with the averages by
+    ``eta`` as centres.
     """
     p, offsets = problem.n_positive, problem.offsets
     bag = segment_index(offsets)

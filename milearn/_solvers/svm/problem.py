@@ -14,21 +14,12 @@ __all__ = ["BinaryProblem", "suits_rows"]
 
 @dataclass(frozen=True)
 class BinaryProblem:
-    """Bags of two classes.
+    """Bags of two classes."""
 
-    Attributes
-    ----------
-    gram : Gram
-        Inner products of the instances.
-    offsets : ndarray of shape (n_bags + 1,)
-        Bag i owns the instances ``offsets[i]:offsets[i + 1]``.
-    signs : ndarray of shape (n_bags,), +1.0 or -1.0
-    weights : ndarray of shape (n_bags,), above zero
-        What a unit of loss of each bag costs.
-    """
-
+    # Inner products of the instances; bag i has the instances ``offsets[i]:offsets[i + 1]``.
     gram: Gram
     offsets: np.ndarray
+    # +1.0 or -1.0 for each bag, and the cost of its loss, above zero.
     signs: np.ndarray
     weights: np.ndarray
 
@@ -39,12 +30,12 @@ class BinaryProblem:
 
     @property
     def positive(self) -> np.ndarray:
-        """Numbers of the positive bags."""
+        """Positions of the positive bags."""
         return np.flatnonzero(self.signs > 0)
 
     @property
     def negative(self) -> np.ndarray:
-        """Numbers of the negative bags."""
+        """Positions of the negative bags."""
         return np.flatnonzero(self.signs < 0)
 
     @property
@@ -69,17 +60,17 @@ def suits_rows(
 ) -> bool:
     """Whether a linear problem is solved over rows and not in the dual over kernel values.
 
-    The dual has a variable for each slack, the problem over rows one for each feature. Rows are
-    chosen where there are more than two bags per feature and more than ``few_slacks`` slacks, for
-    more than ``many_instances`` instances in more than ``many_bags`` bags, and for more than
-    ``too_many_instances``. ``python -m benchmarks paths`` measures both sides.
+    The dual has a variable for each slack, the problem over rows one for each feature. The problem
+    is solved over rows if there are more than two bags per feature and more than ``few_slacks``
+    slacks, or more than ``many_instances`` instances in more than ``many_bags`` bags, or more than
+    ``too_many_instances`` instances. ``python -m benchmarks paths`` measures both solvers.
 
     Parameters
     ----------
     size : tuple of int
         Numbers of bags, instances and features.
     n_slacks : int
-        Number of bags, or of instances where each of them has a slack.
+        Number of bags, or of instances if each of them has a slack.
     few_slacks, many_bags, many_instances, too_many_instances : int
     """
     n_bags, n_instances, n_features = size

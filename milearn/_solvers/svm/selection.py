@@ -44,41 +44,32 @@ __all__ = [
     "solve_selection",
 ]
 
-# The relaxation decides by small differences of scores. It is solved well beyond ``tol``, and
-# scores that differ by less than its own precision tie.
+# The selection depends on small differences of scores. The relaxation is therefore solved more
+# precisely than to ``tol``, and scores that differ by less than its precision tie.
 _RELAXATION_TOL = 1e-4
 _TIE_TOL = 1e-6
-# Facts that do not change with the SVM.
+# Results of the relaxation.
 _RELAXED = ("relaxation", "eta", "relaxation_value", "lower_bound")
-# Matrices between all instances that a mixture has in memory at a time.
+# Number of matrices between all instances that a mixture has in memory.
 _MATRICES = 3.0
 
 
 @dataclass(frozen=True)
 class SelectionSettings:
-    """Which relaxation is solved, and how its selection is used.
+    """The relaxation, and the steps that follow it."""
 
-    Attributes
-    ----------
-    slack_bound, exactly_one
-        See :class:`.guo.problem.RelaxationProblem`.
-    polish : bool
-        Whether to go on by the concave-convex procedure.
-    n_components, max_bytes
-        See :func:`milearn._solvers.common.low_rank.kernel_features`.
-    points : tuple of ndarray or None
-        Rows of the distinct instances, and the number of the distinct instance of each row: asks
-        for a mixture of selections, for its lower bound and the best selection in it.
-    mixture_tol, max_selections, countable
-        See :func:`.mixture.mix_selections`.
-    """
-
+    # See :class:`.guo.problem.RelaxationProblem`.
     slack_bound: float
     exactly_one: bool
+    # Whether to continue with the concave-convex procedure.
     polish: bool
+    # See :func:`milearn._solvers.common.low_rank.kernel_features`.
     n_components: int | None
     max_bytes: float
+    # Rows of the distinct instances, and the distinct instance of each row. If not None, a mixture
+    # of selections is computed for its lower bound and its best selection.
     points: tuple[np.ndarray, np.ndarray] | None = None
+    # See :func:`.mixture.mix_selections`.
     mixture_tol: float = 1e-3
     max_selections: int = 30
     countable: int = 20_000
@@ -86,7 +77,7 @@ class SelectionSettings:
 
 @dataclass(kw_only=True)
 class SelectionResult(CCCPSolution):
-    """A point of (3) and the relaxation that it came from."""
+    """A solution of (3) and the relaxation that it was rounded from."""
 
     svm: MISVMResult | RowsSolution
     selected: np.ndarray  # row of the selected instance of each positive bag
@@ -107,7 +98,7 @@ class SelectionResult(CCCPSolution):
 
 @dataclass(frozen=True)
 class RowSolver:
-    """Solves the SVM of a selection over many instances with a linear kernel."""
+    """Solver over rows for the SVM of a selection, with a linear kernel."""
 
     source: PassSource
     gap_tol: float
@@ -150,10 +141,10 @@ def solve_selection(
     problem : BinaryProblem
     settings : SelectionSettings
     options : SolverOptions
-        ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a small part
-        of it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
+        ``tol`` is the relative duality gap of the SVM; the relaxation is solved to a fraction of
+        it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
     row_solver : RowSolver, default=None
-        Solves the SVMs instead of the dual.
+        Solves the SVMs over rows instead of the dual.
     """
     relaxed = relaxation_problem(
         problem,
@@ -195,7 +186,7 @@ def _mixture(
     points: tuple[np.ndarray, np.ndarray],
     selected: np.ndarray,
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The selections of a mixture but the first, ``selected``; and what the mixture says."""
+    """The selections of a mixture except the first, ``selected``, and results of the mixture."""
     rows, point_of = points
     gram = centered_kernel(problem.gram, rows, max_bytes=settings.max_bytes / _MATRICES)
     merged = MergedSelection.of(gram, point_of, problem.offsets, problem.signs, problem.weights)
@@ -223,10 +214,10 @@ def relaxation_problem(
     n_components: int | None = None,
     max_bytes: float = np.inf,
 ) -> RelaxationProblem:
-    """The relaxation on the smallest representation of the instances.
+    """The relaxation with the smallest representation of the instances.
 
-    Few columns are taken as they are, and many sparse ones stay sparse. Of a kernel the matrix is
-    taken, or a factor of it with ``n_components``.
+    It is the matrix of the instances if they are sparse or have few features, the kernel matrix, or
+    with ``n_components`` a factor of it.
     """
     gram = problem.gram
     features: Any = sparse_features(gram) if n_components is None else None
@@ -298,7 +289,7 @@ def _polished(
         run.n_passes += cast(RowsSolution, rounded.svm).n_passes
         scores = row_solver.scores(run.w) + run.intercept
     if run.objective > rounded.objective:
-        # The same SVM, solved twice, within its precision.
+        # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
     run.history[0] = rounded.objective
     facts = {name: getattr(rounded, name) for name in _RELAXED}
@@ -307,7 +298,7 @@ def _polished(
 
 def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:
     def report(iteration: int, objective: float) -> bool:
-        # The first step solves the SVM of the selection again, which was reported already.
+        # The first step solves the SVM of the selection again, which has already been reported.
         if iteration == 1 or options.on_iteration is None:
             return False
         return options.on_iteration(iteration, objective)

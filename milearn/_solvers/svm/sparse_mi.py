@@ -2,12 +2,13 @@ r"""Support vector machines of sparse positive bags: hinges with a margin for ea
 
     min_{w, b}  1/2 |w|^2 + sum_k c_k [m_k - s_k (<w, z_k> + b)]_+
 
-where a pattern z_k is an instance or the mean of a bag's instances. Kernels go to the dual over a
-working set, linear problems with at most as many features as instances to Newton's method in w.
+where a pattern z_k is an instance or the mean of a bag's instances. The problem is solved in the
+dual over a working set. Linear problems with at most as many features as instances are solved by
+Newton's method in w.
 
-stMIL adds sum_x c_x [1 - |f(x)|]_+ over instances of positive bags. With
-[1 - |f|]_+ = max(1, |f|) - |f| the concave part is replaced by its tangent at the last f, which
-leaves [1 - s f]_+ + [-1 - s f]_+ with the sign s of f: two patterns with margins 1 and -1.
+stMIL adds sum_x c_x [1 - |f(x)|]_+ over instances of positive bags. The concave part of
+[1 - |f|]_+ = max(1, |f|) - |f| is replaced by its tangent at the last f. The result is
+[1 - s f]_+ + [-1 - s f]_+ with the sign s of f: two patterns with margins 1 and -1.
 """
 
 from __future__ import annotations
@@ -34,41 +35,25 @@ __all__ = [
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Scores, whose margins are one, that are zero up to the precision of the solvers.
+# Scores up to this size count as zero, compared with margins of one.
 _ZERO = 1e-6
 
 
 @dataclass(frozen=True)
 class MarginSolution:
-    """A solution as a combination of instances.
+    """A solution as a combination of instances."""
 
-    Attributes
-    ----------
-    beta : ndarray of shape (n_instances,)
-        f(x) is sum_i beta_i k(x_i, x) + intercept.
-    w : ndarray of shape (n_features,) or None
-        With a linear kernel, f(x) is <w, x> + intercept.
-    scores : ndarray of shape (n_instances,)
-        f of all instances, without the intercept.
-    intercept : float
-        The middle of the optimal ones.
-    objective : float
-    dual_gap : float
-        Of the last convex problem.
-    objective_scale : float
-        What the gap is measured against where the objective is smaller.
-    n_iter : int
-        Number of convex problems.
-    converged : bool
-    """
-
+    # f(x) is sum_i beta_i k(x_i, x) + intercept, and <w, x> + intercept for a linear kernel.
     beta: np.ndarray
     w: np.ndarray | None
+    # f of all instances without the intercept.
     scores: np.ndarray
     intercept: float
     objective: float
+    # Duality gap of the last convex problem, relative to the objective or at least to this scale.
     dual_gap: float
     objective_scale: float
+    # Number of convex problems.
     n_iter: int = 1
     converged: bool = True
 
@@ -78,15 +63,16 @@ def sparse_patterns(
 ) -> Patterns:
     """The patterns of sMIL: means of positive bags, and instances of negative ones.
 
-    A positive bag of n instances has the margin (2 - n) / n: that of one instance at 1 and all
-    others at -1. Both sides have the same sum of costs, C times the weights of the positive bags.
+    A positive bag of n instances has the margin (2 - n) / n, the mean of one instance at 1 and all
+    others at -1. The sum of costs is the same for both classes: C times the weights of the positive
+    bags.
     """
     sizes = np.diff(offsets)
     inside = np.repeat(positive, sizes)
     bags, others = np.flatnonzero(positive), np.flatnonzero(~inside)
     negative = np.repeat(weights, sizes)[others]
     total = C * weights[bags].sum()
-    return _alone(
+    return _ungrouped(
         np.concatenate([np.flatnonzero(inside), others]),
         np.concatenate([sizes[bags], np.ones(len(others), dtype=np.intp)]),
         np.concatenate([np.ones(len(bags)), -np.ones(len(others))]),
@@ -96,15 +82,15 @@ def sparse_patterns(
 
 
 def inherited_patterns(signs: np.ndarray, costs: np.ndarray) -> Patterns:
-    """Each instance with a sign and a cost, and a margin of one: an SVM."""
+    """The patterns of an SVM: instances with signs and costs, and margins of one."""
     n = len(signs)
     return Patterns(np.arange(n), None, np.arange(n + 1), signs, costs)
 
 
-def _alone(
+def _ungrouped(
     rows: np.ndarray, sizes: np.ndarray, signs: np.ndarray, costs: np.ndarray, margins: np.ndarray
 ) -> Patterns:
-    """Patterns of which each is a group."""
+    """Patterns in groups of one."""
     row_offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Patterns(rows, row_offsets, np.arange(len(signs) + 1), signs, costs, margins)
 
@@ -115,7 +101,7 @@ def solve_margins(gram: Gram, patterns: Patterns, *, tol: float) -> MarginSoluti
     Raises
     ------
     milearn.exceptions.SolverError
-        When the dual program is not solved.
+        If the dual problem is not solved.
     """
     points = gram.vectors()
     if points is not None and points.shape[1] <= points.shape[0]:
@@ -134,7 +120,7 @@ def solve_margins(gram: Gram, patterns: Patterns, *, tol: float) -> MarginSoluti
 
 
 def _by_newton(patterns: Patterns, points: Matrix, tol: float) -> MarginSolution:
-    """The problem in w."""
+    """Solve the problem in w."""
     signs, costs, n = patterns.signs, patterns.weights, patterns.n_patterns
     starts = np.arange(n + 1) if patterns.row_offsets is None else patterns.row_offsets
     proportions = np.repeat(1.0 / np.diff(starts), np.diff(starts))
@@ -166,7 +152,7 @@ def solve_transductive(
     max_iter: int,
     tol: float,
 ) -> MarginSolution:
-    """Lower the problem with [1 - |f(x)|]_+ over unsigned instances, from their first signs.
+    """Minimise the problem with [1 - |f(x)|]_+ over unsigned instances, from their first signs.
 
     ``unsigned`` are the rows of the instances, their costs and their first signs.
     """
@@ -177,7 +163,7 @@ def solve_transductive(
     sizes = np.concatenate([np.diff(patterns.row_offsets), np.ones(2 * n, dtype=np.intp)])
     n_iter, converged = 0, False
     while n_iter < max_iter and not converged:
-        extended = _alone(
+        extended = _ungrouped(
             np.concatenate([patterns.rows, rows, rows]),
             sizes,
             np.concatenate([patterns.signs, signs, signs]),
@@ -186,7 +172,7 @@ def solve_transductive(
         )
         found = solve_margins(gram, extended, tol=tol)
         values = found.scores[rows] + found.intercept
-        # Rounding turns no sign.
+        # Scores that are zero up to rounding do not change a sign.
         last, signs = signs, np.where(np.abs(values) > _ZERO, np.sign(values), signs)
         n_iter, converged = n_iter + 1, bool((signs == last).all())
     return replace(found, n_iter=n_iter, converged=converged)

@@ -1,10 +1,10 @@
 """Interior point method for the relaxation of instance selection (Guo 2009).
 
-A primal-dual method with predictor and corrector (Mehrotra 1992) whose linear systems are reduced
-to the size of w: l, e and the multipliers of the bags are eliminated instance by instance and bag
-by bag, with the names of :mod:`.relaxation`. The sparse solver PIQP, which factors the rows of all
-instances entry by entry, takes 0.7 times as long on 430 instances of 10 features, 2.4 times on 782
-of 40, 6 times on 1,391 of 230, and 10 to 15 times on 476 to 800 instances of 150 or more.
+A primal-dual method with predictor and corrector (Mehrotra 1992), with the notation of
+:mod:`.relaxation`. Its linear systems are reduced to the size of w: l and e of each instance and
+the multiplier of each bag are eliminated. The sparse solver PIQP does not use this structure and
+takes 0.7 times as long on 430 instances with 10 features, 2.4 times on 782 with 40, 6 times on
+1,391 with 230, and 10 to 15 times on 476 to 800 instances with 150 or more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["InteriorPointMethod"]
 
 _MAX_STEPS = 100
 _BOUNDARY = 0.995
-# Below this error, steps without progress mean that rounding limits the precision.
+# If steps make no progress below this error, the precision is limited by rounding.
 _STAGNATION_TOL = 1e-4
 _PATIENCE = 3
 
@@ -35,10 +35,10 @@ class _Point:
     v: np.ndarray  # w and b
     slacks: np.ndarray  # l
     eta: np.ndarray  # e
-    room: np.ndarray  # of the inequalities: margins, l >= 0, l <= s, e >= 0
-    multipliers: np.ndarray  # of these
+    room: np.ndarray  # slack variables of the inequalities: margins, l >= 0, l <= s, e >= 0
+    multipliers: np.ndarray  # of the inequalities
     nu: np.ndarray  # multipliers of the sums over bags
-    surplus: np.ndarray  # of the sums; empty where they are equations
+    surplus: np.ndarray  # slack variables of the sums; empty if they are equations
 
     def plus(self, step: float, by: _Point) -> _Point:
         """The point after a step of this length."""
@@ -46,11 +46,11 @@ class _Point:
         return _Point(*(getattr(self, name) + step * getattr(by, name) for name in names))
 
     def rooms(self) -> np.ndarray:
-        """Slack variables of all inequalities, the sums included where they are some."""
+        """Slack variables of all inequalities, including the sums unless they are equations."""
         return np.concatenate([self.room, self.surplus])
 
     def duals(self) -> np.ndarray:
-        """Their multipliers."""
+        """Multipliers of all inequalities."""
         return np.concatenate([self.multipliers, self.nu[: len(self.surplus)]])
 
 
@@ -66,7 +66,7 @@ class _Residuals:
 
 
 class InteriorPointMethod:
-    """Mehrotra's predictor and corrector, every slack and multiplier above zero throughout."""
+    """Mehrotra's predictor-corrector method, with all slack variables and multipliers positive."""
 
     def __init__(self, problem: RelaxationProblem, unit: float) -> None:
         n, p = len(problem.signs), problem.n_positive
@@ -75,14 +75,14 @@ class InteriorPointMethod:
         self.bags = problem.bag_offsets
         self.bag = segment_index(problem.bag_offsets)
         self.exactly_one = problem.exactly_one
-        # The unit moves the cost from the slacks to the inner products.
+        # Costs divided by the unit are equivalent to inner products multiplied by it.
         self.geometry = problem.geometry(unit)
         self.limits = np.repeat([1.0, 0.0, -self.s, 0.0], [n, n, p, p])
         self.n_iter = 0
         self.gap = self.primal_residual = self.dual_residual = np.inf
 
     def run(self, tol: float) -> Found:
-        """Steps until gap and residuals are below ``tol``, or the best that rounding allows."""
+        """Iterate until gap and residuals are below ``tol`` or limited by rounding."""
         point = self._start()
         best, least, waited = point, np.inf, 0
         for self.n_iter in range(_MAX_STEPS):
@@ -131,7 +131,7 @@ class InteriorPointMethod:
         )
 
     def inequalities(self, moved: np.ndarray, slacks: np.ndarray, eta: np.ndarray) -> np.ndarray:
-        """Their left sides less the constants, for ``moved`` = Z (w, b)."""
+        """Left sides of the inequalities without constants, for ``moved`` = Z (w, b)."""
         return np.concatenate([moved + slacks, slacks, -slacks[: self.p], eta])
 
     def residuals(self, x: _Point) -> _Residuals:
@@ -150,14 +150,14 @@ class InteriorPointMethod:
         return _Residuals(v, gradient, eta, left - self.limits - x.room, sums)
 
     def _measure(self, x: _Point, residuals: _Residuals) -> float:
-        """Store gap and residuals; the largest of them, the gap as a share of the objective."""
+        """Store gap and residuals, and return the largest of them, with the relative gap."""
         p, largest = self.p, [float(np.abs(each).max()) for each in vars(residuals).values()]
         values = 0.5 * (x.slacks[:p] + x.eta) ** 2 - 0.5 * self.s * x.slacks[:p] - 0.5 * x.eta
         square = self.geometry.square(x.v[:-1])
         objective = float(0.5 * square + self.c[:p] @ values + self.c[p:] @ x.slacks[p:])
         self.gap = float(x.rooms() @ x.duals())
         self.primal_residual = max(largest[3:])
-        # The gradient in (w, b) grows with the features and is measured in their units.
+        # The gradient in (w, b) is proportional to the features and is divided by their size.
         self.dual_residual = max(self.geometry.residual(residuals.v), *largest[1:3])
         gap = self.gap / (1.0 + abs(objective))
         error = max(gap, self.primal_residual, self.dual_residual)
@@ -170,20 +170,20 @@ class InteriorPointMethod:
         ahead = x.plus(_length(x, affine, 1.0), affine)
         total = products.sum()
         target = (ahead.rooms() @ ahead.duals() / total) ** 3 * total / len(products)
-        # The second-order change of the products in the predictor's step is subtracted.
+        # Subtract the second-order change of the products in the step of the predictor.
         wanted = target - products - affine.rooms() * affine.duals()
         step = system.solve(residuals, wanted)
-        # Divisions by small numbers lose digits. One more solution for the rest of the equations,
-        # which are affine but for the products, brings them back.
+        # Division by small numbers is inaccurate. One step of iterative refinement corrects it; all
+        # equations except those of the products are affine.
         wanted = wanted - x.duals() * step.rooms() - x.rooms() * step.duals()
         step = step.plus(1.0, system.solve(self.residuals(x.plus(1.0, step)), wanted))
         return x.plus(_length(x, step, _BOUNDARY), step)
 
 
 def _length(x: _Point, by: _Point, part: float) -> float:
-    """The longest step, up to one, that goes at most this part of the distance to the boundary."""
+    """The longest step, at most one, over at most this part of the distance to the boundary."""
     rooms, duals = -by.rooms() / x.rooms(), -by.duals() / x.duals()
-    # The steepest relative decrease; zero where everything grows.
+    # The largest relative decrease.
     steepest = max(float(rooms.max()), float(duals.max()))
     return 1.0 if steepest <= part else part / steepest
 
@@ -197,7 +197,8 @@ class _Reduced:
         [ c + D + k    c   ] [dl]   [ .. - D (y z.dw) ]
         [     c      c + g ] [de] = [ .. + dnu        ]
 
-    so that both, then dnu of each bag, are eliminated. The weights are written without subtraction.
+    so that both are eliminated, and then dnu of each bag. The weights are computed without
+    subtractions, to avoid cancellation.
     """
 
     def __init__(self, method: InteriorPointMethod, x: _Point) -> None:
@@ -219,12 +220,12 @@ class _Reduced:
         self.sums = segment_sum(self.other, method.bags)
         if not method.exactly_one:
             self.sums = self.sums + x.surplus / x.nu
-        self.pull = D * self.cross
-        scaled = self.pull / np.sqrt(self.sums)[method.bag]
+        self.vectors = D * self.cross
+        scaled = self.vectors / np.sqrt(self.sums)[method.bag]
         self.system = method.geometry.system(weight, scaled, method.bags)
 
     def solve(self, residuals: _Residuals, wanted: np.ndarray) -> _Point:
-        """The direction that takes the residuals to zero and changes the products as wanted."""
+        """The direction that removes the residuals and changes the products by ``wanted``."""
         of, x, p = self.of, self.x, self.of.p
         wanted, wanted_sums = np.split(wanted, [len(x.room)])
         fixed = wanted / x.room - self.quotients * residuals.room
@@ -239,11 +240,11 @@ class _Reduced:
         nu_rest = (right_bag - at_rest) / self.sums
 
         alpha = margins - self.D * self.own * right
-        alpha[:p] -= self.pull * (right_eta + nu_rest[of.bag])
+        alpha[:p] -= self.vectors * (right_eta + nu_rest[of.bag])
         v = self.system(of.geometry.times_rows(alpha) - residuals.v)
 
         moved = of.geometry.rows_times(v)
-        nu = nu_rest + segment_sum(self.pull * moved[:p], of.bags) / self.sums
+        nu = nu_rest + segment_sum(self.vectors * moved[:p], of.bags) / self.sums
         left, forced = right - self.D * moved, right_eta + nu[of.bag]
         slacks = self.own * left
         slacks[:p] += self.cross * forced

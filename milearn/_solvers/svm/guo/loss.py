@@ -1,26 +1,24 @@
 r"""The loss of the relaxation of instance selection, as a function of the margins.
 
-With the names of :mod:`.relaxation` and h_i = [1 - m_i]_+ for the margin m_i = y_i f(x_i), the
-best l_i at given h_i and e_i is max(h_i, s/2 - e_i), at a cost of
+With the notation of :mod:`.relaxation` and h_i = [1 - m_i]_+ for the margin m_i = y_i f(x_i), the
+best l_i for given h_i and e_i is max(h_i, s/2 - e_i), with the cost
 
     c_i ( 1/2 [h_i + e_i - s/2]_+^2 + (s-1)/2 e_i ) + constant,    h_i <= s.
 
-The minimum over e fills the entries of a bag up to one level v: e_i = [v + s/2 - h_i]_+, with
-v >= 0 such that they sum to one (with "at least one", v >= (1-s)/2). The cost of an instance is
-1/2 v^2 below the level, and 1/2 (h_i - s/2)^2 above it. It is zero for a bag with enough room below
-level zero.
+The minimum over e is given by a level v of each bag: e_i = [v + s/2 - h_i]_+, where v >= 0 is such
+that they sum to one (with "at least one", v >= (1-s)/2). The cost of an instance is 1/2 v^2 if
+e_i > 0, and otherwise 1/2 (h_i - s/2)^2. The cost of a bag is zero if the e_i at level zero sum to
+at least one.
 
-:class:`RelaxationLoss` has the Moreau envelope of this loss and of the hinge: with multipliers a_i
-c_i from before and a stiffness t, it minimises over margins z
+:class:`RelaxationLoss` is the Moreau envelope of this loss and of the hinge. With the previous
+multipliers a_i c_i and a stiffness t, it is the minimum over margins z of
 
     loss(z) + sum_i c_i t/2 ( z_i - m_i + a_i / t )^2 .
 
-The multipliers that follow from it are piecewise linear in x_i = 1 - m_i + a_i / t. In positive
-bags
+The new multipliers are piecewise linear in x_i = 1 - m_i + a_i / t. In positive bags the level v
+solves the increasing, piecewise linear equation
 
-    h_i(v) = clip(x_i - v/t, 0, s)   gives   e_i(v) = [v + s/2 - h_i(v)]_+,  sum of e_i(v) = 1,
-
-which is one increasing, piecewise linear equation per bag.
+    sum_i e_i(v) = 1,   e_i(v) = [v + s/2 - h_i(v)]_+,   h_i(v) = clip(x_i - v/t, 0, s).
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _MAX_LEVEL_STEPS = 100
 
 
 class Piece(IntEnum):
-    """The linear functions of x_i that a multiplier can be, as a share of its cost."""
+    """The linear functions of x_i for a multiplier, as a fraction of its cost."""
 
     NOTHING = 0
     WHOLE = 1
@@ -47,13 +45,13 @@ class Piece(IntEnum):
     MARGIN = 2
     """t x, on the margin: h = 0."""
     ABOVE = 3
-    """d (x - s/2) with d = t / (1 + t), above the level of its bag."""
+    """d (x - s/2) with d = t / (1 + t): h is above the level, e = 0."""
     LIMIT = 4
-    """t (x - s), where h = s."""
+    """t (x - s): h = s."""
     LOWEST = 5
-    """The least level."""
+    """The smallest possible level."""
     LEVEL = 6
-    """The level of its bag, which changes with the instances on this piece."""
+    """The level of the bag, which depends on all instances on this piece."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,12 @@ class Pieces:
     filled: np.ndarray
 
     def equal(self, other: Pieces) -> bool:
-        """Whether all multipliers are the same linear function."""
+        """Whether all multipliers are the same linear functions."""
         return np.array_equal(self.codes, other.codes) and np.array_equal(self.filled, other.filled)
 
 
 class RelaxationLoss:
-    """Multipliers of the envelope and their derivatives; ``unit`` is the unit of the costs."""
+    """Multipliers of the envelope and their derivatives, in units of costs ``unit``."""
 
     def __init__(self, problem: RelaxationProblem, unit: float) -> None:
         self.p, self.s = problem.n_positive, problem.slack_bound
@@ -81,9 +79,9 @@ class RelaxationLoss:
         self._levels = np.full(len(self.bags) - 1, self.lowest)
 
     def levels(self, x: np.ndarray, stiffness: float) -> tuple[np.ndarray, np.ndarray]:
-        """Level of each bag, and whether it is the least: Newton's method, held in an interval.
+        """Level of each bag, and whether it is the smallest, by safeguarded Newton's method.
 
-        At the upper end, 1 + s/2, the e_i of a single instance is above one.
+        At the upper end of the interval, 1 + s/2, the e_i of a single instance is above one.
         """
         low = np.full(len(self.bags) - 1, self.lowest)
         high = np.full_like(low, self.lowest + 1.0 + 0.5 * self.s)
@@ -120,7 +118,7 @@ class RelaxationLoss:
         slack = above - level / stiffness
         filled = level + 0.5 * s > np.clip(slack, 0.0, s)
         inside = filled & (slack >= 0)
-        # The first that holds counts.
+        # The first condition that holds determines the piece.
         of_bags = [
             (filled & (slack >= s), Piece.LIMIT),
             (inside & (level <= 0), Piece.NOTHING),
@@ -135,7 +133,7 @@ class RelaxationLoss:
         return Pieces(np.concatenate(codes), filled)
 
     def _functions(self, stiffness: float) -> np.ndarray:
-        """Slope, zero and constant of each piece but the level."""
+        """Slope, zero and constant of each piece except ``LEVEL``."""
         t, s = stiffness, self.s
         table = {
             Piece.NOTHING: (0.0, 0.0, 0.0),
@@ -149,38 +147,39 @@ class RelaxationLoss:
         return np.array([table[piece] for piece in Piece]).T
 
     def multipliers(self, x: np.ndarray, stiffness: float, pieces: Pieces) -> np.ndarray:
-        """The linear functions of these pieces, which need not be those of ``x``."""
+        """Values of the linear functions of ``pieces``, which need not be the pieces of ``x``."""
         p = self.p
         slope, zero, constant = (each[pieces.codes] for each in self._functions(stiffness))
         scaled = slope * (x - zero) + constant
         member, slopes = self._slopes(stiffness, pieces)
-        # Each instance that has e_i > 0 takes v + s/2 - h_i, and these have the sum one.
+        # The level is such that the e_i = v + s/2 - h_i that are above zero sum to one.
         h = np.where(member, x[:p], np.where(pieces.codes[:p] == Piece.LIMIT, self.s, 0.0))
         left = 1.0 + segment_sum(np.where(pieces.filled, h - 0.5 * self.s, 0.0), self.bags)
         scaled[:p][member] = (left / slopes)[self.bag][member]
         return np.asarray(scaled * self.costs)
 
     def curvature(self, stiffness: float, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of instances and vectors of positive bags whose outer products are added.
+        """The negative derivative of :meth:`multipliers` in the margins.
 
-        Together the negative derivative of :meth:`multipliers` in the margins.
+        It is the sum of a diagonal matrix with the weights of instances and of the outer products
+        of vectors of positive bags.
         """
         slope = self._functions(stiffness)[0][pieces.codes]
         member, slopes = self._slopes(stiffness, pieces)
-        pull = np.where(member, np.sqrt(self.costs[: self.p] / slopes[self.bag]), 0.0)
-        return slope * self.costs, pull
+        vectors = np.where(member, np.sqrt(self.costs[: self.p] / slopes[self.bag]), 0.0)
+        return slope * self.costs, vectors
 
     def _slopes(self, stiffness: float, pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
-        """The instances at the level of their bag; the derivative of each sum of e by the level."""
+        """Instances at the level of their bag, and the derivative of each sum of e by the level."""
         member = pieces.codes[: self.p] == Piece.LEVEL
         slope = member / stiffness + np.where(pieces.filled, 1.0, 0.0)
         any_member = segment_sum(member.astype(np.intp), self.bags) > 0
         return member, np.where(any_member, segment_sum(slope, self.bags), 1.0)
 
     def slacks(self, margins: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The best l (up to s in positive bags) and e at given margins.
+        """The best l (up to s in positive bags) and e for given margins.
 
-        In a bag with more room than it needs, e is proportional to the room, s/2 - h_i.
+        If the [s/2 - h_i]_+ of a bag sum to more than one, e is proportional to them.
         """
         p, s = self.p, self.s
         slacks = np.maximum(0.0, 1.0 - margins)
@@ -195,7 +194,7 @@ class RelaxationLoss:
 
 
 def _first(cases: list[tuple[np.ndarray, Piece]], default: Piece) -> np.ndarray:
-    """The piece of the first condition that holds. It takes half the time of np.select."""
+    """The piece of the first condition that holds, in half the time of np.select."""
     codes = np.full(len(cases[0][0]), int(default))
     for condition, piece in reversed(cases):
         codes[condition] = int(piece)

@@ -1,20 +1,20 @@
 """Newton's method within the method of multipliers, for the relaxation of instance selection.
 
 The relaxation is min 1/2 |w|^2 + loss(Z (w, b)) with the loss of :mod:`.loss` and the signed
-rows Z of the instances. The method of multipliers (Rockafellar 1976) replaces the loss by its
-envelope around the last multipliers, and then takes the multipliers of the solution. With a
-stiffness t that grows it converges superlinearly. The envelope is piecewise quadratic and
-differentiable, so that each of these problems takes a few Newton steps with an exact line search
-(Li, Sun & Toh 2018 for the lasso). A Newton system has one row for each instance that is on the
-margin or above the level of its bag, and one for each bag, because only those multipliers change
-with the margins.
+rows Z of the instances. The method of multipliers (Rockafellar 1976) minimises the problem with the
+envelope of the loss at the last multipliers, and then updates the multipliers. It converges
+superlinearly if the stiffness t is increased. The envelope is piecewise quadratic and
+differentiable, so each of these problems takes a few Newton steps with an exact line search (Li,
+Sun & Toh 2018 for the lasso). A Newton system has one row for each instance that is on the margin
+or above the level of its bag, and one for each bag, because only those multipliers change with the
+margins.
 
-A larger stiffness moves many instances off their piece at once, although they return to it. The
-first step after a change of stiffness is therefore taken on the last pieces, without a line search.
+When the stiffness is increased, many instances leave their piece and later return to it. The first
+step after an increase is therefore taken on the last pieces, without a line search.
 
-The engine of :mod:`milearn._solvers.common.newton` follows the same scheme, but needs explicit rows
-of features. For 1,375 instances with a kernel it would have a dense factor of 1,375 columns in each
-product, where the systems here have the kernel values of the active rows.
+The engine of :mod:`milearn._solvers.common.newton` uses the same method with explicit features. For
+1,375 instances with a kernel it would need products with a dense factor of 1,375 columns, while the
+systems of this module only contain the kernel values of the active rows.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ _STIFFNESS, _MAX_STIFFNESS = 10.0, 1e8
 _GROWTH = 10.0
 _MAX_PHASES = 20
 _MAX_STEPS = 60
-# Up to this stiffness the systems are solved to this part of their right-hand side.
+# Up to this stiffness the systems are solved to this relative residual.
 _SOFT, _SYSTEM_TOL = 300.0, 1e-3
-# A subproblem is solved to this part of the change of its multipliers, and to this at least.
+# A subproblem is solved to this fraction of the change of its multipliers, and at least to this
+# gradient.
 _PART, _LOOSE = 0.1, 0.1
-# The line search ends where the slope is this part of the first one.
+# The line search stops if the slope is at most this fraction of the first slope.
 _FLAT = 0.3
 _MAX_TRIALS = 30
-# The solution is measured once the change of the margins is this small.
+# The residuals are computed if the change of the margins is at most this large.
 _MEASURED = 1e-5
 _PATIENCE = 3
-# A change of the margins by no more than this is rounding.
+# Changes of the margins up to this size count as rounding.
 _ROUNDING = 1e-12
 
 
 @dataclass
 class Found:
-    """A primal and dual point, in units of the largest cost, and how far it is from the optimum."""
+    """A primal and dual point with its residuals, in units of the largest cost."""
 
     w: np.ndarray
     b: float
@@ -66,14 +67,14 @@ class Found:
 
 @dataclass
 class _Point:
-    """w and b, and the margins."""
+    """The vector (w, b) and the margins."""
 
     v: np.ndarray
     margins: np.ndarray
 
 
 class MultiplierMethod:
-    """Multipliers, and Newton's method for w and b at given ones, in units of the largest cost."""
+    """The method of multipliers with Newton's method for w and b, in units of the largest cost."""
 
     def __init__(self, problem: RelaxationProblem, unit: float) -> None:
         self.problem = problem
@@ -84,7 +85,7 @@ class MultiplierMethod:
         self._system: tuple[float, Pieces, NewtonSystem] | None = None
 
     def run(self, tol: float) -> Found | None:
-        """The first point with an error below ``tol``, else the best one; None without any."""
+        """The first point with an error below ``tol``, otherwise the best one, or None."""
         n = len(self.problem.signs)
         scaled, stiffness = np.zeros(n), _STIFFNESS / self._size
         point = _Point(np.zeros(self.geometry.width + 1), np.zeros(n))
@@ -108,7 +109,7 @@ class MultiplierMethod:
                 best = found if best is None or found.error < best.error else best
                 if best.error <= tol or waited >= _PATIENCE or change <= _ROUNDING:
                     return best
-            # Faster where the last subproblem took one step at most.
+            # Increase faster if the last subproblem took at most one step.
             stiffness = min(
                 stiffness * _GROWTH ** (1 + (n_steps <= 1)), _MAX_STIFFNESS / self._size
             )
@@ -138,7 +139,7 @@ class MultiplierMethod:
             before, size = size, max(float(np.sqrt(max(0.0, square))), abs(float(right[-1])))
             change = np.abs(alpha / self.loss.costs - scaled).max() / stiffness
             same = last is not None and pieces.equal(last)
-            # Within the same pieces an exact step leaves nothing but rounding.
+            # If the pieces have not changed, an exact step has reached the minimum up to rounding.
             rounded = same and size >= 0.1 * before and self._system_tol(stiffness) == 0
             if size <= min(_LOOSE, _PART * change) or rounded or n_steps == _MAX_STEPS:
                 break
@@ -163,9 +164,9 @@ class MultiplierMethod:
         self.n_iter += 1
         kept = self._system
         if kept is None or kept[0] != stiffness or not kept[1].equal(pieces):
-            weights, pull = self.loss.curvature(stiffness, pieces)
+            weights, vectors = self.loss.curvature(stiffness, pieces)
             tol = self._system_tol(stiffness)
-            system = self.geometry.system(weights, pull, self.loss.bags, tol)
+            system = self.geometry.system(weights, vectors, self.loss.bags, tol)
             self._system = kept = stiffness, pieces, system
         step = kept[2](right, image)
         return _Point(step, self.geometry.rows_times(step))
@@ -178,7 +179,7 @@ class MultiplierMethod:
         return _Point(point.v + length * by.v, point.margins + length * by.margins)
 
     def _length(self, point: _Point, by: _Point, scaled: np.ndarray, stiffness: float) -> float:
-        """The step at which the slope along a direction nearly vanishes; zero without descent."""
+        """The step at which the slope along a direction is nearly zero; 0.0 without descent."""
         signs, w, dw = self.problem.signs, point.v[:-1], by.v[:-1]
         image = by.margins - by.v[-1] * signs
         start = self.geometry.inner(w, dw, image)
@@ -210,9 +211,9 @@ class MultiplierMethod:
         return length
 
     def _measured(self, alpha: np.ndarray, b: float) -> Found:
-        """The point of these multipliers of the margins, and its residuals.
+        """The point given by the multipliers of the margins, and its residuals.
 
-        They determine w and the multipliers of all other constraints.
+        These multipliers determine w and the multipliers of all other constraints.
         """
         loss, geometry, problem = self.loss, self.geometry, self.problem
         p, s, c = loss.p, loss.s, loss.costs

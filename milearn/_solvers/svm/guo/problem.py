@@ -14,21 +14,21 @@ __all__ = ["RelaxationProblem"]
 
 
 class RelaxationProblem:
-    """Problem in the order of the relaxation: instances of positive bags, then the others.
+    """Relaxation of a problem, with instances of positive bags first.
 
     Parameters
     ----------
     features : ndarray or CSR of shape (n_instances, r)
-        Vectors with the inner products of the kernel; with ``is_kernel`` the matrix of these.
+        Vectors whose inner products are kernel values; with ``is_kernel`` the kernel matrix.
     offsets : ndarray of shape (n_bags + 1,)
     signs : ndarray of shape (n_bags,), +1.0 or -1.0
     weights : ndarray of shape (n_bags,), the costs, above zero
     slack_bound : float, above zero
     exactly_one : bool
-        Whether the e_i of a bag sum to one, or to one at least.
+        Whether the e_i of a bag sum to one, or to at least one.
     is_kernel : bool, default=False
-        Whether ``features`` is a kernel matrix, shape (n_instances, n_instances). Coefficients of
-        the instances, in the order of the relaxation, then represent w.
+        Whether ``features`` is a kernel matrix, shape (n_instances, n_instances). Then w is given
+        by coefficients of the instances, in the order of the relaxation.
     max_bytes : float
         Maximum size of a matrix between instances, for sparse ``features``.
     """
@@ -60,14 +60,14 @@ class RelaxationProblem:
         self.exactly_one = exactly_one
 
     def geometry(self, unit: float) -> Geometry:
-        """Products with the signed instances, with a factor ``unit`` on inner products."""
+        """Products with the signed instances, with inner products multiplied by ``unit``."""
         if self.is_sparse:
             return SparseGeometry(self.features, self.signs, unit, self.max_bytes)
         build = KernelGeometry if self.is_kernel else FeatureGeometry
         return build(self.features, self.signs, unit)
 
     def intercept(self, w: np.ndarray, b: float) -> float:
-        """The intercept for the features as given; sparse ones are not centred."""
+        """The intercept for the given features; :class:`SparseGeometry` centres them."""
         if not self.is_sparse:
             return b
         return b - float(np.asarray(self.features.mean(axis=0)).ravel() @ w)

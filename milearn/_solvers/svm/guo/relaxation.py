@@ -1,20 +1,20 @@
 """The semidefinite relaxation of instance selection (Guo 2009, with a bound on the slacks).
 
-For the instances of positive bags (first) and of negative ones, with costs c_i, a bound s on the
-slacks of the first and f(x) = w.z + b:
+For instances of positive and of negative bags with costs c_i, a bound s on the slacks of instances
+of positive bags, and f(x) = w.z + b:
 
     min  1/2 |w|^2 + sum_pos c_i ( 1/2 (l_i + e_i)^2 - s/2 l_i - 1/2 e_i ) + sum_neg c_i l_i
     s.t. y_i f(x_i) >= 1 - l_i,  l >= 0,  l_pos <= s,  e >= 0,
          sum of e over each positive bag = 1, or >= 1
 
-The upper limit 1 of e needs no constraint: where a sum is 1 it is implied, and where a sum is
-above 1 its multiplier is zero and every e_i of the bag at most 1/2.
+The upper limit 1 of e needs no constraint: if a sum is 1 the limit is implied, and if a sum is
+above 1 its multiplier is zero and every e_i of the bag is at most 1/2.
 
-With few features the interior point method of :mod:`.interior_point` solves it. With a kernel, and
-with more sparse features than instances, the systems of that method would be as large as the number
-of instances. The method of multipliers of :mod:`.newton` is used instead, whose systems have a row
-for each multiplier that changes. Where rounding limits its precision, the interior point method is
-used too, and the solution with the smaller error is kept.
+With few features the problem is solved by the interior point method of :mod:`.interior_point`. With
+a kernel, or with more sparse features than instances, the linear systems of that method would be as
+large as the number of instances. Then the method of multipliers of :mod:`.newton` is used, whose
+systems have a row for each multiplier that changes. If rounding limits its precision, the interior
+point method is also used, and the solution with the smaller error is kept.
 """
 
 from __future__ import annotations
@@ -30,22 +30,19 @@ from .problem import RelaxationProblem
 
 __all__ = ["RelaxationProblem", "RelaxationResult", "solve_relaxation"]
 
-# A solution of Newton's method is final up to the first of these errors. Up to the second it is
-# kept unless the interior point method is more precise.
+# A solution of the method of multipliers is final up to the first of these errors. Up to the second
+# it is kept unless the interior point method is more precise.
 _GOOD_TOL = 1e-8
 _STAGNATION_TOL = 1e-4
 
 
 @dataclass
 class RelaxationResult:
-    """A solution of the relaxation with the residuals of its optimality conditions.
+    """A solution of the relaxation with the residuals of its optimality conditions."""
 
-    Instances of positive bags come first, but in ``scores``.
-    """
-
-    w: np.ndarray  # with a kernel matrix the coefficients of the instances
+    w: np.ndarray  # with a kernel matrix, coefficients of the instances
     intercept: float
-    scores: np.ndarray  # with the intercept, in the order in which the instances were given
+    scores: np.ndarray  # with the intercept, in the original order of the instances
     rows: np.ndarray  # the instances of positive bags
     slacks: np.ndarray
     eta: np.ndarray  # of the instances of positive bags
@@ -59,7 +56,7 @@ class RelaxationResult:
 
     @property
     def error(self) -> float:
-        """The largest of residuals and gap, the gap as a share of objective plus largest cost."""
+        """The largest of the residuals and the gap relative to objective plus largest cost."""
         gap = self.gap / (self.unit + abs(self.value))
         return max(gap, self.primal_residual, self.dual_residual)
 
@@ -71,12 +68,12 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
     ----------
     problem : RelaxationProblem
     tol : float, default=1e-8
-        Duality gap as a share of the objective (plus the largest cost), and residuals.
+        Duality gap relative to the objective plus the largest cost, and residuals.
 
     Raises
     ------
     SolverError
-        When no solution is found.
+        If no solution is found.
     """
     # In units of the largest cost all multipliers are of order one.
     unit = float(problem.costs.max())
@@ -102,7 +99,7 @@ def solve_relaxation(problem: RelaxationProblem, *, tol: float = 1e-8) -> Relaxa
 def _in_units(
     problem: RelaxationProblem, unit: float, found: Found, n_iter: int, solver: str
 ) -> RelaxationResult:
-    # In units of the largest cost w is shorter, and coefficients of instances are multiples of it.
+    # Convert w, or the coefficients of the instances, from units of the largest cost.
     w = found.w * (unit * problem.signs if problem.is_kernel else np.sqrt(unit))
     intercept = problem.intercept(w, found.b)
     return RelaxationResult(

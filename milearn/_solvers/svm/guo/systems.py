@@ -5,11 +5,11 @@ weights d of instances and vectors p of bags, they are
 
     ( diag(1, .., 1, 0) + Z' diag(d) Z + sum_B (Z'p_B)(Z'p_B)' ) (dw, db) = right.
 
-With few features the system is solved as it is. With a kernel, w = sum_i v_i y_i z_i is represented
-by its coefficients v, and by Woodbury's formula the system becomes one of the rows T of weights and
-bags, (I + T K T') u = right. It needs the kernel matrix and no factor of it, and has only as many
-rows as there are weights that count. These become few: the weight of an instance beyond its margin,
-or with a slack, goes to zero.
+With few features the system is solved directly. With a kernel, w = sum_i v_i y_i z_i is represented
+by its coefficients v, and by Woodbury's formula the system is (I + T K T') u = right, where the
+rows of T belong to instances and bags. It needs the kernel matrix but not a factor of it, and has a
+row only for each weight that is not negligible. There are few of them: the weight of an instance
+beyond its margin, or with a slack, converges to zero.
 """
 
 from __future__ import annotations
@@ -33,15 +33,14 @@ __all__ = [
     "SparseGeometry",
 ]
 
-# Share of the largest weight below which a row is lost in rounding.
+# Rows with a smaller weight, as a fraction of the largest, are zero up to rounding.
 _WEIGHTLESS = 1e-15
-# Rows that are left out of a system of kernel values change it by less than this share. The
-# refinement of the direction corrects for it.
+# Rows may be left out of a system of kernel values if they change it by less than this fraction.
 _NEGLECTED = 1e-4
-# Up to this weight, in units of the kernel, single precision and a refinement are enough.
+# Up to this weight, in units of the kernel, single precision is sufficient.
 _SINGLE = 1e3
 
-# The solution in (w, b) for a right-hand side and, where it is known, Z times its part in w.
+# The solution in (w, b) for a right-hand side and, if it is known, Z times its part in w.
 NewtonSystem = Callable[..., np.ndarray]
 Inverse = Callable[[np.ndarray], np.ndarray]
 
@@ -52,7 +51,7 @@ class Geometry(ABC):
     width: int
     """Length of w."""
     scale: float
-    """Size of the largest row, one at least."""
+    """Size of the largest row, at least one."""
 
     @abstractmethod
     def rows_times(self, v: np.ndarray) -> np.ndarray:
@@ -64,11 +63,11 @@ class Geometry(ABC):
 
     @abstractmethod
     def system(
-        self, weights: np.ndarray, pull: np.ndarray, bags: np.ndarray, tol: float = 0.0
+        self, weights: np.ndarray, vectors: np.ndarray, bags: np.ndarray, tol: float = 0.0
     ) -> NewtonSystem:
-        """The system of weights of all instances, and of vectors ``pull`` of the positive bags.
+        """The system with weights of all instances, and with vectors of the positive bags.
 
-        Its solutions have a relative residual of ``tol`` at most.
+        Its solutions have a relative residual of at most ``tol``.
         """
 
     def square(self, w: np.ndarray) -> float:
@@ -80,12 +79,12 @@ class Geometry(ABC):
         return float(w @ other)
 
     def residual(self, v: np.ndarray) -> float:
-        """The size of a gradient in (w, b), in units of the rows."""
+        """The norm of a gradient in (w, b) divided by the size of the rows."""
         return max(float(np.sqrt(self.square(v[:-1]))), abs(float(v[-1]))) / self.scale
 
 
 class FeatureGeometry(Geometry):
-    """Vectors of dense features; ``unit`` is a factor on inner products."""
+    """Dense features; inner products are multiplied by ``unit``."""
 
     def __init__(self, features: np.ndarray, signs: np.ndarray, unit: float) -> None:
         n, r = features.shape
@@ -106,14 +105,14 @@ class FeatureGeometry(Geometry):
         return float(np.abs(v).max()) / self.scale
 
     def system(
-        self, weights: np.ndarray, pull: np.ndarray, bags: np.ndarray, tol: float = 0.0
+        self, weights: np.ndarray, vectors: np.ndarray, bags: np.ndarray, tol: float = 0.0
     ) -> NewtonSystem:
         heavy = np.flatnonzero(weights > _WEIGHTLESS * weights.max())
         rows = self.Z[heavy] * np.sqrt(weights[heavy])[:, None]
         matrix = rows.T @ rows
-        members = ActiveRows.of(weights, heavy[:0], pull, bags)
+        members = ActiveRows.of(weights, heavy[:0], vectors, bags)
         if len(members):
-            sums = members.sums(members.pulls[:, None] * self.Z[members.members])
+            sums = members.sums(members.entries[:, None] * self.Z[members.members])
             matrix += sums.T @ sums
         diagonal = np.einsum("ii->i", matrix)
         diagonal[:-1] += 1.0
@@ -124,7 +123,7 @@ class FeatureGeometry(Geometry):
 
 
 class _RowGeometry(Geometry):
-    """Vectors whose systems are solved in terms of the rows T of weights and bags that count."""
+    """Base class of geometries whose systems are solved in terms of the rows T."""
 
     signs: np.ndarray
     diagonal: np.ndarray
@@ -132,16 +131,16 @@ class _RowGeometry(Geometry):
 
     @abstractmethod
     def combined(self, coefficients: np.ndarray) -> np.ndarray:
-        """The w that has these coefficients of the signed instances."""
+        """The w with these coefficients of the signed instances."""
 
     @abstractmethod
     def inverse(self, rows: ActiveRows, tol: float) -> Inverse:
         """The inverse of I + T K T'."""
 
     def system(
-        self, weights: np.ndarray, pull: np.ndarray, bags: np.ndarray, tol: float = 0.0
+        self, weights: np.ndarray, vectors: np.ndarray, bags: np.ndarray, tol: float = 0.0
     ) -> NewtonSystem:
-        rows = ActiveRows.heavy(weights, self.diagonal, pull, bags)
+        rows = ActiveRows.heavy(weights, self.diagonal, vectors, bags)
         inverse = self.inverse(rows, tol)
         right_b = rows.times(self.signs)
         solved_b = inverse(right_b)
@@ -154,7 +153,7 @@ class _RowGeometry(Geometry):
             if curvature > 0:
                 db = (right[-1] - right_b @ u) / curvature
             else:
-                # No row holds the intercept: the line search decides how far it goes.
+                # No row depends on the intercept: the line search determines the step.
                 db = right[-1] / max(1.0, abs(right[-1]))
             back = rows.back(u + db * solved_b, len(self.signs))
             return np.append(right[:-1] - self.combined(back), db)
@@ -163,7 +162,7 @@ class _RowGeometry(Geometry):
 
 
 class KernelGeometry(_RowGeometry):
-    """Vectors of coefficients of the signed rows; ``unit`` is a factor on kernel values."""
+    """Coefficients of the signed rows; kernel values are multiplied by ``unit``."""
 
     def __init__(self, kernel: np.ndarray, signs: np.ndarray, unit: float) -> None:
         self.width = len(kernel)
@@ -198,13 +197,13 @@ class KernelGeometry(_RowGeometry):
         return _factored(_plus_one(self._gram(rows, K)))
 
     def _kernel_times(self, values: np.ndarray) -> np.ndarray:
-        # One triangle of the matrix is read.
+        # Only one triangle of the matrix is read.
         return np.asarray(dsymv(1.0, self.K, values, lower=1))
 
     def _gram(self, rows: ActiveRows, K: np.ndarray) -> np.ndarray:
-        """T K T', in the order of columns as LAPACK takes it; one triangle."""
+        """One triangle of T K T', in Fortran order for LAPACK."""
         k, m = len(rows.singles), len(rows)
-        roots, pulls = rows.roots.astype(K.dtype), rows.pulls.astype(K.dtype)
+        roots, entries = rows.roots.astype(K.dtype), rows.entries.astype(K.dtype)
         gram = np.empty((m, m), order="F", dtype=K.dtype)
         # The matrix is symmetric, so that its columns are its rows.
         ours = K.T[rows.singles][:, rows.singles] if k < self.width else K.T.copy()
@@ -212,25 +211,25 @@ class KernelGeometry(_RowGeometry):
         ours *= roots[:, None]
         gram[:k, :k] = ours.T
         if m > k:
-            of_bags = rows.sums(pulls[:, None] * K.T[rows.members])
+            of_bags = rows.sums(entries[:, None] * K.T[rows.members])
             gram[k:, :k] = of_bags[:, rows.singles] * roots
-            gram[k:, k:] = rows.sums(pulls[:, None] * of_bags[:, rows.members].T)
+            gram[k:, k:] = rows.sums(entries[:, None] * of_bags[:, rows.members].T)
         return gram
 
 
 class SparseGeometry(_RowGeometry):
-    """Vectors of many features, few of which an instance has, counted from their mean.
+    """Sparse features, centred.
 
     Parameters
     ----------
     features : CSR of shape (n_instances, r)
     signs : ndarray of shape (n_instances,)
     unit : float
-        Factor on inner products.
+        Factor of inner products.
     max_bytes : float
         Maximum size of the matrix of a system.
     few_rows, max_gradients : int
-        Systems of more rows are solved by conjugate gradients, with so many steps at most.
+        Systems with more rows are solved by conjugate gradients, with at most so many steps.
     """
 
     def __init__(
@@ -264,7 +263,7 @@ class SparseGeometry(_RowGeometry):
         return np.asarray(self._transposed @ coefficients - total * self.mean)
 
     def inverse(self, rows: ActiveRows, tol: float) -> Inverse:
-        # The rows of T Z are sparse before the mean is subtracted, which is of rank two.
+        # The rows of T Z are sparse; the centring is added as a term of rank two.
         T = rows.matrix(len(self.signs))
         images = sparse.csr_array(T @ self.Z)
         back = sparse.csr_array(images.T)
@@ -296,13 +295,13 @@ class SparseGeometry(_RowGeometry):
 
 
 def _factored(matrix: np.ndarray) -> Inverse:
-    """The inverse of a positive definite matrix by Cholesky's factor."""
+    """The inverse of a positive definite matrix by its Cholesky factor."""
     if not len(matrix):
         return lambda right: right
     factorize = spotrf if matrix.dtype == np.float32 else dpotrf
     lower, failed = factorize(matrix, lower=1, clean=0, overwrite_a=0)
     if failed:
-        # Near the end the weights differ by fifteen digits.
+        # Near convergence the ratio of weights may be 1e15.
         diagonal = np.einsum("ii->i", matrix)
         diagonal += 2.0 * np.finfo(matrix.dtype).eps ** 0.9 * diagonal.max()
         lower, failed = factorize(matrix, lower=1, clean=0, overwrite_a=1)
@@ -317,7 +316,7 @@ def _factored(matrix: np.ndarray) -> Inverse:
 
 
 class _ConjugateGradients:
-    """Solutions by products with a matrix, or by a factor of it where these converge slowly."""
+    """Conjugate gradients, or a Cholesky factor if they converge slowly."""
 
     def __init__(
         self, product: Inverse, matrix: Callable[[], np.ndarray], tol: float, max_steps: int
@@ -351,41 +350,41 @@ def _plus_one(matrix: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ActiveRows:
-    """The rows T of a Newton system: those of weights, then one for each vector of a bag."""
+    """The rows T of a Newton system: those of instances, then those of bags."""
 
     singles: np.ndarray  # instances with a weight
     roots: np.ndarray  # square roots of the weights
     members: np.ndarray  # instances in the vectors of bags
-    starts: np.ndarray  # where each vector starts in these
-    pulls: np.ndarray  # entries of the vectors
+    starts: np.ndarray  # start of each vector in these
+    entries: np.ndarray  # entries of the vectors
 
     @classmethod
     def of(
-        cls, weights: np.ndarray, singles: np.ndarray, pull: np.ndarray, bags: np.ndarray
+        cls, weights: np.ndarray, singles: np.ndarray, vectors: np.ndarray, bags: np.ndarray
     ) -> ActiveRows:
-        """Rows of the instances ``singles``, and of the bags with an entry in ``pull``."""
-        members = np.flatnonzero(pull)
+        """Rows of the instances ``singles``, and of the bags with an entry in ``vectors``."""
+        members = np.flatnonzero(vectors)
         bag = np.searchsorted(bags, members, side="right")
         starts = np.flatnonzero(np.diff(bag, prepend=-1))
-        return cls(singles, np.sqrt(weights[singles]), members, starts, pull[members])
+        return cls(singles, np.sqrt(weights[singles]), members, starts, vectors[members])
 
     @classmethod
     def heavy(
-        cls, weights: np.ndarray, diagonal: np.ndarray, pull: np.ndarray, bags: np.ndarray
+        cls, weights: np.ndarray, diagonal: np.ndarray, vectors: np.ndarray, bags: np.ndarray
     ) -> ActiveRows:
-        """The same without the instances that hardly change the system."""
+        """Rows of all instances that are not negligible, and of the bags."""
         share = weights * diagonal
         order = np.argsort(share, kind="stable")
         light = np.searchsorted(np.cumsum(share[order]), _NEGLECTED)
         singles = np.sort(order[light:])
-        return cls.of(weights, singles[weights[singles] > 0], pull, bags)
+        return cls.of(weights, singles[weights[singles] > 0], vectors, bags)
 
     def __len__(self) -> int:
         return len(self.singles) + len(self.starts)
 
     def times(self, values: np.ndarray) -> np.ndarray:
         """T values."""
-        ours = self.sums(self.pulls * values[self.members])
+        ours = self.sums(self.entries * values[self.members])
         return np.concatenate([self.roots * values[self.singles], ours])
 
     def back(self, u: np.ndarray, n: int) -> np.ndarray:
@@ -394,7 +393,7 @@ class ActiveRows:
         out = np.zeros(n)
         out[self.singles] = self.roots * u[:k]
         sizes = np.diff(self.starts, append=len(self.members))
-        out[self.members] += self.pulls * np.repeat(u[k:], sizes)
+        out[self.members] += self.entries * np.repeat(u[k:], sizes)
         return out
 
     def sums(self, values: np.ndarray) -> np.ndarray:
@@ -408,5 +407,5 @@ class ActiveRows:
         k = len(self.singles)
         indices = np.concatenate([self.singles, self.members])
         ends = np.concatenate([np.arange(k), k + self.starts, [len(indices)]])
-        entries = np.concatenate([self.roots, self.pulls])
-        return sparse.csr_array((entries, indices, ends), (len(self), n))
+        values = np.concatenate([self.roots, self.entries])
+        return sparse.csr_array((values, indices, ends), (len(self), n))
