@@ -1,7 +1,7 @@
-"""Branch and bound on the disjunctions: the node with the lowest bound first.
+"""Branch and bound on the disjunctions, with the node of the lowest bound first.
 
-A node allows some points of each bag. Its two children allow one point of a bag alone, which makes
-the bag an ordinary constraint (and a partner of every reduction), or all others.
+A node allows some points of each bag. One of its children allows only one point of a bag, which
+makes the bag a constraint with a sign (with reductions), and the other one all other points.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BoundHistory:
 
 @dataclass(order=True)
 class _Node:
-    """A subproblem, in the order in which it is solved."""
+    """A subproblem; nodes are ordered by their bounds."""
 
     lower_bound: float
     number: int
@@ -50,7 +50,7 @@ def branch_and_bound(
     options: BoostingOptions,
     history: BoundHistory,
 ) -> tuple[float, int, str]:
-    """Close the gap of a disjunctive program whose relaxation was solved.
+    """Close the gap of a disjunctive program whose relaxation has been solved.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def branch_and_bound(
     open_nodes = [_Node(root.lower_bound, next(count), problem.members, scores, root.learners)]
     n_nodes, stopped, closed = 1, "", np.inf
     while open_nodes:
-        # The bound of a node falls short of its value by tol, relatively, where both meet.
+        # Bounds are computed to a relative tolerance of tol.
         if open_nodes[0].lower_bound >= best.objective - 2.0 * tol * max(1.0, best.objective):
             break
         if budget.stops() or n_nodes >= options.max_nodes:
@@ -74,8 +74,8 @@ def branch_and_bound(
         node = heapq.heappop(open_nodes)
         bag, point = _choice(problem, node.members, node.scores)
         if bag < 0:
-            # Every bag has one point and nothing is left to divide: a gap here is what an early
-            # stop of its linear program left.
+            # Every bag has one point and cannot be divided. The gap is due to an early stop of the
+            # linear program.
             closed = min(closed, node.lower_bound)
             stopped = "n_estimators"
             continue
@@ -116,7 +116,7 @@ def _lowest(open_nodes: list[_Node], closed: float, objective: float) -> float:
 def _choice(
     problem: DisjunctiveProblem, members: list[np.ndarray], scores: np.ndarray
 ) -> tuple[int, int]:
-    """The costliest bag that no point satisfies yet, and its highest point; -1 where none is."""
+    """The bag with the largest loss and several points, and its highest point; -1 if none."""
     places = [k for k, block in enumerate(members) if len(block) > 1]
     if not places:
         return -1, -1

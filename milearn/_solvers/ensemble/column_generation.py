@@ -1,7 +1,7 @@
 """Generation of learners and reductions for one relaxation, within a budget.
 
-Learners are added while one prices out by score (9) of Andrews & Hofmann (2003); then violated
-reductions are added by score (10), and so on until there is none.
+Learners with a positive score (9) of Andrews & Hofmann (2003) are added until there are none. Then
+violated reductions are added by score (10). Both steps are repeated until no reduction is violated.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ __all__ = [
     "relax",
 ]
 
-# Learners that are added at a time: one would mean many solutions of nearly the same program.
+# Number of learners per round; with one, many similar programs would be solved.
 _LEARNERS_PER_ROUND = 20
-# Further down, rounding lets useless learners in and ends nothing; the simplex method is near.
+# Below this gap rounding adds useless learners, and the start of the simplex method is good enough.
 INTERIOR_TOL = 1e-6
-# How far from the last solution, on the way to the centre, learners are priced.
+# Weight of the centre in the multipliers at which learners are priced.
 _CENTER_SHARE = 0.5
 _COPIES_PER_ROUND = 500
 _REDUCTIONS_PER_ROUND = 100
-# Above this number and this multiple of those with weight, learners without weight are removed when
-# their score is this far below 1.
+# If there are more learners than this number plus this multiple of those with weight, learners
+# without weight are removed whose score is this far below 1.
 _PRUNE_ABOVE = 20
 _PRUNE_SHARE = 1.5
 _PRUNE_MARGIN = 1e-3
-# Objectives that differ by less, relatively, are the same: the first solution is then kept, so
-# that rounding does not choose between equal ones.
+# Relative difference up to which objectives count as equal. The first solution is then kept, so
+# that the choice does not depend on rounding.
 _SAME_OBJECTIVE = 1e-9
 
 # Learners and their columns (n_learners, n_points).
@@ -54,46 +54,46 @@ LearnerSet = tuple[list[WeakLearner], np.ndarray]
 
 @dataclass(frozen=True)
 class BoostingOptions:
-    """When the search for learners, reductions and nodes ends."""
+    """Limits and tolerances of the search for learners, reductions and nodes."""
 
-    # Largest score above 1, and largest violation of a reduction, that are left.
+    # Tolerance for scores above 1 and for violations of reductions.
     tol: float = 1e-6
-    # Maximum number of learners in the program at a time, and of reductions.
+    # Maximum number of learners in the program, and of reductions.
     n_estimators: int = 1000
     max_rows: int = 100
-    # Branch on the disjunctions until the bounds meet to ``2 * tol``, relatively.
+    # Whether to branch on the disjunctions until the relative gap of the bounds is ``2 * tol``.
     branch: bool = False
     # Maximum number of nodes of the search tree.
     max_nodes: int = 1000
-    # Whether to fix the witnesses that the relaxation names and solve the linear program that is
-    # left, again and again while that lowers the value.
+    # Whether to fix the witnesses of the relaxation and solve the remaining linear program, and to
+    # repeat this as long as the value decreases.
     select: bool = True
-    # From this number of rows on, learners are first sought at interior prices.
+    # From this number of rows on, learners are first searched at interior prices.
     interior_rows: int = 200
-    # Constraints that are not nearly tight are left to sifting where the others are at most this
-    # share: one that is missed costs another solution, which is most of the work for many learners.
+    # Sifting is used if at most this fraction of the constraints is nearly active. A constraint
+    # that sifting misses costs another solution of the program.
     few_near: float = 1 / 3
 
 
 class Budget:
-    """When to stop early: after a number of seconds, or when the caller asks for it.
+    """Rule for an early stop: after a number of seconds, or by a callback.
 
     Parameters
     ----------
     time_limit : float, default=None
         Seconds from now.
     on_iteration : callable, default=None
-        ``on_iteration(iteration, objective, **facts)`` is called at every report; True asks to
-        stop.
+        ``on_iteration(iteration, objective, **facts)`` is called at every report; it returns True
+        to stop.
     clock : callable, default=time.monotonic
-        The time in seconds.
+        Returns the time in seconds.
 
     Attributes
     ----------
     reason : {"", "time_limit", "callback"}
-        What has exhausted the budget.
+        Reason why the budget is exhausted.
     cut : str
-        The reason, if work was left out because of it.
+        The reason, if work was skipped because of it.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Budget:
         self.cut = ""
 
     def remaining(self) -> float:
-        """Seconds that are left."""
+        """Remaining seconds."""
         return max(0.0, self._end - self._clock()) if np.isfinite(self._end) else np.inf
 
     def exhausted(self) -> bool:
@@ -120,18 +120,18 @@ class Budget:
         return bool(self.reason)
 
     def stops(self) -> bool:
-        """The same, asked where work is left to do: the answer yes is noted in ``cut``."""
+        """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
         if self.exhausted():
             self.cut = self.reason
         return bool(self.cut)
 
     def ran_out(self) -> str:
-        """Note that the time limit interrupted a program; returns what has cut the work."""
+        """Record that the time limit interrupted a program, and return the reason."""
         self.reason = self.cut = self.reason or "time_limit"
         return self.cut
 
     def report(self, objective: float, **facts: float) -> None:
-        """Tell the caller of an iteration, who may ask to stop."""
+        """Report an iteration to the callback, which may ask to stop."""
         self._n_reports += 1
         if self._on_iteration is None:
             return
@@ -141,11 +141,11 @@ class Budget:
 
 @dataclass
 class Relaxed:
-    """A relaxation as far as it was solved.
+    """A relaxation that was solved, perhaps with an early stop.
 
-    ``lower_bound`` holds over all learners of an exact pool, else over those that were generated;
-    ``stopped`` is empty where neither learners nor reductions are missing; ``interior`` is what
-    the simplex method started from.
+    ``lower_bound`` holds for all learners of an exact pool, otherwise for the generated ones.
+    ``stopped`` is empty if neither learners nor reductions are missing. ``interior`` is the start
+    of the simplex method.
     """
 
     relaxation: Relaxation
@@ -157,7 +157,7 @@ class Relaxed:
 
     @property
     def learners(self) -> LearnerSet:
-        """The learners of the program, to begin another one with."""
+        """The learners of the program, as a start for another program."""
         return self.relaxation.learners, self.relaxation.H
 
 
@@ -181,13 +181,13 @@ def relax(
     budget : Budget
     options : BoostingOptions
     start : (learners, columns) or InteriorStart, default=None
-        Learners to begin with, or a solution of a program with the same rows.
+        First learners, or a solution of a program with the same rows.
     warm : InteriorStart, default=None
         The interior solution of this program, if it is known.
     cutoff : float, default=inf
-        A lower bound above this ends it: the caller has something better.
+        Stop if the lower bound exceeds this value, because the caller has a better solution.
     on_round : callable, default=None
-        Called with the relaxation and the lower bound whenever no learner prices out.
+        Called with the relaxation and the lower bound after each round of learners.
     """
     search = interior_search(problem, pool, options, start) if warm is None else None
     if search is not None:
@@ -197,7 +197,7 @@ def relax(
     violation, stopped = np.inf, ""
     if not relaxation.solve(budget.remaining):
         if bound == 0.0:
-            # Nothing is known; a program without learners is trivial.
+            # There is no solution yet; a program without learners is trivial.
             relaxation = Relaxation(problem)
             relaxation.solve()
         value = relaxation.value if bound > 0.0 else 0.0
@@ -226,10 +226,10 @@ def relax(
 class _CenteredPrices:
     """Dual prices between those of the last solution and the best feasible ones so far.
 
-    A vertex of the restricted program is far from what the dual will be, and swings from one round
-    to the next. Halfway to the *centre*, a point that is feasible for all learners, prices change
-    slowly, and a learner that is worth adding there cuts off the vertex as well, for the centre
-    does not violate it (in-out separation, Ben-Ameur & Neto 2007).
+    A vertex of the restricted program is far from the final dual solution and changes strongly from
+    round to round. Halfway to the *centre*, a point that is feasible for all learners, prices
+    change slowly. A learner that improves the program there also cuts off the vertex, because the
+    centre does not violate its constraint (in-out separation, Ben-Ameur & Neto 2007).
     """
 
     def __init__(self, relaxation: Relaxation, exact: bool) -> None:
@@ -239,17 +239,17 @@ class _CenteredPrices:
         self._center: np.ndarray | None = None
 
     def at(self, share: float) -> tuple[np.ndarray, float]:
-        """The point at a share of the way to the centre, and its value."""
+        """The point with the weight ``share`` of the centre, and its value."""
         y, value = self.relaxation.result.y, self.relaxation.value
         if share == 0.0 or self._center is None:
             return y, value
         mixed = (1.0 - share) * y
-        # Rows of copies that came since have no multiplier there.
+        # Rows of copies that were added later have no multiplier in the centre.
         mixed[: len(self._center)] += share * self._center
         return mixed, share * self.bound + (1.0 - share) * value
 
     def learn(self, y: np.ndarray, value: float, score: float) -> None:
-        """Take a point, over its best score, as the centre if that is better."""
+        """Make the point divided by its best score the centre if its value is better."""
         scale = max(1.0, score) if self.exact else 1.0
         if value / scale > self.bound:
             self.bound, self._center = value / scale, y / scale
@@ -261,7 +261,7 @@ def interior_search(
     options: BoostingOptions,
     start: LearnerSet | InteriorStart | None = None,
 ) -> InteriorSearch | None:
-    """The search for learners at interior prices; None where the program is small."""
+    """The search for learners at interior prices, or None for a small program."""
     if not pool.exact or len(problem.points) + len(problem.members) < options.interior_rows:
         return None
     return InteriorSearch(problem, pool, options.n_estimators, start)
@@ -273,7 +273,7 @@ def _begun(
     start: LearnerSet | InteriorStart | None,
     warm: InteriorStart | None,
 ) -> Relaxation:
-    """The program with learners to begin with."""
+    """The program with its first learners."""
     if warm is None:
         relaxation = Relaxation(problem)
         if isinstance(start, tuple) and len(start[0]):
@@ -290,8 +290,8 @@ def _begun(
 def _generate_columns(
     relaxation: Relaxation, pool: LearnerPool, budget: Budget, options: BoostingOptions
 ) -> tuple[str, float]:
-    """Add columns until none prices out; why it stopped before that, and the lower bound."""
-    # So small that all the copies that are left out are worth less than tol.
+    """Add columns until none improves the program; return the early stop and the lower bound."""
+    # Small enough that all copies that are left out change the value by less than tol.
     copy_tol = 0.1 * options.tol / max(1, len(relaxation.bags))
     prices = _CenteredPrices(relaxation, pool.exact)
     last = np.inf
@@ -318,7 +318,7 @@ def _generate_columns(
         progress = relaxation.value < last - options.tol * max(1.0, relaxation.value)
         used = np.count_nonzero(relaxation.alpha)
         if progress and len(relaxation.learners) > _PRUNE_ABOVE + _PRUNE_SHARE * used:
-            # Only after progress, so that no learner can come and go for ever.
+            # Only after progress, so that no learner is added and removed in a cycle.
             prune_learners(relaxation, own, _PRUNE_MARGIN)
             last = relaxation.value
         if len(fresh) and room > 0:
@@ -329,7 +329,7 @@ def _generate_columns(
 
 
 class Incumbent:
-    """The best weights found for (5), with the columns that they belong to; zero at first."""
+    """The best weights found for (5) with their learners and columns; initially none."""
 
     def __init__(self, problem: DisjunctiveProblem) -> None:
         self.problem = problem
@@ -339,7 +339,7 @@ class Incumbent:
         self.objective = problem.value(self.alpha, np.zeros(problem.n_points))
 
     def offer(self, learners: list[WeakLearner], H: np.ndarray, alpha: np.ndarray) -> bool:
-        """Take weights when they are better, in their best length; whether they were."""
+        """Scale weights optimally, store them if they are better, and return whether they are."""
         used = np.flatnonzero(alpha)
         alpha, H = alpha[used], H[used]
         scores = alpha @ H

@@ -1,7 +1,7 @@
 """Bounds of disjunctive programs by column and row generation (Andrews & Hofmann, Algorithm 1).
 
-Lower bounds come from the relaxation; upper bounds are values of the program (5) itself: at the
-weights of the relaxation, and at those of the linear programs that fix one witness per bag.
+Lower bounds come from the relaxation. Upper bounds are values of the program (5) at the weights of
+the relaxation and of linear programs with one fixed witness per bag.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from .relaxation import Relaxation
 
 __all__ = ["DPResult", "solve_disjunctive"]
 
-# Relative gaps to which programs of fixed witnesses are solved, first those whose witnesses are
-# still far from what they will be, and the change of their value that ends the alternation.
+# Relative gaps of the programs with fixed witnesses, in the first and in the second alternation,
+# and the relative change of their value at which an alternation stops.
 _ROUGH_TOL = 0.1
 _WITNESS_TOL = 1e-4
 _SAME_VALUE = 1e-4
-# The alternation also ends where the next program cannot be lower by more than this share.
+# It also stops if the next program cannot be lower by more than this fraction.
 _SAME_BOUND = 1e-6
 
 
@@ -42,7 +42,7 @@ _SAME_BOUND = 1e-6
 class DPResult:
     """Outcome of :func:`solve_disjunctive`."""
 
-    # The learners with weight, their columns and their weights.
+    # The learners with a weight above zero, their columns and their weights.
     learners: list[WeakLearner]
     H: np.ndarray
     alpha: np.ndarray
@@ -65,19 +65,19 @@ class DPResult:
 
     @property
     def converged(self) -> bool:
-        """Whether it ended by itself."""
+        """Whether the method did not stop early."""
         return not self.stopped
 
     @property
     def optimality_gap(self) -> float:
-        """Distance between the bounds."""
+        """Difference between the bounds."""
         return self.objective - self.lower_bound
 
 
 def solve_disjunctive(
     problem: DisjunctiveProblem, pool: LearnerPool, budget: Budget, options: BoostingOptions
 ) -> DPResult:
-    """Bounds of (5) and the best weights found.
+    """Compute bounds of (5) and the best weights found.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def solve_disjunctive(
         _improve_by_witnesses(best, root, near, pool, budget, options)
         history.append(best.objective, lower)
     if cache is not None and problem.members:
-        # A bound for all learners that were generated needs the program of all of them.
+        # A bound over all generated learners requires the program with all of them.
         pool = cache.fixed()
         root = relax(problem, pool, budget, options, start=root.learners, on_round=note)
         lower = root.lower_bound
@@ -145,7 +145,7 @@ def solve_disjunctive(
 
 
 def _offer_and_stop(best: Incumbent, search: InteriorSearch, budget: Budget) -> bool:
-    """Keep the weights of a search that the budget may end; whether it does."""
+    """Store the weights of a search, and return whether the budget ends it."""
     best.offer(search.learners, search.H, search.master.at.alpha)
     return budget.stops()
 
@@ -157,12 +157,12 @@ def _near_good_witnesses(
     budget: Budget,
     options: BoostingOptions,
 ) -> InteriorStart | None:
-    """Alternate between witnesses and interior solutions; the last one that lowered the value.
+    """Alternate between witnesses and interior solutions; return the last one that was lower.
 
-    The first witnesses are those of a rough interior solution of a large relaxation. There the
-    highest point of a bag is the highest of many good weights, whereas a vertex of the relaxation
-    leaves it to chance; values came out lower by 1 to 6 %. This comes before the relaxation is
-    solved, which takes longer: a model that is cut off by the budget is then a good one already.
+    The first witnesses are those of a rough interior solution of the relaxation. It is close to
+    many good weights, whereas the vertex found by the simplex method is arbitrary; the final values
+    were lower by 1 to 6 %. The alternation comes before the solution of the relaxation, which takes
+    longer, so that a good model exists if the budget ends the search.
     """
     chosen = None
     best.offer(near.learners, near.H, near.inside)
@@ -187,9 +187,9 @@ def _improve_by_witnesses(
     budget: Budget,
     options: BoostingOptions,
 ) -> None:
-    """Alternate between witnesses and the linear program of fixed witnesses.
+    """Alternate between witnesses and the linear program with fixed witnesses.
 
-    It begins with the program of an interior solution, or with the witnesses of the relaxation.
+    The start is the program of an interior solution, or the witnesses of the relaxation.
     """
     problem, solved = best.problem, root
     seen: set[bytes] = set()
@@ -207,7 +207,7 @@ def _improve_by_witnesses(
         bound = promised_value(solved, fixed, pool) if pool.exact else 0.0
         if bound >= best.objective * (1.0 - _SAME_BOUND) or budget.stops():
             return
-        # Programs of fixed witnesses differ in a few rows: the last solution is near the next.
+        # Consecutive programs differ only in a few rows: start from the last solution.
         warm = None if solved.relaxation.problem.members else solved.interior
         start = solved.learners if warm is None else warm
         solved = relax(fixed, pool, budget, options, start=start)
@@ -217,9 +217,9 @@ def _improve_by_witnesses(
 
 
 def promised_value(solved: Relaxed, fixed: DisjunctiveProblem, pool: LearnerPool) -> float:
-    """A lower bound of a program of fixed witnesses by the multipliers of the one before.
+    """A lower bound of a program with fixed witnesses by the multipliers of the previous one.
 
-    Where the witnesses that changed are of bags without a multiplier, it is the value before.
+    It is the previous value if witnesses changed only in bags whose multiplier is zero.
     """
     relaxation = solved.relaxation
     if len(relaxation.problem.points) != len(fixed.points):

@@ -1,16 +1,16 @@
-"""Linear programs with many rows and few columns, kept as their duals.
+"""Linear programs with many rows and few columns, stored as their duals.
 
     min c'x   subject to   Ax >= b (some rows with equality),  x >= 0,
 
-is handed to HiGHS as
+is solved by HiGHS as
 
-    max b'y   subject to   A'y <= c,   y >= 0 (free where the row is an equation).
+    max b'y   subject to   A'y <= c,   y >= 0 (free for equations).
 
 A program of boosting has a row and a slack for every instance, and a column for each of a few
-hundred learners. As it stands, its basis has the size of the instances, and every slack that comes
-or goes is a step of the simplex method. In the dual a slack is no more than an upper bound on y:
-the basis has the size of the learners, and the dual simplex method, which is what a new learner
-calls for, passes over many bounds in one step.
+hundred learners. The size of its basis is the number of instances, and every change of a slack is a
+step of the simplex method. In the dual a slack is an upper bound on y. The size of the basis is the
+number of learners, and the dual simplex method, which handles new learners, passes many bounds in
+one step.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ __all__ = ["DualProgram"]
 
 
 class DualProgram:
-    """A linear program in x >= 0 that grows and shrinks, solved by its dual.
+    """A linear program in x >= 0 with variable rows and columns, solved by its dual.
 
-    Rows and columns are those of the program in x, named by numbers that stay valid. The results
-    are in terms of x too: ``x`` are values of columns, ``y`` multipliers of rows.
+    Rows and columns are those of the program in x; their numbers do not change. In results ``x``
+    are the values of columns and ``y`` the multipliers of rows.
 
     Attributes
     ----------
     dual : LPModel
-        The dual: a column for each row here, a row for each column here that is more than a slack.
+        The dual, with a column for each row and a row for each column that is not only a bound.
     """
 
     def __init__(self) -> None:
         self.dual = LPModel()
-        # Of each column the row of the dual, and the dual variable that it bounds; -1 for none.
+        # For each column its row of the dual, and the dual variable that it bounds; -1 for none.
         self._row = np.zeros(0, dtype=np.int64)
         self._bounds = np.zeros(0, dtype=np.int64)
         self._costs = np.zeros(0)
@@ -51,20 +51,20 @@ class DualProgram:
         columns: Any = (),
         entries: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Add rows ``Ax + xi >= lower`` with a slack xi of a cost each.
+        """Add rows ``Ax + xi >= lower`` with slacks xi and their costs.
 
         Parameters
         ----------
         lower, costs : ndarray of shape (n_added,)
         columns : array-like of int, default=()
-            Columns that are there, no slacks, in which every row has an entry.
+            Existing columns, other than slacks, in which every row has an entry.
         entries : ndarray of shape (n_added, len(columns)), default=None
-            These entries, none of them zero.
+            These entries, which must not be zero.
 
         Returns
         -------
         rows, slacks : ndarray of shape (n_added,)
-            Their numbers.
+            The numbers of the new rows and columns.
         """
         costs = np.asarray(costs, dtype=np.float64)
         columns = np.asarray(columns, dtype=np.int64)
@@ -88,7 +88,7 @@ class DualProgram:
         columns: Any = (),
         values: Any = (),
     ) -> np.ndarray:
-        """Add rows ``Ax >= lower``, or ``= lower``, on columns that are there; their numbers."""
+        """Add rows ``Ax >= lower`` or ``Ax = lower`` on existing columns, and return numbers."""
         columns = np.asarray(columns, dtype=np.int64)
         self._write_out(columns)
         least = -np.inf if equal else 0.0
@@ -102,7 +102,7 @@ class DualProgram:
     def add_columns(
         self, costs: Any, *, starts: Any = None, rows: Any = (), values: Any = ()
     ) -> np.ndarray:
-        """Add columns x >= 0 with their entries in rows that are there; their numbers."""
+        """Add columns x >= 0 with entries in existing rows, and return their numbers."""
         costs = np.asarray(costs, dtype=np.float64)
         made = self.dual.add_rows(
             np.full(len(costs), -np.inf), costs, starts=starts, columns=rows, values=values
@@ -117,10 +117,10 @@ class DualProgram:
         return numbers
 
     def _write_out(self, columns: np.ndarray) -> None:
-        """Make rows of the dual of slacks that are bounds so far, for they get more entries.
+        """Add rows of the dual for slacks that are only bounds, because they get more entries.
 
-        The bound stays as a slack of its own: a cheaper way around the other rows would be a
-        change of the program, but these entries only ever add to what a slack is good for.
+        The bound remains as an additional slack with the same cost. This does not change the
+        program, because further entries only increase the use of the slack.
         """
         slacks = np.unique(columns[self._row[columns] < 0])
         if len(slacks):
@@ -133,16 +133,16 @@ class DualProgram:
             )
 
     def remove(self, columns: Any, rows: Any) -> None:
-        """Remove columns that are no slacks, and rows.
+        """Remove columns that are not slacks, and rows.
 
-        The basis survives where as many basic variables go as columns, see :meth:`basic`.
+        The basis is kept if as many basic variables are removed as columns, see :meth:`basic`.
         """
         columns = np.asarray(columns, dtype=np.int64)
         self.dual.remove(rows, self._row[columns])
         self._row[columns] = -1
 
     def basic(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which dual variables are basic: those of columns (their reduced costs) and of rows."""
+        """Masks of the basic dual variables, of columns (their reduced costs) and of rows."""
         variables, constraints = self.dual.basic()
         written = self._row >= 0
         columns = np.zeros(len(self._row), dtype=bool)
@@ -150,16 +150,16 @@ class DualProgram:
         return columns, variables
 
     def set_basis(self, columns: np.ndarray, rows: np.ndarray, slacks: np.ndarray) -> None:
-        """Say which columns, and which slacks of which rows, are likely to have weight.
+        """Set the basis by the columns and slacks that are expected to be above zero.
 
-        Only while every slack is that of one row, and no row or column was removed.
+        Every slack must belong to one row, and no row or column may have been removed.
 
         Parameters
         ----------
         columns : ndarray of bool, shape (n_columns,)
-            By the numbers of the columns; those of slacks do not count.
+            Mask of columns; entries of slacks are ignored.
         rows : ndarray of bool, shape (n_rows,)
-            Rows that are tight without a slack: with a multiplier between its bounds.
+            Rows that are active without a slack: with a multiplier between its bounds.
         slacks : ndarray of bool, shape (n_rows,)
             Rows with a slack above zero.
         """
@@ -173,13 +173,13 @@ class DualProgram:
         return np.zeros(len(self._row)), np.zeros(self._n_rows)
 
     def solve(self, *, rows_changed: bool = False, time_limit: float = np.inf) -> LPResult | None:
-        """Solve from the last basis; None when the time limit is reached first.
+        """Solve from the last basis; None if the time limit is reached.
 
         Parameters
         ----------
         rows_changed : bool, default=False
-            Whether rows were added: the last basis is then feasible for the dual and the primal
-            simplex method goes on from it. Otherwise the dual one does.
+            Whether rows were added. The last basis is then feasible for the dual program and the
+            primal simplex method is used, otherwise the dual simplex method.
         time_limit : float, default=inf
             Seconds.
         """
@@ -190,7 +190,7 @@ class DualProgram:
         written = self._row >= 0
         x[written] = np.maximum(0.0, -found.y[self._row[written]])
         bounded = self._bounds >= 0
-        # What a bound is worth is the part of the slack that only its own row needs.
+        # The multiplier of a bound is the part of the slack that only its own row uses.
         x[bounded] += np.maximum(0.0, -found.reduced[self._bounds[bounded]])
         return LPResult(
             x=x,

@@ -1,17 +1,17 @@
-"""Column generation at interior dual prices, for programs whose rows are all soft.
+"""Column generation at interior dual prices, for programs whose rows all have slacks.
 
-A program (5) without ambiguous bags, and the relaxation of one before any reduction, is
+A program (5) without ambiguous bags, and a relaxation without reductions, is
 
     min  sum_k alpha_k + c'xi    s.t.  G'alpha + xi - v = 1,    alpha, xi, v >= 0,
     max  sum_i y_i               s.t.  G y + s = 1,  0 <= y <= c,  s >= 0,
 
-with a row of G for each learner: its signed values, and its maximum over each bag. Its vertices
-are poor guides to learners, and so many simplex steps apart that most of the time goes there. Here
-learners are priced at the iterates of a primal-dual interior point method (Mehrotra 1992), as in
-the primal-dual column generation of Gondzio, Gonzalez-Brevis & Munari (2013), but with one Newton
-step between two pricings: new learners join the iterate, and the barrier is lowered no faster than
-the gap to the bound over *all* learners closes. A step costs the rows times the square of the
-learners; the simplex method then starts from what is nearly the last basis.
+with a row of G for each learner: its signed values, and its maximum over each bag. Prices at its
+vertices find poor learners, and many simplex steps are needed between them. In this module learners
+are priced at the iterates of a primal-dual interior point method (Mehrotra 1992), as in the
+primal-dual column generation of Gondzio, Gonzalez-Brevis & Munari (2013), but with one Newton step
+between two pricings. New learners are added to the iterate, and the barrier parameter is decreased
+no faster than the gap to the bound over *all* learners. The cost of a step is the number of rows
+times the square of the number of learners. The simplex method then starts close to the final basis.
 """
 
 from __future__ import annotations
@@ -35,24 +35,25 @@ _MAX_STEPS = 300
 _PATIENCE = 40
 _PROGRESS = 0.9
 _FALLING = 0.999
-# The barrier stays at this share of what the gap over all learners would ask for.
+# The barrier parameter as a fraction of the gap over all learners.
 _AHEAD = 0.1
-# Share by which the diagonal of a singular system is raised.
+# Relative increase of the diagonal of a singular system.
 _NUDGE = 1e-11
-# Learners leave, so many at a time, when their weight is at most this share of their slack and of
-# ten times the largest weight, and their score this far below 1.
+# Learners are idle if their weight is at most the first fraction of their slack and of ten times
+# the largest weight, and their score is below 1 by the second number. They are removed if they are
+# more than the third fraction of all learners.
 _IDLE, _IDLE_SLACK, _IDLE_SHARE = 1e-4, 0.05, 0.2
 _LITTLE_USE = 1e-2
-# A learner goes on to the simplex method when its weight is above this share of its slack, and a
-# row when its multiplier is above this share of its own.
+# A learner is passed to the simplex method if its weight is above this fraction of its slack, and a
+# row if its multiplier is above this fraction of its slack.
 _NEARLY = 1e-3
-# Below this share, steps that found no learner come in twos.
+# Below this relative gap, two steps are taken if no learner was found.
 _LATE_GAP = 1e-2
-# A restart takes this share of multipliers in the middle of their bounds, and this gap.
+# Weight of multipliers in the middle of their bounds, and relative gap, at a restart.
 _INSIDE = 0.1
 _RESTART_GAP = 0.1
-# Up to this number of rows the matrix is held in floating point; of more, it is held in bytes and
-# multiplied by as many rows at a time.
+# Up to this number of rows the matrix is stored in floating point; larger matrices are stored in
+# bytes and converted in blocks of this number of rows.
 _BLOCK = 8192
 
 
@@ -67,7 +68,7 @@ def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray
 
 
 def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
-    """Multipliers of these rows in the form in which learners are scored by them."""
+    """Multipliers of these rows as prices that score learners."""
     r = len(problem.points)
     linear = problem.linear_prices(y[:r])
     bags = [
@@ -84,25 +85,25 @@ class InteriorStart:
 
     # The program for which they are nearly optimal.
     problem: DisjunctiveProblem
-    # The learners with weight, or nearly, and their columns.
+    # The learners whose weight may be above zero, and their columns.
     learners: list[WeakLearner]
     H: np.ndarray
-    # Of shape (n_learners,). Weights; zero where one is likely to be zero.
+    # Of shape (n_learners,). Weights, with zeros where the optimal weight is likely to be zero.
     alpha: np.ndarray
-    # Of shape (n_learners,). The weights before that, all above zero: after an early stop the
-    # better ones.
+    # Of shape (n_learners,). The weights of the iterate, all above zero, which are better after an
+    # early stop.
     inside: np.ndarray
     # Of shape (n_rows,). Multipliers that are feasible for all learners of the pool.
     y: np.ndarray
-    # The value of the dual there.
+    # The dual value of these multipliers.
     bound: float
     # Masks of rows whose multiplier is likely to be strictly between its bounds, or at the upper
-    # one.
+    # bound.
     free_rows: np.ndarray
     slack_rows: np.ndarray
-    # Mask of these and other rows that may have a multiplier.
+    # Mask of these and other rows whose multiplier may be above zero.
     near_rows: np.ndarray
-    # Newton steps.
+    # Number of Newton steps.
     n_steps: int
 
     @property
@@ -114,7 +115,7 @@ class InteriorStart:
 
 @dataclass
 class _Point:
-    """An iterate, or a direction; every part of an iterate is above zero."""
+    """An iterate, which is positive, or a direction."""
 
     alpha: np.ndarray
     s: np.ndarray
@@ -127,7 +128,7 @@ class _Point:
         return (self.alpha, self.s), (self.y, self.v), (self.t, self.xi)
 
     def length(self, by: _Point) -> float:
-        """The longest step, up to one, that stays clear of the boundary."""
+        """The longest step, at most one, that stays away from the boundary."""
         steepest = max(
             float((-getattr(by, f.name) / getattr(self, f.name)).max(initial=0.0))
             for f in fields(self)
@@ -146,7 +147,7 @@ class _Point:
 
 
 class _Master:
-    """The program of the learners so far, at an iterate."""
+    """The program of the current learners, with an iterate."""
 
     def __init__(self, costs: np.ndarray) -> None:
         r = len(costs)
@@ -193,7 +194,7 @@ class _Master:
         for first in range(0, len(theta), _BLOCK):
             part = slice(first, first + _BLOCK)
             scaled = self.G[:, part] * root[part]
-            # A matrix in rows is the transpose of one in columns.
+            # The transpose of a C-ordered array is a Fortran-ordered array.
             out = dsyrk(1.0, scaled.T, trans=1, beta=1.0, c=out, lower=1, overwrite_c=1)
         return out
 
@@ -206,9 +207,9 @@ class _Master:
         at.alpha = np.concatenate([at.alpha, mu / slack])
 
     def recenter(self, alpha: np.ndarray, gap: float) -> None:
-        """Take weights of the first learners, and the rest so that products are about equal.
+        """Set weights of the first learners, and other variables such that products are similar.
 
-        Equations may be left open: a Newton step closes them again.
+        Equations may be violated; the next Newton step restores them.
         """
         at = self.at
         mu = gap * float(at.y.sum()) / at.size
@@ -223,7 +224,7 @@ class _Master:
         self.G, self.at.s, self.at.alpha = self.G[kept], self.at.s[kept], self.at.alpha[kept]
 
     def advance(self, least_mu: float) -> None:
-        """One step of predictor and corrector, whose barrier is not below ``least_mu``."""
+        """A predictor-corrector step with a barrier parameter of at least ``least_mu``."""
         x = self.at
         residual_y = 1.0 - self.back(x.alpha) - x.xi + x.v
         residual_s = 1.0 - self.times(x.y) - x.s
@@ -235,19 +236,19 @@ class _Master:
         try:
             factor = cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
-            # Learners that differ in points without weight: near the end they are one.
+            # Learners that differ only in points without weight are equal near the end.
             diagonal *= 1.0 + _NUDGE
             factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
         def direction(wanted: tuple[np.ndarray, ...]) -> _Point:
             for_alpha, for_y, for_t = wanted
-            pull = residual_y - (for_t - x.xi * residual_t) / x.t + for_y / x.y
+            right = residual_y - (for_t - x.xi * residual_t) / x.t + for_y / x.y
             alpha = cho_solve(
                 factor,
-                self.times(theta * pull) - residual_s + for_alpha / x.alpha,
+                self.times(theta * right) - residual_s + for_alpha / x.alpha,
                 check_finite=False,
             )
-            y = theta * (pull - self.back(alpha))
+            y = theta * (right - self.back(alpha))
             t = residual_t - y
             return _Point(
                 alpha=alpha,
@@ -271,20 +272,20 @@ class _Master:
 
 
 class InteriorSearch:
-    """Learners and multipliers on the path to the optimum; :meth:`run` follows it and may go on.
+    """Search for learners and multipliers by interior steps; :meth:`run` can be called again.
 
     Parameters
     ----------
     problem : DisjunctiveProblem
-        Its bags count as wholes.
+        Each bag has one row.
     pool : LearnerPool
-        Exact.
+        It must be exact.
     max_learners : int
-        Of the program at a time.
+        Maximum number of learners in the program.
     start : InteriorStart, (learners, columns) or None
-        A solution of a program with as many rows, or learners, to begin with.
+        A solution of a program with the same number of rows, or first learners.
     learners_per_step : int, default=50
-        Maximum number of learners that a pricing adds.
+        Maximum number of learners that are added per step.
     """
 
     def __init__(
@@ -314,7 +315,7 @@ class InteriorSearch:
         self._update_gap()
 
     def run(self, tol: float, exhausted: Callable[[], bool]) -> InteriorStart:
-        """Go on until the relative gap is at most ``tol``, or as far as rounding and time allow."""
+        """Continue until the relative gap is at most ``tol``, unless rounding or time ends it."""
         while self.gap > tol * max(1.0, self.value) and not self._stuck and not exhausted():
             self._step()
         return self._result()
@@ -325,7 +326,7 @@ class InteriorSearch:
         self.gap = self.value - self.bound
 
     def _step(self) -> None:
-        # With few features a pricing finds few learners, and the value falls long before the gap.
+        # With few features a pricing finds few learners, and the value decreases before the gap.
         falling = self._found and self.value < _FALLING * self._least_value
         self._waited = 0 if self.gap < _PROGRESS * self._least_gap or falling else self._waited + 1
         self._least_gap = min(self._least_gap, self.gap)
@@ -336,7 +337,7 @@ class InteriorSearch:
                 raise LinAlgError
             master.advance(_AHEAD * self.gap / master.at.size)
             if not self._found and self.gap <= _LATE_GAP * self.value:
-                # No learner was missing, so the gap is that of the barrier: two steps at a time.
+                # No learner was missing, so the gap depends only on the barrier parameter.
                 master.advance(_AHEAD * master.mu)
         except LinAlgError:
             self._stuck = True
@@ -346,7 +347,7 @@ class InteriorSearch:
         self._update_gap()
 
     def _begin(self, learners: list[WeakLearner], H: np.ndarray) -> None:
-        """Learners to begin with, and multipliers that are feasible for all."""
+        """Start from given learners, with multipliers that are feasible for all learners."""
         at, costs = self.master.at, self.master.costs
         prices = soft_prices(self.problem, at.y)
         best, found, columns = self.pool.price(prices, -np.inf, self._room())
@@ -356,7 +357,7 @@ class InteriorSearch:
         self._add(found, columns)
 
     def _begin_near(self, start: InteriorStart) -> None:
-        """The same from the solution of a program that differs in a few rows."""
+        """Start from the solution of a program that differs in a few rows."""
         at, costs = self.master.at, self.master.costs
         inside = at.y / max(1.0, self.pool.price(soft_prices(self.problem, at.y), np.inf, 1)[0])
         y = np.clip(start.y, 0.0, costs)
@@ -373,10 +374,7 @@ class InteriorSearch:
         return max(0, min(self.learners_per_step, left))
 
     def _price(self) -> bool:
-        """Add learners at the present multipliers, which over their best score are a bound.
-
-        Returns whether there were any.
-        """
+        """Add learners at the current multipliers, update the bound, and return whether any."""
         y = self.master.at.y
         best, learners, columns = self.pool.price(soft_prices(self.problem, y), 1.0, self._room())
         value = float(y.sum()) / max(1.0, best)
@@ -385,7 +383,7 @@ class InteriorSearch:
         return self._add(learners, columns)
 
     def _add(self, learners: list[WeakLearner], columns: np.ndarray) -> bool:
-        """Add those that are new; whether there were any."""
+        """Add new learners, and return whether there were any."""
         new = fresh_columns(self._known, columns)
         if len(new):
             self.learners += [learners[k] for k in new]
@@ -394,11 +392,11 @@ class InteriorSearch:
         return bool(len(new))
 
     def _drop_idle(self) -> None:
-        """Forget the learners that are far from being used, when they are many."""
+        """Remove the learners that are not likely to be used, if there are many of them."""
         at = self.master.at
         idle = (at.alpha < _IDLE * np.minimum(at.s, 10.0 * at.alpha.max())) & (at.s > _IDLE_SLACK)
         if self._room() == 0:
-            # No place for others: those of little use have to go too.
+            # At the maximum number of learners, also remove those of little use.
             idle = (at.alpha < _LITTLE_USE * at.s) & (at.s > _LITTLE_USE)
         elif idle.sum() <= _IDLE_SHARE * len(self.learners):
             return

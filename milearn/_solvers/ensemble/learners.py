@@ -1,8 +1,8 @@
 """Weak learners, and weighted sums of them.
 
-Every learner is a function of an instance with the values -1 and 1. Thresholds come in two kinds,
-on a feature (:class:`Stump`) and on the distance from a point (:class:`Ball`); any classifier that
-was fitted to -1 and 1 serves as well (:class:`FittedClassifier`).
+A learner is a function of an instance with the values -1 and 1: a threshold on a feature
+(:class:`Stump`), a threshold on the distance from a point (:class:`Ball`), or any classifier that
+was fitted to -1 and 1 (:class:`FittedClassifier`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = [
     "squared_distances",
 ]
 
-Matrix = Any  # ndarray or CSR, which have no common type
+Matrix = Any  # ndarray or CSR
 
 
 class WeakLearner(Protocol):
-    """What an ensemble needs of its learners."""
+    """Interface of the learners of an ensemble."""
 
     def predict(self, X: Matrix) -> np.ndarray:
         """Values of -1 and 1 for the rows of X, shape (n_rows,), float64."""
         ...
 
     def importances(self, n_features: int) -> np.ndarray:
-        """Importance of each feature, summing to one or to zero; NaN where there is none."""
+        """Importance of each feature, with a sum of one or zero; NaN if it is not defined."""
         ...
 
 
@@ -47,7 +47,7 @@ class Stump:
     Parameters
     ----------
     feature : int
-        Column of the feature; -1 for the constant learner that is ``sign`` for every instance.
+        Column of the feature; -1 for the constant learner with the value ``sign``.
     threshold : float
         Value that separates the two sides.
     sign : {-1, 1}
@@ -164,7 +164,7 @@ class Ball:
         return _cut(values, self.threshold, self.sign)
 
     def importances(self, n_features: int) -> np.ndarray:
-        """NaN: a distance is not the matter of single features.
+        """NaN: a distance has no importances of single features.
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class FittedClassifier:
     Parameters
     ----------
     estimator : fitted classifier
-        It predicts the classes -1 and 1.
+        Classifier with the classes -1 and 1.
 
     Examples
     --------
@@ -215,7 +215,7 @@ class FittedClassifier:
         return np.asarray(self.estimator.predict(X), dtype=np.float64)
 
     def importances(self, n_features: int) -> np.ndarray:
-        """``feature_importances_`` of the classifier; NaN where it has none.
+        """``feature_importances_`` of the classifier; NaN if it has none.
 
         Parameters
         ----------
@@ -225,7 +225,7 @@ class FittedClassifier:
         Returns
         -------
         ndarray of shape (n_features,)
-            As the classifier has them.
+            The importances of the classifier.
         """
         missing = np.full(n_features, np.nan)
         return np.asarray(getattr(self.estimator, "feature_importances_", missing))
@@ -258,8 +258,7 @@ class WeightedEnsemble:
     def scores(self, X: Matrix) -> np.ndarray:
         """F of every row, shape (n_rows,).
 
-        The terms are added one after the other, so that the score of a row does not depend on the
-        other rows.
+        The terms are added in sequence, so that the score of a row does not depend on other rows.
         """
         total = np.zeros(X.shape[0])
         for scores in self.staged_scores(X):
@@ -274,9 +273,9 @@ class WeightedEnsemble:
             yield total
 
     def importances(self, n_features: int) -> np.ndarray:
-        """Importance of each feature, weighted by alpha, with a sum of one where any is above zero.
+        """Importance of each feature, weighted by alpha, with a sum of one unless all are zero.
 
-        NaN where a learner has no importances.
+        NaN if a learner has no importances.
         """
         total = np.zeros(n_features)
         for learner, weight in zip(self.learners, self.alpha, strict=True):

@@ -1,9 +1,9 @@
 """Disjunctive programs of bags, over distinct points in canonical order.
 
-Linear programs have many solutions, and which one the simplex method finds depends on the order of
-rows and columns. So that a fit does not depend on the order of bags or instances, points are put in
-the order of a hash of their values; equal points, and equal bags of one class, become one with the
-sum of their costs, which makes a weight of two the same as a repetition to the last digit.
+A linear program may have many solutions, and the order of rows and columns determines which one the
+simplex method finds. Points are sorted by a hash of their values, so that a fit does not depend on
+the order of bags or instances. Equal points, and equal bags of a class, are merged and their costs
+are added, so that a weight of two is exactly equivalent to duplicating a bag.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["disjunctive_problem", "inherited_problem"]
 def disjunctive_problem(
     point_of: np.ndarray, offsets: np.ndarray, positive: np.ndarray, costs: np.ndarray
 ) -> DisjunctiveProblem:
-    """Problem (5): positive bags of two or more points are ambiguous, all else has a sign.
+    """Problem (5): positive bags of two or more points are ambiguous, other points have a sign.
 
     Parameters
     ----------
@@ -61,10 +61,10 @@ def _signed_points(
     costs: np.ndarray,
     used: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points, signs and summed costs of the used instances, which take those of their bag."""
+    """Points, signs and summed costs of the used instances, by the classes of their bags."""
     owner = np.repeat(np.arange(len(positive)), np.diff(offsets))[used]
     points, costs = point_of[used].astype(np.intp), costs[owner]
-    # Positive points first, each kind by point; costs of equal ones added in a fixed order.
+    # Positive points first, then by point; costs of equal points are added in a fixed order.
     size = int(point_of.max()) + 1
     keys, where = np.unique(np.where(positive[owner], 0, size) + points, return_inverse=True)
     order = np.lexsort((costs, where))

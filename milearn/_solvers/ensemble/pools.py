@@ -1,4 +1,4 @@
-"""Pools of weak learners: where column generation looks for its next learners."""
+"""Pools of weak learners, from which column generation selects."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ __all__ = [
     "make_pool",
 ]
 
-# Squared distances closer than this, relative to the largest, are taken as equal.
+# Relative difference up to which squared distances count as equal.
 _SAME_DISTANCE = 1e-9
-# Dual variables of points below this do not take part in the fit of a classifier.
+# Dual variables of points up to this size are ignored in the fit of a classifier.
 _ZERO_WEIGHT = 1e-12
-# Scores of F within this of the highest of a bag are equally high.
+# Difference from the highest score of a bag up to which a score counts as equal.
 _SAME_SCORE = 1e-9
 
 Priced = tuple[float, list[WeakLearner], np.ndarray]
 
 
 class LearnerPool(Protocol):
-    """Where learners come from."""
+    """A set of learners to select from."""
 
     exact: bool
     """Whether ``price`` finds the highest score of all learners."""
 
     def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
-        """The highest score found, and learners above a limit with their columns (k, n_points)."""
+        """The highest score, and learners above a limit with their columns (k, n_points)."""
         ...
 
 
 class _CutPool:
-    """Base of the pools of all cuts of binned features, and of the two constants."""
+    """Base class of pools of all cuts of binned features and the two constants."""
 
     exact = True
 
@@ -87,7 +87,7 @@ class BallPool(_CutPool):
 
     def __init__(self, X: Matrix, n_prototypes: int) -> None:
         n = X.shape[0]
-        # The order of points is that of a hash: the first ones are a pseudo-random choice.
+        # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
         chosen = X[: min(n, n_prototypes)]
         self.centers = chosen.toarray() if sparse.issparse(chosen) else np.array(chosen)
         distances = np.empty((n, len(self.centers)))
@@ -97,17 +97,17 @@ class BallPool(_CutPool):
         super().__init__(BinnedFeatures(distances, merge=merge))
 
     def _learner(self, cut: int, sign: int) -> Ball:
-        # A copy: the ball that is kept must not keep all other centres.
+        # A copy, so that a ball does not keep the array of all centres in memory.
         center = self.centers[self.bins.feature_of(cut)].copy()
         return Ball(center, self.bins.threshold(cut), sign)
 
 
 class ClassifierPool:
-    """Classifiers fitted to the present dual variables.
+    """Classifiers fitted to the current dual variables.
 
-    The dual variable of a disjunct goes to its highest points, equally; of the disjuncts of a bag
-    each counts in proportion to its eta. The score of the classifier that results is exact, but
-    there may be better ones.
+    The dual variable of a disjunct is divided equally among its highest points, and the disjuncts
+    of a bag are weighted in proportion to their eta. The score of the fitted classifier is exact,
+    but other classifiers may have a higher score.
     """
 
     exact = False
@@ -173,7 +173,7 @@ class FixedPool:
 
 
 class CachingPool:
-    """A pool that keeps every learner that another one returned."""
+    """A pool that stores every learner returned by another pool."""
 
     exact = False
 
@@ -188,7 +188,7 @@ class CachingPool:
         return best, learners, columns
 
     def fixed(self) -> FixedPool:
-        """The learners kept so far as a pool that prices all of them."""
+        """The stored learners as a fixed pool."""
         kept = list(self._cache.values())
         return FixedPool([each[0] for each in kept], np.stack([each[1] for each in kept]))
 
@@ -198,7 +198,7 @@ def _constant(sign: int) -> Stump:
 
 
 def check_learner(learner: Any) -> None:
-    """Refuse what is neither a known name nor a classifier that takes sample weights."""
+    """Raise an error unless this is a known name or a classifier that supports sample weights."""
     if isinstance(learner, str):
         if learner not in ("stump", "rbf"):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Disjunctive programs over an ensemble, and the dual prices by which learners are scored.
+"""Disjunctive programs of an ensemble, and the dual prices that score learners.
 
 With columns h_k of -1 and 1 over the points and F = sum_k alpha_k h_k, alpha >= 0, the program is
 
@@ -6,7 +6,8 @@ With columns h_k of -1 and 1 over the points and F = sum_k alpha_k h_k, alpha >=
     s.t. max over x in X_i of F(x) + xi_i >= 1   (ambiguous bags i),
          s_j F(x_j) + xi_j >= 1                  (points with a sign, j),    xi >= 0.
 
-Its relaxation is in :mod:`.relaxation`.
+Its relaxation is in :mod:`.relaxation`, and numbers of equations are those of Andrews & Hofmann
+(2003).
 """
 
 from __future__ import annotations
@@ -23,16 +24,14 @@ __all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "fresh_columns", "sc
 
 @dataclass
 class DisjunctiveProblem:
-    """The data of (5): points are numbered, and only learners know their features."""
+    """The data of (5); points are given by their numbers, without features."""
 
     n_points: int
-    # Points of each ambiguous bag, two or more.
+    # Points of each ambiguous bag, at least two, and the costs of these bags.
     members: list[np.ndarray]
-    # Of shape (len(members),).
     member_costs: np.ndarray
-    # Of shape (r,). The point of each unambiguous constraint.
+    # Of shape (r,): point, sign and cost of each constraint with a sign.
     points: np.ndarray
-    # Of shape (r,).
     signs: np.ndarray
     costs: np.ndarray
 
@@ -57,9 +56,9 @@ class DisjunctiveProblem:
         return float(alpha.sum() + lost + self.costs @ lacking[:r])
 
     def best_factor(self, alpha: np.ndarray, scores: np.ndarray) -> float:
-        """The factor on the weights at which (5) is lowest.
+        """The factor of the weights that minimises (5).
 
-        The highest point of a bag stays the highest, so that the value is convex in the factor.
+        The highest point of a bag does not depend on the factor, so the value is convex in it.
         """
         margins, costs = self.margins(scores), np.concatenate([self.costs, self.member_costs])
         gains = costs * margins
@@ -67,11 +66,11 @@ class DisjunctiveProblem:
         return lowest_point(1.0 / margins[rising], gains[rising], fall) if fall > 0 else 0.0
 
     def witnesses(self, scores: np.ndarray) -> list[np.ndarray]:
-        """The highest point of each bag, the first of equal ones."""
+        """The highest point of each bag, the first one if several tie."""
         return [block[[int(np.argmax(scores[block]))]] for block in self.members]
 
     def restricted(self, members: list[np.ndarray]) -> DisjunctiveProblem:
-        """The program with fewer points per bag; bags of one point become constraints of a sign."""
+        """The program with fewer points per bag; a bag of one point is a constraint with a sign."""
         single = np.array([len(block) == 1 for block in members], dtype=bool)
         fixed = [block[0] for block in members if len(block) == 1]
         return DisjunctiveProblem(
@@ -86,29 +85,27 @@ class DisjunctiveProblem:
 
 @dataclass
 class BagPrices:
-    """The dual variables of one bag: a learner is worth the most that a disjunct pays for it.
+    """The dual variables of one bag: it scores a learner by the maximum over its disjuncts.
 
-    Disjunct ``d`` pays ``sum u * max of h over members`` over its entries of ``u``, plus
+    The value of disjunct ``d`` is ``sum u * max of h over members`` over its entries of ``u``, plus
     ``weights[d] @ h[points]``.
     """
 
     members: list[np.ndarray]
-    # Of shape (len(members),).
+    # Of shape (len(members),), the multiplier and the disjunct of each entry.
     u: np.ndarray
-    # Of shape (len(members),). The disjunct of each entry.
     owners: np.ndarray
-    # Of shape (n,).
+    # Of shapes (n,) and (n_disjuncts, n).
     points: np.ndarray
-    # Of shape (n_disjuncts, n).
     weights: np.ndarray
-    # Of shape (n_disjuncts,). The weights of the disjuncts in the hull; no part of the score.
+    # Of shape (n_disjuncts,). Weights of the disjuncts in the hull; not used in the score.
     eta: np.ndarray
-    # The bag whose disjuncts they are; -1 for a bag as a whole.
+    # The bag of the disjuncts; -1 for a bag that is one disjunct.
     bag: int = -1
 
     @classmethod
     def of_whole(cls, members: np.ndarray, u: float) -> BagPrices:
-        """The prices of a bag that is one disjunct of all its points."""
+        """The prices of a bag that is one disjunct with all its points."""
         return cls(
             members=[members],
             u=np.array([u]),
@@ -120,11 +117,11 @@ class BagPrices:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it pays for the maximum over one set of points and nothing else."""
+        """Whether the score depends only on the maximum over one set of points."""
         return len(self.members) == 1 and self.weights.shape == (1, 0)
 
     def disjunct_values(self, H: np.ndarray) -> np.ndarray:
-        """What each disjunct pays for each learner, shape (n_disjuncts, n_learners)."""
+        """Value of each learner in each disjunct, shape (n_disjuncts, n_learners)."""
         out: np.ndarray = self.weights @ H[:, self.points].T.astype(np.float64)
         for block, u, owner in zip(self.members, self.u, self.owners, strict=True):
             out[owner] += u * H[:, block].max(axis=1)
@@ -133,20 +130,19 @@ class BagPrices:
 
 @dataclass
 class DualPrices:
-    """Everything that the score (9) of a learner depends on."""
+    """The dual variables that determine the score (9) of a learner."""
 
-    # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed over their
-    # points.
+    # Of shape (n_points,). Signed dual variables of the constraints with a sign, summed by point.
     linear: np.ndarray
     bags: list[BagPrices]
-    # Of shape (n_points,). The present F; no part of the score.
+    # Of shape (n_points,). The current F; not used in the score.
     scores: np.ndarray
 
     def without_rounding(self) -> DualPrices:
-        """The same on a grid on which sums are exact.
+        """The prices rounded to a grid on which sums are exact.
 
-        Dense and CSR points are added up in another order. On multiples of a power of two, of
-        which the sizes sum to less than 2**51, the order does not count.
+        The order of summation differs between dense and CSR points. If all values are multiples of
+        a power of two, and their sizes sum to less than 2**51 of it, the order has no effect.
         """
         size = float(np.abs(self.linear).sum())
         size += sum(float(np.abs(each.u).sum() + np.abs(each.weights).sum()) for each in self.bags)
@@ -158,7 +154,7 @@ class DualPrices:
         return replace(self, linear=_on_grid(self.linear, unit), bags=bags)
 
     def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
-        """What the disjuncts of each bag pay for each learner, by the number of the bag."""
+        """Value of each learner in the disjuncts of each bag, by the number of the bag."""
         return {each.bag: each.disjunct_values(H) for each in self.bags if each.bag >= 0}
 
 
@@ -168,7 +164,7 @@ def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:
 
 
 def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
-    """Score (9) of learners, without the final -1: above 1 a learner improves the program.
+    """Score (9) of learners, without the final -1: a learner above 1 improves the program.
 
     Parameters
     ----------
@@ -186,10 +182,7 @@ def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
 
 
 def fresh_columns(known: set[bytes], columns: np.ndarray) -> np.ndarray:
-    """Numbers of the columns that are not known and differ from those before; they join ``known``.
-
-    Columns are known by their bytes, as int8.
-    """
+    """Numbers of the columns that are not in ``known``, to which their bytes (int8) are added."""
     fresh = []
     for k, column in enumerate(np.ascontiguousarray(columns, dtype=np.int8)):
         if column.tobytes() not in known:

@@ -1,26 +1,24 @@
-"""The relaxation of a disjunctive program by parallel reductions: one linear program that grows.
+"""The relaxation of a disjunctive program by parallel reductions: a linear program that grows.
 
-The relaxation (6) of a program (5), see :mod:`.problem`, takes, for each bag, the hull of the
-union over x in X_i of what satisfies the constraint of x and every constraint j, as a linear
-program (7) in copies of alpha for every x, alpha_k = sum_x alpha_k^x. Here (7) is never written
-down in full.
+The relaxation (6) of a program (5), see :mod:`.problem`, contains for each bag the hull of a union
+over x in X_i: the sets where the constraint of x and every constraint j hold. It is the linear
+program (7) in copies of alpha for every x, alpha_k = sum_x alpha_k^x. Most of the rows and columns
+of (7) are not needed, and are generated only when they are:
 
-A bag starts as one disjunct of all its points, whose hull without the reductions (x, j) is the one
-row sum_k alpha_k max over x in X_i of h_k(x) + xi_i >= 1, which needs no copies. A point is split
-off into a disjunct with copies of its own when reductions are violated that the disjunct cannot
-satisfy as a whole; what is left stays one disjunct. Both are hulls of unions of the same sets.
+* A bag starts as one disjunct with all its points. Its hull without the reductions (x, j) is the
+  row sum_k alpha_k max over x in X_i of h_k(x) + xi_i >= 1, which needs no copies. If reductions
+  are violated that the disjunct as a whole cannot satisfy, a point is split off into a new disjunct
+  with copies. Both are hulls of unions of the same sets.
+* A copy has a column only if it has a negative reduced cost. A learner has one home disjunct per
+  bag, to which alpha_k belongs except for the part that columns t_k^d >= 0 move to other disjuncts,
+  sum_d t_k^d <= alpha_k. Slacks xi_j are divided in the same manner. The final value is that of
+  (7).
+* A constraint j has a row only if it is nearly active in an interior solution or violated by a
+  later solution (sifting). Most constraints of a large program are inactive, and each of their
+  entries makes every step of the simplex method slower.
 
-Nor is there a column for each copy. A learner has one home disjunct per bag, to which alpha_k
-belongs except for what columns t_k^d >= 0 move to other disjuncts, sum_d t_k^d <= alpha_k; these
-copy columns are generated when their reduced cost asks for them. Slacks xi_j are divided the same
-way. At the end the value is that of (7).
-
-Nor, last, need every constraint j have a row. In a large program most of them hold with room to
-spare, and the simplex method pays for each of their entries at every step: it begins with those
-that an interior solution finds nearly tight, and what its solutions violate joins them (sifting).
-
-This module is the state of the program; :mod:`.relaxation_columns` adds and removes learners and
-copies, :mod:`.relaxation_rows` adds reductions.
+This module contains the state of the program. :mod:`.relaxation_columns` adds and removes learners
+and copies, and :mod:`.relaxation_rows` adds reductions.
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ __all__ = ["ZERO_TOL", "BagHull", "Disjunct", "Relaxation"]
 
 # Weights and dual variables up to this count as zero.
 ZERO_TOL = 1e-11
-# Constraints without a row may be violated by this much, the tolerance of the simplex method.
+# Largest violation of constraints without a row, which is the tolerance of the simplex method.
 _VIOLATION_TOL = 1e-9
-# Number of constraints that are added at a time, in addition to the number of learners.
+# Number of constraints that are added at once, in addition to the number of learners.
 _ROWS_AT_A_TIME = 50
 
 
@@ -54,7 +52,7 @@ class Disjunct:
     # Columns of its weight in the hull of the bag, and of its part of the slack of the bag.
     eta: int
     slack: int
-    # Points and row of each margin constraint; the points were the members when it was added.
+    # Row of each margin constraint, and the members at the time when it was added.
     margins: list[tuple[np.ndarray, int]] = field(default_factory=list)
     # Row of the reduction by each constraint j.
     reductions: dict[int, int] = field(default_factory=dict)
@@ -62,7 +60,7 @@ class Disjunct:
     def entries(
         self, problem: DisjunctiveProblem, columns: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows in which learners occur, and their coefficients (n_learners, n_rows)."""
+        """Rows that contain learners, and their coefficients (n_learners, n_rows)."""
         j = np.fromiter(self.reductions, dtype=np.intp, count=len(self.reductions))
         rows = [row for _, row in self.margins] + list(self.reductions.values())
         values = [columns[:, block].max(axis=1)[:, None] for block, _ in self.margins]
@@ -81,27 +79,27 @@ class BagHull:
     slack: int
     # Empty as long as the bag has no copies.
     disjuncts: list[Disjunct] = field(default_factory=list)
-    # Rows by which the eta sum to one, and the slacks of disjuncts to that of the bag.
+    # Rows of the sum of eta, which is one, and of the sum of slacks, which is that of the bag.
     convexity_row: int = -1
     slack_row: int = -1
-    # Of each learner, the place of the disjunct to which alpha_k belongs.
+    # For each learner, the place of the disjunct to which alpha_k belongs.
     home_disjunct: list[int] = field(default_factory=list)
-    # Of each learner, the row sum_d t_k^d <= alpha_k; -1 where there is none.
+    # For each learner, the row sum_d t_k^d <= alpha_k; -1 if there is none.
     link_rows: list[int] = field(default_factory=list)
-    # Of each learner, the column t_k^d by the place of d.
+    # For each learner, the column t_k^d by the place of d.
     copy_columns: list[dict[int, int]] = field(default_factory=list)
-    # Of each constraint j that reduces a disjunct, the row of its first reduction, whose slack is
-    # xi_j itself, and the row of what other disjuncts take of it; -1 where none does.
+    # For each constraint j with a reduction, the row of its first reduction, whose slack is xi_j,
+    # and the row for the slacks of other disjuncts; -1 if there is none.
     shared_slacks: dict[int, list[int]] = field(default_factory=dict)
 
     def add_learner(self, home: int) -> None:
-        """Note one more learner, without copies."""
+        """Add a learner without copies."""
         self.home_disjunct.append(home)
         self.link_rows.append(-1)
         self.copy_columns.append({})
 
     def keep_learners(self, kept: list[int]) -> None:
-        """Forget all other learners."""
+        """Remove all other learners."""
         self.home_disjunct = [self.home_disjunct[k] for k in kept]
         self.link_rows = [self.link_rows[k] for k in kept]
         self.copy_columns = [self.copy_columns[k] for k in kept]
@@ -143,7 +141,7 @@ class Relaxation:
     ----------
     problem : DisjunctiveProblem
     constraints : ndarray of int, default=None
-        The constraints with a sign that have a row from the beginning; all when None.
+        The constraints with a sign that have a row from the start; by default, all.
 
     Attributes
     ----------
@@ -154,11 +152,11 @@ class Relaxation:
     alpha_columns : list of int
         Column of each learner's weight.
     slack_columns, margin_rows : ndarray of shape (r,)
-        Slack and row of each constraint with a sign; -1 where it has none.
+        Slack and row of each constraint with a sign; -1 if it has none.
     bags : list of BagHull
         The ambiguous bags.
     rows_changed : bool
-        Whether rows were added since the last solution, which is then not primal feasible.
+        Whether rows were added after the last solution, which is then not primal feasible.
     """
 
     def __init__(self, problem: DisjunctiveProblem, constraints: np.ndarray | None = None) -> None:
@@ -191,7 +189,7 @@ class Relaxation:
         self.margin_rows[constraints], self.slack_columns[constraints] = rows, slacks
 
     def solve(self, remaining: Callable[[], float] = lambda: np.inf) -> bool:
-        """Solve the program; False when the remaining seconds were over before it was solved."""
+        """Solve the program, and return False if the time limit was reached."""
         while True:
             result = self.model.solve(rows_changed=self.rows_changed, time_limit=remaining())
             if result is None:
@@ -207,7 +205,7 @@ class Relaxation:
             self.rows_changed = True
 
     def _violated(self) -> np.ndarray:
-        """Constraints without a row that the solution violates most."""
+        """The most violated constraints without a row."""
         absent = np.flatnonzero(self.margin_rows < 0)
         if not len(absent):
             return absent
@@ -217,18 +215,18 @@ class Relaxation:
         return np.asarray(absent[order[lacking[order] > _VIOLATION_TOL]])
 
     def adopt(self, alpha: np.ndarray, y: np.ndarray, free: np.ndarray, slack: np.ndarray) -> None:
-        """Take weights of the learners as the present solution, and what they suggest as a basis.
+        """Set weights of the learners as the current solution, and the corresponding basis.
 
-        Only while every row is that of a point or of a whole bag.
+        All rows must be those of points or of bags without disjuncts.
 
         Parameters
         ----------
         alpha : ndarray of shape (n_learners,)
-            Zero for learners that do not belong to the basis.
+            Zero for learners that are not in the basis.
         y : ndarray of shape (r + n_bags,)
             Multipliers of the constraints and of the bags.
         free, slack : ndarray of bool, shape (r + n_bags,)
-            Those with a multiplier between its bounds, and those with a slack above zero.
+            Masks of rows with a multiplier between its bounds, and of rows with a slack above zero.
         """
         x, _ = self.model.zero_solution()
         x[self.alpha_columns] = alpha
@@ -249,7 +247,7 @@ class Relaxation:
         self._result, self._scores = LPResult(x, y, np.zeros(0), value, 0.0, 0.0, gap, 0), scores
 
     def _pad(self) -> None:
-        # The last solution is still feasible for the columns; what is new in the program is zero.
+        # The last solution is still feasible for the columns, with zeros for new variables.
         if self._result is not None:
             x, y = self.model.zero_solution()
             x[: len(self._result.x)] = self._result.x
@@ -260,12 +258,12 @@ class Relaxation:
     def result(self) -> LPResult:
         """The last solution."""
         if self._result is None:
-            raise RuntimeError("The relaxation was not solved yet.")
+            raise RuntimeError("The relaxation has not been solved.")
         return self._result
 
     @property
     def value(self) -> float:
-        """Value of the program as it stands."""
+        """Value of the current program."""
         return self.result.objective
 
     @property
@@ -284,7 +282,7 @@ class Relaxation:
         return self._scores
 
     def margin_multipliers(self, y: np.ndarray) -> np.ndarray:
-        """Of multipliers by the numbers of the rows, those of the constraints, shape (r,)."""
+        """Multipliers of the constraints, shape (r,), from multipliers by row number."""
         return _spread(y, self.margin_rows)
 
     @property
@@ -294,12 +292,12 @@ class Relaxation:
 
     @property
     def n_reductions(self) -> int:
-        """Pairs (x, j) in the program."""
+        """Number of pairs (x, j) in the program."""
         return sum(len(each.reductions) for bag in self.bags for each in bag.disjuncts)
 
     @property
     def n_active_reductions(self) -> int:
-        """Reductions with a dual variable above zero."""
+        """Number of reductions with a dual variable above zero."""
         y = self.result.y
         return sum(
             bool(y[row] > ZERO_TOL)
@@ -310,7 +308,7 @@ class Relaxation:
 
     @property
     def n_active_margins(self) -> int:
-        """Margin constraints of points with a dual variable above zero."""
+        """Number of margin constraints with a dual variable above zero."""
         y = self.result.y
         count = int((self.margin_multipliers(y) > ZERO_TOL).sum())
         for bag in self.bags:
@@ -320,7 +318,7 @@ class Relaxation:
 
 
 def _spread(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-    """The values of these numbers, and zero where a number is negative."""
+    """``values[numbers]``, with zero for negative numbers."""
     out = np.zeros(len(numbers))
     there = numbers >= 0
     out[there] = values[numbers[there]]

@@ -12,13 +12,13 @@ __all__ = ["add_copies", "add_learners", "copy_learners", "dual_prices", "prune_
 
 
 def dual_prices(relaxation: Relaxation, y: np.ndarray | None = None) -> DualPrices:
-    """Multipliers of the rows, in the form in which learners are scored by them.
+    """Multipliers of the rows as prices that score learners.
 
     Parameters
     ----------
     relaxation : Relaxation
     y : ndarray, default=None
-        Multipliers by the numbers of the rows; those of the last solution when None.
+        Multipliers by row number; by default, those of the last solution.
     """
     problem = relaxation.problem
     y = np.maximum(0.0, relaxation.result.y if y is None else y)
@@ -79,8 +79,8 @@ def add_learners(
     learners : list of WeakLearner
     columns : ndarray of shape (len(learners), n_points), of -1 and 1
     prices : DualPrices, default=None
-        The dual variables by which they were chosen: their home in each bag is the disjunct that
-        pays most for them.
+        The dual variables by which they were chosen. The home of a learner in a bag is the disjunct
+        with the highest value for it.
     """
     problem, n = relaxation.problem, len(learners)
     ambiguous = np.array([bag.row for bag in relaxation.bags], dtype=np.int64)
@@ -115,7 +115,7 @@ def add_learners(
 
 
 def add_copies(relaxation: Relaxation, prices: DualPrices, tol: float, max_copies: int) -> int:
-    """Add the copy columns t_k^d that are worth most; returns how many."""
+    """Add the copy columns t_k^d that improve most, and return their number."""
     if not len(relaxation.learners):
         return 0
     y = relaxation.result.y
@@ -146,7 +146,7 @@ def copy_learners(relaxation: Relaxation, bag: BagHull, pairs: list[tuple[int, i
     relaxation : Relaxation
     bag : BagHull
     pairs : list of (learner, place of the disjunct)
-        Pairs of a home, or that have a column already, are left out.
+        Pairs with the home of a learner, or that already have a column, are ignored.
     """
     model, problem = relaxation.model, relaxation.problem
     pairs = [(k, d) for k, d in pairs if d != bag.home_disjunct[k] and d not in bag.copy_columns[k]]
@@ -187,13 +187,13 @@ def copy_learners(relaxation: Relaxation, bag: BagHull, pairs: list[tuple[int, i
 
 
 def prune_learners(relaxation: Relaxation, prices: DualPrices, margin: float) -> int:
-    """Remove learners without weight that score below 1 - margin; returns how many."""
+    """Remove learners without weight and with a score below 1 - margin; return their number."""
     alpha = relaxation.result.x[relaxation.alpha_columns]
     poor = (score_columns(prices, relaxation.H) < 1.0 - margin) & (alpha == 0.0)
     if not poor.any():
         return 0
     split = [bag for bag in relaxation.bags if bag.disjuncts]
-    # Only where as many basic variables go as columns: the rest is then still a basis.
+    # Only if as many basic variables are removed as columns, so that the rest is still a basis.
     basic_columns, basic_rows = relaxation.model.basic()
     for k in np.flatnonzero(poor).tolist():
         columns, links = _variables_of(relaxation, split, k)
@@ -218,7 +218,7 @@ def prune_learners(relaxation: Relaxation, prices: DualPrices, margin: float) ->
 def _variables_of(
     relaxation: Relaxation, split: list[BagHull], k: int
 ) -> tuple[list[int], list[int]]:
-    """Columns of a learner, its copies included, and the rows that link them."""
+    """Columns of a learner, including its copies, and the rows that link them."""
     columns, links = [relaxation.alpha_columns[k]], []
     for bag in split:
         if bag.link_rows[k] >= 0:

@@ -1,4 +1,4 @@
-"""Rows of the relaxation: violated reductions, and the disjuncts that they need."""
+"""Rows of the relaxation: violated reductions, and the disjuncts for them."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["separate"]
 
 @dataclass
 class _SolutionPart:
-    """A part of the present solution that one point of a bag, or a whole disjunct, carries."""
+    """The part of the current solution that belongs to one point of a bag, or to a disjunct."""
 
     bag: int
-    disjunct: int  # -1: the bag has no disjuncts yet
-    point: int  # -1: the disjunct as a whole
+    disjunct: int  # -1: the bag has no disjuncts
+    point: int  # -1: the whole disjunct
     eta: float
     alpha: np.ndarray
 
 
 def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[int, float]:
-    """Add the most violated reductions; returns how many, and the largest violation.
+    """Add the most violated reductions, and return their number and the largest violation.
 
-    A reduction (x, j) asks s_j F^x(x_j) + xi_j^x >= eta^x with sum_x xi_j^x <= xi_j, so for given
-    copies what counts is by how much sum_x [eta^x - s_j F^x(x_j)]_+ exceeds xi_j; the score (10)
-    is the term of one x.
+    A reduction (x, j) is s_j F^x(x_j) + xi_j^x >= eta^x with sum_x xi_j^x <= xi_j. For given copies
+    the violation of constraint j is sum_x [eta^x - s_j F^x(x_j)]_+ - xi_j; the score (10) is the
+    term of one x.
     """
     problem = relaxation.problem
     parts = _solution_parts(relaxation)
@@ -57,7 +57,7 @@ def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[i
 
 def _most_violated(excess: np.ndarray, tol: float, limit: int) -> dict[int, list[int]]:
     """Constraints whose reductions are violated, by the row of ``excess``, most violated first."""
-    # The most violated constraints of each bag first, so that no bag takes all places.
+    # Limit the number of constraints per bag, so that all bags have some.
     rank = np.argsort(-excess, axis=1, kind="stable")
     per_bag = max(3, limit // (4 * len(excess)))
     chosen = [(excess[b, j], b, j) for b in range(len(excess)) for j in rank[b, :per_bag].tolist()]
@@ -82,17 +82,17 @@ def _solution_parts(relaxation: Relaxation) -> list[_SolutionPart]:
             if eta > ZERO_TOL or copies.any():
                 whole = _SolutionPart(number, place, -1, eta, copies)
                 parts += _divided(relaxation.H, each.members, whole)
-        # A bag that one point satisfies has no reduction that the constraints j do not imply.
+        # If one point satisfies a bag, its reductions are implied by the constraints j.
         if bag.disjuncts or len(parts) > 1:
             found += parts
     return found
 
 
 def _divided(H: np.ndarray, members: np.ndarray, whole: _SolutionPart) -> list[_SolutionPart]:
-    """What a disjunct of several points carries, divided among its points.
+    """The part of the solution of a disjunct with several points, divided among its points.
 
-    Each learner with weight goes to a point on which it attains its maximum over the members, to
-    as few points as a greedy choice finds; the rest is divided in proportion.
+    Each learner with weight is assigned to a point where it attains its maximum over the members. A
+    greedy choice uses few points; the other learners are divided in proportion.
     """
     if len(members) == 1:
         return [whole]
@@ -136,14 +136,14 @@ def _reduce(
         place = max(part.disjunct, 0)
         if part.point >= 0:
             place = _split(relaxation, bag, place, part.point)
-            # The solution that was divided, so that the next one starts near it.
+            # Copy the learners of the divided solution, so that the next one starts close to it.
             carried = np.flatnonzero(part.alpha > ZERO_TOL).tolist()
             copy_learners(relaxation, bag, [(k, place) for k in carried])
         _add_reductions(relaxation, bag, place, asked)
 
 
 def _split(relaxation: Relaxation, bag: BagHull, place: int, point: int) -> int:
-    """Split one point off a disjunct, which keeps the others; returns the place of its own."""
+    """Split one point off a disjunct, and return the place of the new disjunct."""
     if not bag.disjuncts:
         model = relaxation.model
         bag.convexity_row = int(model.add_rows([1.0], equal=True)[0])
@@ -156,7 +156,7 @@ def _split(relaxation: Relaxation, bag: BagHull, place: int, point: int) -> int:
     if not len(rest):
         return place
     source.members = rest
-    # The row of more points stays: it is weaker but true, and the basis stays as it is.
+    # Keep the row of all points: it is valid, although weaker, and the basis does not change.
     _add_margin(relaxation, bag, place)
     _add_disjunct(relaxation, bag, np.array([point]))
     return len(bag.disjuncts) - 1
@@ -195,7 +195,7 @@ def _add_reductions(
 
 
 def _slack_of_reduction(relaxation: Relaxation, bag: BagHull, j: int) -> int:
-    """The column that is the slack of one more reduction by constraint j."""
+    """The slack column for another reduction by constraint j."""
     if relaxation.slack_columns[j] < 0:
         relaxation.include(np.array([j]))
     if j not in bag.shared_slacks:

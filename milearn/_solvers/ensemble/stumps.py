@@ -1,10 +1,10 @@
 """All decision stumps of a matrix, scored in one pass over sorted columns.
 
-A stump is 1 above a threshold and -1 up to it, or the other way round. Only its values on the
-training points matter, so a threshold lies between two neighbouring values of a column. Every
-distinct value of every column is a *bin*; cutting at a bin makes a stump that is 1 on the points in
-that bin of the column and above. A point of weight w contributes w up to its bin and -w beyond: the
-scores of all cuts are a sum of jumps, accumulated along the bins.
+A stump is 1 above a threshold and -1 up to it, or vice versa. Only its values at the training
+points matter, so one threshold between two consecutive values of a column is enough. Every distinct
+value of every column is a *bin*. The cut at a bin is the stump with the value 1 in this bin of the
+column and above. A point of weight w contributes w to cuts up to its bin and -w to cuts beyond it,
+so the scores of all cuts are cumulative sums of jumps along the bins.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .problem import BagPrices, DualPrices
 
 __all__ = ["BinnedFeatures", "best_cuts", "stump_scores"]
 
-# Scores closer than this, relative to their size, are taken as equal: they are sums of the same
-# numbers in another order.
+# Relative difference up to which scores count as equal, because they may be sums of the same
+# numbers in a different order.
 _SAME_SCORE = 1e-9
 _MAX_INT32 = np.iinfo(np.int32).max
-# Up to so many entries the points of each bin are listed, in 12 bytes an entry.
+# Up to this number of entries the points of each bin are listed, with 12 bytes per entry.
 _LISTED_ENTRIES = 2**22
-# The outermost bins of bags are kept up to this size.
+# The outermost bins of bags are cached up to this size.
 _KEPT_BYTES = 2**25
 
 
@@ -39,7 +39,7 @@ class BinnedFeatures:
     X : ndarray or CSR of shape (n_points, n_features)
         Entries that are not stored are zeros.
     merge : float, default=0.0
-        Neighbouring values that differ by no more than this share a bin.
+        Consecutive values with at most this difference share a bin.
 
     Attributes
     ----------
@@ -83,13 +83,13 @@ class BinnedFeatures:
             implicit = len(values) < self.n_points
             ranks, first, last = _ranked(np.r_[values, 0.0] if implicit else values, merge)
             places[part] = ranks[: len(values)] + starts[-1]
-            # Without an implicit zero nothing is ever counted there.
+            # Without an implicit zero nothing is added to this bin.
             self._zero[feature] = starts[-1] + (ranks[-1] if implicit else 0)
             starts.append(starts[-1] + len(first))
             low.append(first)
             high.append(last)
         shape = (self.n_points, self.n_features)
-        # Shifted by one, so that bin 0 is not lost as a zero.
+        # Shifted by one, so that bin 0 is stored.
         self._csr = sparse.csr_array(
             sparse.csc_array((places + 1, columns.indices, columns.indptr), shape=shape)
         )
@@ -105,7 +105,7 @@ class BinnedFeatures:
         return int(self.starts[-1])
 
     def bins_of(self, points: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-        """Bins of some points in the features in which one of them is not an implicit zero.
+        """Bins of some points, in the features where at least one of them is not an implicit zero.
 
         Returns
         -------
@@ -123,9 +123,10 @@ class BinnedFeatures:
         return touched, places
 
     def outermost(self, points: np.ndarray, sign: int) -> np.ndarray:
-        """Highest bin of some points in each feature, or with the sign -1 the lowest one.
+        """Highest bin of some points in each feature, or lowest with the sign -1.
 
-        A bag is asked for at every pricing, so the answer is kept. For dense features only.
+        The result is cached, because it is needed for a bag at every pricing. Only for dense
+        features.
         """
         key = (sign, points.tobytes())
         found = self._outermost.get(key)
@@ -140,7 +141,7 @@ class BinnedFeatures:
     def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
         """Sum of the weights of the points in each bin, shape (n_bins,).
 
-        It may be zero in the one bin of a constant feature, which no stump cuts.
+        It may be zero in the only bin of a constant feature, which has no cuts.
         """
         used = np.flatnonzero(weights)
         if not len(used):
@@ -155,7 +156,7 @@ class BinnedFeatures:
         entries, offsets = gather_rows(csr.indptr, used)
         spread = np.repeat(weights[used], np.diff(offsets))
         sums = np.bincount(csr.data[entries] - 1, weights=spread, minlength=self.n_bins)
-        sums = sums.astype(np.float64)  # of nothing it counts in integers
+        sums = sums.astype(np.float64)  # bincount of an empty array has integers
         stored = np.bincount(csr.indices[entries], weights=spread, minlength=self.n_features)
         sums[self._zero] += weights.sum() - stored
         return sums
@@ -163,7 +164,7 @@ class BinnedFeatures:
     def add_to_zero_bins(
         self, total: np.ndarray, value: float, features: np.ndarray | None
     ) -> None:
-        """Add a value in the bin of zero of every feature but the given ones."""
+        """Add a value to the bin of zero of every feature except the given ones."""
         if features is None or value == 0.0:
             return
         rest = np.ones(self.n_features, dtype=bool)
@@ -174,13 +175,13 @@ class BinnedFeatures:
         return int(np.searchsorted(self.starts, cut, side="right")) - 1
 
     def threshold(self, cut: int) -> float:
-        """A number between the values in a bin and those in the bin before."""
+        """A number between the values in a bin and in the previous bin."""
         below, above = float(self.high[cut - 1]), float(self.low[cut])
         middle = below / 2 + above / 2
         return middle if below <= middle < above else below
 
     def column(self, cut: int, sign: int) -> np.ndarray:
-        """The stump that cuts at a bin, on all points, int8."""
+        """Values of the stump that cuts at a bin, for all points, int8."""
         feature = self.feature_of(cut)
         if not self.sparse:
             above = self._bins[:, feature] >= cut
@@ -192,7 +193,7 @@ class BinnedFeatures:
 
     @cached_property
     def _points_by_bin(self) -> Matrix:
-        """Ones of shape (n_bins, n_points) where a point is in a bin of a feature that varies."""
+        """Matrix (n_bins, n_points) with ones for points in bins of nonconstant features."""
         varying = np.flatnonzero(np.diff(self.starts) > 1)
         points = np.repeat(np.arange(self.n_points, dtype=np.int32), len(varying))
         places = (self._bins[:, varying].ravel(), points)
@@ -211,7 +212,7 @@ class BinnedFeatures:
 
 
 def _index_dtype(n: int) -> type[np.integer[Any]]:
-    """The smaller integer type that holds the numbers up to n."""
+    """The smaller integer type for numbers up to n."""
     return np.int32 if n <= _MAX_INT32 else np.int64
 
 
@@ -235,15 +236,15 @@ def stump_scores(
     bins : BinnedFeatures
     prices : DualPrices
     sign : {1, -1}
-        1 for stumps that are 1 above their threshold, -1 for those that are 1 below it.
+        1 for stumps that are 1 above their threshold, -1 for stumps that are 1 below it.
     per_bin : ndarray of shape (n_bins,), default=None
-        Weights of the points with a sign by bin, which are those of both signs; the prices have
-        then to be those of :meth:`.DualPrices.without_rounding`.
+        Weights of the points with a sign by bin, which do not depend on ``sign``. The prices must
+        then be the result of :meth:`.DualPrices.without_rounding`.
 
     Returns
     -------
     scores : ndarray of shape (n_bins,)
-        At the first bin of a feature stands the score of the constant.
+        The first bin of a feature has the score of the constant.
     constant : float
     """
     if per_bin is None:
@@ -257,8 +258,8 @@ def stump_scores(
     for bag in prices.bags:
         if bins.sparse or not bag.is_whole:
             base += _bag_jumps(bins, bag, sign, jumps)
-    # The cut at a bin keeps the points in that bin above: jumps count from the next one on. After
-    # the last bin of a feature the sum returns to zero, so that it stays exact.
+    # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
+    # bin of a feature the sum is exactly zero again.
     last = bins.starts[1:] - 1
     jumps[last] -= np.add.reduceat(jumps, bins.starts[:-1]) if bins.n_features else 0.0
     sums = np.cumsum(jumps)
@@ -270,7 +271,7 @@ def stump_scores(
 def _whole_jumps(
     bins: BinnedFeatures, bags: list[BagPrices], sign: int, jumps: np.ndarray
 ) -> float:
-    """Add the jumps of bags that are one disjunct each; their score for the constant ``sign``."""
+    """Add the jumps of bags with one disjunct, and return their score for the constant ``sign``."""
     tops = np.stack([bins.outermost(bag.members[0], sign) for bag in bags])
     u = sign * np.array([bag.u[0] for bag in bags])
     spread = np.repeat(-2.0 * u, tops.shape[1])
@@ -279,13 +280,13 @@ def _whole_jumps(
 
 
 def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
-    """Add the jumps of one bag; returns its score for the constant learner ``sign``."""
+    """Add the jumps of one bag, and return its score for the constant learner ``sign``."""
     sizes = [len(block) for block in bag.members]
     points = np.concatenate([*bag.members, bag.points]).astype(np.intp)
     features, places = bins.bins_of(points)
     n_own = sum(sizes)
     if sizes:
-        # Of the members of a disjunct only the outermost counts: its maximum turns there.
+        # Only the outermost member of a disjunct counts, because the maximum changes there.
         outermost = np.maximum if sign > 0 else np.minimum
         tops = outermost.reduceat(places[:n_own], offsets_of(sizes)[:-1], axis=0)
         places = np.concatenate([tops, places[n_own:]])
@@ -315,9 +316,9 @@ def best_cuts(
     Returns
     -------
     best : float
-        The highest score, that of a constant included.
+        The highest score, including the constants.
     cuts : list of (score, cut, sign)
-        By falling score, equal ones by feature; the bin -1 stands for the constant ``sign``.
+        By decreasing score, then by feature; the bin -1 is the constant ``sign``.
     """
     found: list[tuple[float, int, int, int]] = []
     best = -np.inf
@@ -328,7 +329,7 @@ def best_cuts(
         if sign < 0 and prices.bags:
             scores, constant = stump_scores(bins, prices, -1, per_bin)
         elif sign < 0:
-            # Without a maximum over a bag the other sign is worth the opposite.
+            # Without a maximum over a bag the scores of the other sign are the negative ones.
             scores, constant = -scores, -constant
         best = max(best, constant)
         if constant > limit:
@@ -340,13 +341,13 @@ def best_cuts(
         tie = _SAME_SCORE * max(1.0, float(np.abs(tops).max()))
         above = np.flatnonzero(tops > limit)
         if len(above) > max_cuts > 0:
-            # No other feature can be among the best.
+            # Other features cannot be among the best.
             above = above[tops[above] >= np.partition(tops[above], -max_cuts)[-max_cuts] - tie]
         for feature in above.tolist():
             first, stop = bins.starts[feature], bins.starts[feature + 1]
             near = np.flatnonzero(scores[first:stop] >= tops[feature] - tie)
-            # Points without a dual variable make runs of equal cuts: the middle one keeps away
-            # from the points that count.
+            # Cuts between points without a dual variable have equal scores. The middle one of a run
+            # is far from the points with a dual variable.
             gap = np.flatnonzero(np.diff(near) > 1)
             run = near[: gap[0] + 1] if len(gap) else near
             cut = int(first + run[len(run) // 2])
