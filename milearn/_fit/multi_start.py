@@ -9,12 +9,14 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 
+from .._bags import Bags
 from .._compat import FitTask
 from .warn import warn_user
 
 __all__ = [
     "MultiStart",
     "attributes_of",
+    "given_rows",
     "relative_gap",
     "values_of",
     "warn_of_gaps",
@@ -140,6 +142,30 @@ def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part) -> 
     result = solve(*arguments, part)
     part.task.end()
     return result
+
+
+def given_rows(init: Any, bags: Bags) -> np.ndarray:
+    """The parameter ``init`` of an estimator as one row of the instances of each bag.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    rows, offsets = np.asarray(init), bags.offsets
+    if rows.shape != (len(bags),) or rows.dtype.kind not in "iu":
+        raise ValueError(
+            f"init has shape {rows.shape} and type {rows.dtype}: give {len(bags)} integers, one "
+            "row of X.instances per bag."
+        )
+    outside = (rows < offsets[:-1]) | (rows >= offsets[1:])
+    if outside.any():
+        bag = int(np.argmax(outside))
+        raise ValueError(
+            f"init[{bag}] = {rows[bag]} is not a row of bag {bag}: its rows are {offsets[bag]} to "
+            f"{offsets[bag + 1] - 1}."
+        )
+    return rows
 
 
 def values_of(results: Sequence[Any], name: str) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._solvers.common.descent import precision
 from .._solvers.common.gram import LinearGram
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import ArraySource, width_of
@@ -14,7 +15,7 @@ from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.linear import with_weights
-from .._solvers.svm.maximum.rows import RowsSolution, precision, solve_mi_svm_rows
+from .._solvers.svm.maximum.rows import RowsSolution, solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem, suits_rows
 from ..exceptions import SolverError
 

@@ -24,9 +24,10 @@ from .._fit.estimates import (
     relaxation_seconds,
     warn_if_long,
 )
-from .._fit.multi_start import values_of
+from .._fit.multi_start import given_rows, values_of
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
+from .._solvers.common.descent import precision
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.low_rank import choose_landmarks, whitening
 from .._solvers.common.nystroem import FeatureMap
@@ -38,7 +39,7 @@ from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
 from .._solvers.svm.maximum.linear import with_weights
-from .._solvers.svm.maximum.rows import precision, solve_mi_svm_rows
+from .._solvers.svm.maximum.rows import solve_mi_svm_rows
 from .._solvers.svm.problem import BinaryProblem, suits_rows
 from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
 from ..exceptions import SolverError
@@ -143,27 +144,8 @@ class TrainingBags:
         return cls(bags, used, offsets, selected)
 
     def given_witnesses(self, init: Any) -> np.ndarray:
-        """``init`` as one row of ``instances`` per used bag.
-
-        Raises
-        ------
-        ValueError
-            If ``init`` is not one row of each bag.
-        """
-        rows = np.asarray(init)
-        offsets = self.bags.offsets
-        if rows.shape != (len(self.bags),) or rows.dtype.kind not in "iu":
-            raise ValueError(
-                f"init has shape {rows.shape} and type {rows.dtype}: give {len(self.bags)} "
-                "integers, one row of X.instances per bag."
-            )
-        outside = (rows < offsets[:-1]) | (rows >= offsets[1:])
-        if outside.any():
-            bag = int(np.argmax(outside))
-            raise ValueError(
-                f"init[{bag}] = {rows[bag]} is not a row of bag {bag}: its rows are "
-                f"{offsets[bag]} to {offsets[bag + 1] - 1}."
-            )
+        """``init`` as one row of ``instances`` per used bag."""
+        rows, offsets = given_rows(init, self.bags), self.bags.offsets
         return self.offsets[:-1] + rows[self.used] - offsets[self.used]
 
 

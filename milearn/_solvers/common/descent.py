@@ -19,11 +19,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..._bags.segments import segment_argmax
-from .newton import GroupProblem, solve_groups
+from .newton import NewtonSolution
 from .options import SolverOptions
 
-__all__ = ["Descent", "Duals", "PassLimits", "PassModel", "View", "descend"]
+__all__ = ["Descent", "Duals", "PassLimits", "PassModel", "Step", "View", "descend", "precision"]
 
 
 class View(Protocol):
@@ -41,8 +40,26 @@ class View(Protocol):
     def v(self) -> np.ndarray: ...
 
 
+class Step(Protocol):
+    """A convex step over a working set of rows."""
+
+    def values(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Scores at a point."""
+        ...
+
+    def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Initial proportions from those of known rows, which are zero for new ones."""
+        ...
+
+    def solve(
+        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+    ) -> NewtonSolution:
+        """Solve from (w, v), and initial proportions if there are some, to a relative gap."""
+        ...
+
+
 class PassModel(Protocol):
-    """A problem whose convex steps are sums of group maxima.
+    """A problem whose convex steps depend on the highest rows of groups.
 
     ``n_passes`` is the number of passes over all instances so far. The types of views and
     linearisations are internal to the model.
@@ -69,7 +86,7 @@ class PassModel(Protocol):
         """Whether the linearisation at the view is equal to the given one."""
         ...
 
-    def problem(self, held: Any, view: Any) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, held: Any, view: Any) -> tuple[Step, np.ndarray]:
         """The convex step over a working set, and keys that identify its rows in later steps.
 
         Rows with the key -1 are not identified.
@@ -97,22 +114,6 @@ class Duals:
             place = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
             known = self.keys[place] == keys
             found[known] = self.values[place[known]]
-        return found
-
-    def first_of(self, problem: GroupProblem, keys: np.ndarray, u: np.ndarray) -> np.ndarray:
-        """Initial proportions; a new group gives everything to its highest row if that pays."""
-        found = self.of(keys)
-        sums = np.add.reduceat(found, problem.offsets[:-1])
-        top = segment_argmax(u, problem.offsets)
-        missing = (sums == 0) & (u[top] > 0)
-        full = np.ones(len(sums))
-        # Rows that entered a group must not increase its sum above the bound.
-        plain = slice(0, problem.n_plain)
-        full[plain] = np.maximum(sums[plain], 1.0)
-        found /= np.repeat(full, np.diff(problem.offsets))
-        found[top[missing]] = 1.0
-        squared = np.flatnonzero(missing[problem.n_plain :]) + problem.n_plain
-        found[top[squared]] = 2.0 * u[top[squared]]
         return found
 
 
@@ -168,6 +169,18 @@ class Descent:
         }
 
 
+def precision(
+    n_instances: int,
+    width: float,
+    *,
+    fine_numbers: int = 2**21,
+    fine: float = 1e-8,
+    coarse: float = 5e-4,
+) -> float:
+    """Relative duality gap of a convex step, by the size of the data."""
+    return fine if n_instances * width <= fine_numbers else coarse
+
+
 def descend(
     model: PassModel,
     point: tuple[np.ndarray, np.ndarray],
@@ -208,8 +221,8 @@ def descend(
     while model.n_passes < max_passes and best.n_iter < options.max_iter:
         problem, keys = model.problem(held, view)
         aim = rough_tol if rough else limits.inner_share * gap_tol
-        first = duals.first_of(problem, keys, problem.values(w, v)) if len(duals.keys) else None
-        solved = solve_groups(problem, w, v, gap_tol=aim, proportions=first)
+        first = problem.first(duals.of(keys), problem.values(w, v)) if len(duals.keys) else None
+        solved = problem.solve((w, v), aim, first)
         w, v, duals = solved.w, solved.v, Duals.of_rows(keys, solved.proportions)
         bound = max(bound, solved.lower_bound)
         gap = best.objective - bound

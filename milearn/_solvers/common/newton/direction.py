@@ -49,7 +49,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Pooled:
-    """A part A'QA of S; A may be given as row numbers, and a diagonal Q as a vector."""
+    """A part A'QA of S; A may be given as row numbers, and a diagonal Q as a vector.
+
+    Any other Q has products ``Q @ values`` with one or two dimensions, and ``diagonal()``, of which
+    an upper bound is sufficient.
+    """
 
     A: Any
     Q: Any
@@ -190,9 +194,15 @@ def _dense(matrix: Matrix) -> np.ndarray:
 
 
 def _times(Q: Any, values: np.ndarray) -> np.ndarray:
-    if sparse.issparse(Q):
+    if not isinstance(Q, np.ndarray):
         return np.asarray(Q @ values)
     return np.asarray(Q * values if values.ndim == 1 else Q[:, None] * values)
+
+
+def _bent(pooled: list[Pooled], values: np.ndarray) -> np.ndarray:
+    """S times values of all rows, of parts with a matrix A."""
+    found = [each.A.T @ _times(each.Q, each.A @ values) for each in pooled]
+    return np.asarray(np.sum(found, axis=0))
 
 
 def _by_columns(
@@ -208,18 +218,15 @@ def _by_rows(
     matrix: tuple[Matrix, np.ndarray], parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
     (X, E), (m, n) = matrix, matrix[0].shape
-    S = sparse.csr_array((m, m))
-    for each in (pooled for part in parts for pooled in part.pooled(m)):
-        Q = each.Q if sparse.issparse(each.Q) else sparse.diags_array(each.Q, format="csr")
-        S = S + each.A.T @ (Q @ each.A)
+    pooled = [each for part in parts for each in part.pooled(m)]
     scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
     K = _dense(scaled @ X.T) + (E / ridge[n:]) @ E.T
-    system = np.asarray(S @ K)
+    system = _bent(pooled, K)
     if np.abs(system).max(initial=0.0) > _LARGE and not sparse.issparse(X):
         return _in_basis(matrix, parts, gradient, ridge)
     system[np.diag_indices(m)] += 1.0
     z = gradient / ridge
-    target = S @ (np.asarray(X @ z[:n]) + E @ z[n:])
+    target = _bent(pooled, np.asarray(X @ z[:n]) + E @ z[n:])
     y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
     return np.asarray(np.append(np.asarray(X.T @ y), E.T @ y) / ridge - z)
 
@@ -268,7 +275,8 @@ def _by_products(
     # Upper bound of the diagonal: ignores the correction for means and the off-diagonal of S.
     weights = np.zeros(m)
     for _, adjoint, Q in pooled:
-        weights += adjoint.power(2) @ (Q.diagonal() if sparse.issparse(Q) else np.maximum(Q, 0.0))
+        entries = np.maximum(Q, 0.0) if isinstance(Q, np.ndarray) else Q.diagonal()
+        weights += adjoint.power(2) @ entries
     squares = (Xt.power(2) if sparse.issparse(Xt) else Xt**2) @ weights
     diagonal = ridge + np.append(squares, (E * E).T @ weights)
     shape = (len(ridge), len(ridge))

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from ...._bags.segments import segment_argmax
 from ..rounding import rounding_scale
 from .direction import Limits, Part, Rows
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
@@ -216,6 +217,30 @@ class GroupProblem:
             offsets = self.offsets[self.n_plain :] - first
             a[first:] = _squared_maximiser(u[first:], offsets, h)
         return a, full
+
+    # -- solution --------------------------------------------------------------------------------
+
+    def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Proportions from those of known rows; a new group takes its highest row if that pays."""
+        found = known.copy()
+        sums = np.add.reduceat(found, self.offsets[:-1])
+        top = segment_argmax(values, self.offsets)
+        missing = (sums == 0) & (values[top] > 0)
+        full = np.ones(len(sums))
+        # Rows that entered a group must not increase its sum above the bound.
+        plain = slice(0, self.n_plain)
+        full[plain] = np.maximum(sums[plain], 1.0)
+        found /= np.repeat(full, np.diff(self.offsets))
+        found[top[missing]] = 1.0
+        squared = np.flatnonzero(missing[self.n_plain :]) + self.n_plain
+        found[top[squared]] = 2.0 * values[top[squared]]
+        return found
+
+    def solve(
+        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+    ) -> NewtonSolution:
+        """See :func:`solve_groups`."""
+        return solve_groups(self, *start, gap_tol=gap_tol, proportions=proportions)
 
     def _squared_sums(self, a: np.ndarray) -> np.ndarray:
         """Sums of a over the squared groups."""

@@ -33,7 +33,7 @@ from .view import (
     working_set,
 )
 
-__all__ = ["RowsSolution", "precision", "solve_mi_svm_rows"]
+__all__ = ["RowsSolution", "solve_mi_svm_rows"]
 
 
 @dataclass(kw_only=True)
@@ -53,18 +53,6 @@ class RowsSolution(CCCPSolution):
             intercept=float(found.v[0]),
             n_passes=n_passes,
         )
-
-
-def precision(
-    n_instances: int,
-    width: float,
-    *,
-    fine_numbers: int = 2**21,
-    fine: float = 1e-8,
-    coarse: float = 5e-4,
-) -> float:
-    """Relative duality gap of a convex step, by the size of the data."""
-    return fine if n_instances * width <= fine_numbers else coarse
 
 
 def solve_mi_svm_rows(
