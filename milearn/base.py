@@ -20,6 +20,7 @@ __all__ = [
     "BagClusterer",
     "BagEstimator",
     "BagRegressor",
+    "BagValues",
 ]
 
 # Scores of classes that differ by less, as a share of the largest of a row, are equal: constant
@@ -219,8 +220,8 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         return decided(scores, self.classes_)
 
 
-class BagRegressor(RegressorMixin, _TwoLevels):
-    """Base class of regressors whose bag values are the highest instance values.
+class BagValues(_TwoLevels):
+    """Base class of estimators whose bag values are the highest instance values.
 
     A subclass implements ``_instance_scores(bags)`` of shape (n_instances,). If bag values are not
     the highest instance values, it also implements ``_bag_scores(bags)`` of shape (n_bags,) and
@@ -258,6 +259,10 @@ class BagRegressor(RegressorMixin, _TwoLevels):
             Values of the instances.
         """
         return self._instance_scores(self._checked(X))
+
+
+class BagRegressor(RegressorMixin, BagValues):
+    """Base class of regressors, see :class:`BagValues`."""
 
 
 class BagClusterer(ClusterMixin, BagEstimator):

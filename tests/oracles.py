@@ -7,6 +7,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import qpsolvers
+from scipy.special import logsumexp
 from sklearn.metrics.pairwise import rbf_kernel
 
 # -- parts -----------------------------------------------------------------------------------------
@@ -129,3 +130,67 @@ def norm_and_scores(model, bags):
     dual = np.zeros(bags.n_instances)
     dual[model.support_] = model.dual_coef_[0]
     return float(dual @ gram @ dual), gram @ dual + model.intercept_[0]
+
+
+# -- proportional hazards --------------------------------------------------------------------------
+
+
+def risk_sums(events, times, weights, ties):
+    """Weight and coefficients of each sum of a partial likelihood, in a loop over event times."""
+    for time in np.unique(times[events & (weights > 0)]):
+        tied, at_risk = events & (times == time) & (weights > 0), times >= time
+        total = weights[tied].sum()
+        if ties == "breslow":
+            yield total, weights * at_risk
+            continue
+        number = 0
+        while number < total - 1e-12:
+            coefs = weights * at_risk * np.where(tied, 1.0 - number / total, 1.0)
+            yield min(1.0, total - number), coefs
+            number += 1
+
+
+def partial_likelihood(risks, events, times, weights, ties):
+    """Negative logarithm of Cox's partial likelihood."""
+    total = -float(weights[events] @ risks[events])
+    for weight, coefs in risk_sums(events, times, weights, ties):
+        there = np.flatnonzero(coefs)
+        total += weight * logsumexp(risks[there], b=coefs[there])
+    return total
+
+
+def cox_program(bags, outcomes, C):
+    """Solves the convex problem with given witnesses of the bags: its optimum, and where.
+
+    ``outcomes`` has the events, times and weights of the bags, and the treatment of ties.
+    """
+    events, times, weights, ties = outcomes
+    w, held = cp.Variable(bags.shape[1]), cp.Parameter(bags.shape[1])
+    scores = highest_of(bags.instances @ w, bags.offsets)
+    cost = 0.5 * cp.sum_squares(w) - C * (held @ w)
+    for weight, coefs in risk_sums(events, times, weights, ties):
+        there = np.flatnonzero(coefs)
+        cost += C * weight * cp.log_sum_exp(scores[there] + np.log(coefs[there]))
+    program = cp.Problem(cp.Minimize(cost))
+
+    def solve(witnesses):
+        held.value = (weights * events) @ bags.instances[list(witnesses)]
+        program.solve(solver=cp.CLARABEL)
+        return program.value, w.value
+
+    return solve
+
+
+def cox_step(bags, outcomes, C, witnesses):
+    """Optimum with given witnesses, and where it is attained."""
+    return cox_program(bags, outcomes, C)(witnesses)
+
+
+def cox_optimum(bags, outcomes, C):
+    """The least value over all choices of witnesses of bags with events."""
+    events, solve = outcomes[0], cox_program(bags, outcomes, C)
+    witnesses, found = bags.offsets[:-1].copy(), []
+    for chosen in selections(bags, events):
+        witnesses[events] = chosen
+        found.append(solve(witnesses)[0])
+    return min(found)

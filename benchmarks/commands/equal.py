@@ -140,6 +140,13 @@ else:
         "WellSVC": partial(WellSVC),
     }
 
+try:
+    from milearn.survival import MICoxPH, survival_outcomes
+except ImportError:  # likewise
+    pass
+else:
+    SETTINGS |= {"MICoxPH": partial(MICoxPH, C=0.1)}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
@@ -265,6 +272,10 @@ def _fitted_accuracy(
     if isinstance(model, (MISVR, CoupledMISVR)):
         model.fit(bags[train], 2.0 * y[train] - 1.0)
         return float(np.mean((model.predict(bags[test]) > 0) == (y[test] == 1)))
+    if hasattr(model, "predict_survival_function"):
+        # Positive bags have an event before all others leave; the score is a concordance.
+        outcomes = survival_outcomes(y == 1, np.where(y == 1, 1.0, 2.0))
+        return float(model.fit(bags[train], outcomes[train]).score(bags[test], outcomes[test]))
     return float(np.mean(model.fit(bags[train], y[train]).predict(bags[test]) == y[test]))
 
 

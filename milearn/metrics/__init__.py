@@ -1,7 +1,8 @@
-"""Kernels and distances between bags, and measures of clusterings."""
+"""Kernels and distances between bags, measures of clusterings, and concordance."""
 
 from ._bag_kernels import bag_kernel
 from ._clustering import clustering_accuracy
+from ._concordance import concordance_index
 from ._distances import bag_distances
 
-__all__ = ["bag_distances", "bag_kernel", "clustering_accuracy"]
+__all__ = ["bag_distances", "bag_kernel", "clustering_accuracy", "concordance_index"]

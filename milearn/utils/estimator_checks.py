@@ -142,6 +142,8 @@ def _tasks(estimator: Any) -> list[str]:
         return ["binary", "multiclass"] if tags.classifier_tags.multi_class else ["binary"]
     if is_regressor(estimator):
         return ["regression"]
+    if hasattr(estimator, "predict_survival_function"):
+        return ["survival"]
     return ["binary"] if tags.target_tags.required else ["unsupervised"]
 
 

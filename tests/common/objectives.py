@@ -16,8 +16,9 @@ from milearn import Bags
 from milearn._fit.validation import bag_weights
 from milearn.cluster import M3IC
 from milearn.structured import MILSD
+from milearn.survival import MICoxPH
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
-from tests.oracles import blocks_of, maximum_loss
+from tests.oracles import blocks_of, maximum_loss, partial_likelihood
 
 __all__ = ["stated_objective"]
 
@@ -141,6 +142,18 @@ def _unlinked(
     return 0.5 * w @ w + model.C * loss, _ROUNDING * model.C * weights.mean() * parts
 
 
+def _hazards(
+    model: MICoxPH, bags: Bags, y: np.ndarray, given: np.ndarray | None
+) -> tuple[float, float]:
+    X, w = _dense(bags), np.asarray(model.coef_)
+    weights = np.ones(len(y)) if given is None else given
+    pool = np.max if model.pooling == "max" else np.mean
+    risks = np.array([pool(block) for block in blocks_of(X @ w, bags.offsets)])
+    total = partial_likelihood(risks, y["event"], y["time"], weights, model.ties)
+    parts = float((np.abs(X) @ np.abs(w)).max())
+    return 0.5 * w @ w + model.C * total, _ROUNDING * model.C * weights.sum() * parts
+
+
 _Evaluated = Callable[
     [BaseEstimator, Bags, np.ndarray, np.ndarray | None], tuple[float, float] | None
 ]
@@ -150,4 +163,5 @@ _EVALUATED: dict[type[BaseEstimator], _Evaluated] = {
     SDPMIL: _selection,
     M3IC: _clusters,
     MILSD: _unlinked,
+    MICoxPH: _hazards,
 }

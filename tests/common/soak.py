@@ -30,6 +30,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from milearn import Bags
 from milearn.structured import LinkContentMF
+from milearn.survival import survival_outcomes
 from milearn.utils import all_estimators
 from tests.common.objectives import stated_objective
 
@@ -87,7 +88,7 @@ class Report:
 def draw(seed: int, names: Sequence[str] = ()) -> Problem:
     """The problem of a seed; ``names`` restricts the estimators."""
     rng = np.random.default_rng(seed)
-    classes = dict(all_estimators(["classifier", "regressor", "cluster"]))
+    classes = {name: each for name, each in all_estimators() if hasattr(each, "predict")}
     chosen = list(names) or sorted(classes)
     Model = classes[chosen[rng.integers(len(chosen))]]
     bags, signal, traits = _draw_bags(rng)
@@ -149,6 +150,11 @@ def _draw_labels(rng: np.random.Generator, model: BaseEstimator, signal: np.ndar
     noisy = signal + 0.3 * rng.normal(size=len(signal))
     if is_regressor(model):
         return noisy * 10.0 ** rng.uniform(-3, 3)
+    if hasattr(model, "predict_survival_function"):
+        times = np.round(-noisy, int(rng.integers(0, 4)))
+        events = rng.random(len(times)) < rng.uniform(0.3, 1.0)
+        events[0] = True
+        return survival_outcomes(events, times)
     n_classes = 3 if _many_classes(model) and rng.random() < 0.3 and len(signal) > 8 else 2
     share = rng.uniform(0.25, 0.75) if n_classes == 2 else None
     edges = [np.quantile(noisy, share)] if share else np.quantile(noisy, [1 / 3, 2 / 3])
@@ -164,6 +170,8 @@ def _many_classes(model: BaseEstimator) -> bool:
 _VALUES: dict[str, Sequence[Any]] = {
     "kernel": ("linear", "rbf"),
     "slack": ("bag", "instance"),
+    "ties": ("breslow", "efron"),
+    "pooling": ("max", "mean"),
     "loss": ("l1", "l2", "epsilon_insensitive"),
     "solver": ("auto", "dual"),
     "class_weight": (None, "balanced"),

@@ -62,6 +62,7 @@ SETTINGS: dict[str, list[dict]] = {
         {"polish": True},
         {"relaxation": "tight"},
     ],
+    "MICoxPH": [{"ties": "efron", "C": 10.0}, {"pooling": "mean"}],
     "MILSD": [{"graph": "knn"}],
     "M3IC": [{"n_clusters": 3, "balance": None, "C": 10.0}],
     "BAMIC": [{"metric": "min", "init": "k-means++"}, {"metric": "max", "n_clusters": 3}],

@@ -11,10 +11,11 @@ from scipy import sparse
 
 from ..._bags import Bags
 from ..._bags.segments import offsets_of, segment_max
+from ..._fit.outcomes import survival_outcomes
 
 __all__ = ["KINDS", "PROBLEMS", "TASKS", "Problem"]
 
-TASKS = ("binary", "multiclass", "regression", "unsupervised")
+TASKS = ("binary", "multiclass", "regression", "survival", "unsupervised")
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,16 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
     else:
         instances[witnesses[y == 1], 0] += 3.0
     bags = Bags(instances, offsets)
-    if task == "regression":
-        return bags, segment_max(instances @ np.array([1.0, 0.5, -0.5]), offsets)
-    return bags, y
+    values = segment_max(instances @ np.array([1.0, 0.5, -0.5]), offsets)
+    if task == "survival":
+        return bags, _outcomes(values, rng)
+    return bags, values if task == "regression" else y
+
+
+def _outcomes(risks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Events and times, in whole units so that some are tied; a third is censored."""
+    times = np.ceil(10.0 * rng.exponential(np.exp(-risks)))
+    return survival_outcomes(rng.random(len(risks)) < 0.67, times)
 
 
 def _sparse(task: str) -> tuple[Bags, np.ndarray]:
@@ -73,8 +81,9 @@ def _noisy(task: str) -> tuple[Bags, np.ndarray]:
     y = np.arange(n_bags) % n_classes
     instances[offsets[:-1], y] += 1.5
     bags = Bags(instances, offsets)
-    if task == "regression":
-        return bags, segment_max(instances[:, 0], offsets) + rng.normal(size=n_bags)
+    if task in ("regression", "survival"):
+        values = segment_max(instances[:, 0], offsets) + rng.normal(size=n_bags)
+        return bags, values if task == "regression" else _outcomes(values, rng)
     return bags, np.where(rng.random(n_bags) < 0.2, rng.permutation(y), y)
 
 

@@ -1,0 +1,1 @@
+"""Cox's partial likelihood of bags"""

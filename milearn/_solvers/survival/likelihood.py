@@ -1,0 +1,239 @@
+"""Cox's partial likelihood of risk scores: value, slope, curvature, conjugate, baseline hazard.
+
+With scores f, weights c (a weight of two is a subject that is there twice), and R(t) the subjects
+at risk at the time t, those that leave at t or later, the negative logarithm is
+
+    L(f) = G(f) - sum over events of c_i f_i,
+    G(f) = sum over terms s of g_s log S_s(f),    S_s(f) = sum_j a_sj c_j exp(f_j).
+
+The terms are those of an event time t, at which events D of weight m are tied. Breslow's
+approximation has one with g = m and a_j = 1 on R(t). Efron's has one for l = 0, 1, ... < m, with
+g = min(1, m - l), a_j = 1 on R(t) without D and a_j = 1 - l / m on D.
+
+G is convex and does not decrease in any f_j. Its slopes are the expected numbers of events, which
+sum to the weight of all events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Curvature", "PartialLikelihood"]
+
+# Logarithms of the weights of a risk set are cut off at this distance below the largest: only the
+# curvature uses the weights themselves, which would vanish in double precision.
+_RANGE = 600.0
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The terms s, grouped by event time, latest first.
+
+    Attributes
+    ----------
+    time : ndarray of int of shape (n_terms,), number of the event time
+    weights : ndarray of shape (n_terms,), the g_s
+    coefs : ndarray of shape (n_terms,), the a_sj of tied events
+    starts : ndarray of int of shape (n_times,), first term of each event time
+    """
+
+    time: np.ndarray
+    weights: np.ndarray
+    coefs: np.ndarray
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, tied: np.ndarray, ties: str) -> _Terms:
+        """The terms of event times with tied events of the given weights."""
+        if ties == "breslow":
+            each = np.arange(len(tied))
+            return cls(each, tied, np.ones(len(tied)), each)
+        counts = np.maximum(np.ceil(tied - 1e-9), 1.0).astype(np.intp)
+        starts = np.cumsum(counts) - counts
+        time = np.repeat(np.arange(len(tied)), counts)
+        number = np.arange(len(time)) - starts[time]
+        return cls(time, np.minimum(1.0, tied[time] - number), 1.0 - number / tied[time], starts)
+
+
+class PartialLikelihood:
+    """The functions L and G.
+
+    Parameters
+    ----------
+    events : ndarray of bool of shape (n,)
+        Whether a subject leaves by an event; otherwise it is censored.
+    times : ndarray of shape (n,)
+        When it leaves.
+    weights : ndarray of shape (n,), not negative
+    ties : {"breslow", "efron"}
+
+    Attributes
+    ----------
+    subjects : ndarray of int
+        Those that are ever at risk at an event, by time, latest first; of one time, events last.
+    event_weights : ndarray of shape (n,)
+        Weights of events, zero for what is censored.
+    """
+
+    def __init__(
+        self, events: np.ndarray, times: np.ndarray, weights: np.ndarray, ties: str
+    ) -> None:
+        self.n, self._given = len(times), (events, times, weights, ties)
+        self.event_weights = np.where(events, weights, 0.0)
+        order = np.lexsort((events, -times))
+        first = times[self.event_weights > 0].min(initial=np.inf)
+        self.subjects = order[(weights[order] > 0) & (times[order] >= first)]
+        self._log_weights = np.log(weights[self.subjects])
+        happened, times = events[self.subjects], times[self.subjects]
+        # Tied events are consecutive: the first and the last of each event time.
+        at = np.flatnonzero(happened)
+        new = np.flatnonzero(np.r_[True, times[at][1:] != times[at][:-1]][: len(at)])
+        self._begin = at[new]
+        self._end = at[np.r_[new[1:], len(at)] - 1] + 1 if len(at) else self._begin
+        #: Distinct times of events, latest first, and the weight of their events.
+        self.event_times = times[self._begin]
+        by_time = np.add.reduceat(self.event_weights[self.subjects[at]], new) if len(at) else at
+        self.tied_weights = np.asarray(by_time, dtype=np.float64)
+        self._terms = _Terms.of(self.tied_weights, ties)
+        # Number of the latest event time at which a subject is at risk.
+        self._entry = np.searchsorted(-self.event_times, -times, side="left")
+        self._tied = happened
+
+    def of(self, subjects: np.ndarray) -> PartialLikelihood:
+        """The likelihood of some subjects, in their order."""
+        events, times, weights, ties = self._given
+        return PartialLikelihood(events[subjects], times[subjects], weights[subjects], ties)
+
+    @cached_property
+    def lowest(self) -> float:
+        """A lower bound of L: that of subjects which leave by events before all others."""
+        m, terms = self.tied_weights, self._terms
+        return float(m @ np.log(m) + terms.weights @ np.log(terms.coefs))
+
+    @property
+    def n_events(self) -> float:
+        """Weight of all events, the sum of the slopes of G."""
+        return float(self.tied_weights.sum())
+
+    def value(self, f: np.ndarray) -> float:
+        """L of scores of shape (n,)."""
+        return self.log_sums(f) - float(self.event_weights @ f)
+
+    def log_sums(self, f: np.ndarray) -> float:
+        """G of scores of shape (n,)."""
+        return float(self._terms.weights @ self._logs(f[self.subjects] + self._log_weights))
+
+    def slopes(self, f: np.ndarray) -> np.ndarray:
+        """The slopes of G, shape (n,)."""
+        found = np.zeros(self.n)
+        logs = f[self.subjects] + self._log_weights
+        found[self.subjects] = np.exp(logs + self._log_hazards(self._logs(logs)))
+        return found
+
+    def conjugate(self, f: np.ndarray) -> float:
+        """G*, the largest p.x - G(x) over all x, at the slopes p in f."""
+        return float(self.slopes(f) @ f) - self.log_sums(f)
+
+    def curvature(self, f: np.ndarray, factor: float) -> Curvature:
+        """The second derivative of G times a factor."""
+        logs = f[self.subjects] + self._log_weights
+        logs = np.maximum(logs - logs.max(initial=-np.inf), -_RANGE)
+        sums = self._logs(logs)
+        return Curvature(
+            self,
+            factor,
+            weights=np.exp(logs),
+            inverse=np.exp(-sums),
+            slopes=np.exp(logs + self._log_hazards(sums)),
+        )
+
+    def log_baseline(self, f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Breslow's estimate: times of events, increasing, and logarithms of their hazards."""
+        at_risk = np.logaddexp.accumulate(f[self.subjects] + self._log_weights)[self._end - 1]
+        return self.event_times[::-1], (np.log(self.tied_weights) - at_risk)[::-1]
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _logs(self, logs: np.ndarray) -> np.ndarray:
+        """log S_s of every term; ``logs`` are the logarithms of c_j exp(f_j) of the subjects."""
+        if len(self.tied_weights) == 0:
+            return np.zeros(0)
+        before = np.append(-np.inf, np.logaddexp.accumulate(logs))[self._begin]
+        tied = np.logaddexp.reduceat(logs[self._tied], self._starts_of_tied)
+        terms = self._terms
+        return np.asarray(np.logaddexp(before[terms.time], np.log(terms.coefs) + tied[terms.time]))
+
+    @cached_property
+    def _starts_of_tied(self) -> np.ndarray:
+        sizes = self._end - self._begin
+        return np.asarray(np.cumsum(sizes) - sizes)
+
+    def _log_hazards(self, sums: np.ndarray) -> np.ndarray:
+        """Logarithm of the hazard that each subject was exposed to."""
+        terms = self._terms
+        if len(terms.time) == 0:
+            return np.zeros(0)
+        logs = np.log(terms.weights) - sums
+        # Of all terms up to a time, which is the sum over those from its number on.
+        at = np.logaddexp.reduceat(logs, terms.starts)
+        total = np.append(np.logaddexp.accumulate(at[::-1])[::-1], -np.inf)
+        own = np.logaddexp.reduceat(logs + np.log(terms.coefs), terms.starts)
+        of_tied = np.logaddexp(total[1:], own)
+        return np.where(self._tied, of_tied[self._entry], total[self._entry])
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """The second derivative of G, diag(p) - sum_s g_s q_s q_s' with q_s = a_s c exp(f) / S_s.
+
+    A matrix of shape (n, n) of which products are made by cumulative sums.
+    """
+
+    likelihood: PartialLikelihood
+    factor: float
+    # c exp(f), 1 / S_s and p of the subjects, on a common scale.
+    weights: np.ndarray
+    inverse: np.ndarray
+    slopes: np.ndarray
+
+    def diagonal(self) -> np.ndarray:
+        """An upper bound of the diagonal, shape (n,)."""
+        found = np.zeros(self.likelihood.n)
+        found[self.likelihood.subjects] = self.factor * self.slopes
+        return found
+
+    def __matmul__(self, values: Any) -> np.ndarray:
+        """The product with values of shape (n,) or (n, k)."""
+        given = np.asarray(values, dtype=np.float64)
+        found = np.zeros_like(given)
+        subjects = self.likelihood.subjects
+        if given.ndim == 1:
+            found[subjects] = self._times(given[subjects][:, None])[:, 0]
+        else:
+            found[subjects] = self._times(given[subjects])
+        return found
+
+    def _times(self, values: np.ndarray) -> np.ndarray:
+        given, terms = self.likelihood, self.likelihood._terms
+        if len(terms.time) == 0:
+            return np.zeros_like(values)
+        weighted = self.weights[:, None] * values
+        sums = np.vstack([np.zeros(values.shape[1]), np.cumsum(weighted, axis=0)])
+        before, tied = sums[given._begin], sums[given._end] - sums[given._begin]
+        means = before[terms.time] + terms.coefs[:, None] * tied[terms.time]
+        # g_s q_s.v / S_s, of which a subject takes the sum over its terms; 1 / S_s^2 may overflow.
+        means *= self.inverse[:, None]
+        means *= (terms.weights * self.inverse)[:, None]
+        at = np.add.reduceat(means, terms.starts, axis=0)
+        total = np.vstack([np.cumsum(at[::-1], axis=0)[::-1], np.zeros(values.shape[1])])
+        own = np.add.reduceat(means * terms.coefs[:, None], terms.starts, axis=0)
+        exposed = np.where(
+            given._tied[:, None], (total[1:] + own)[given._entry], total[given._entry]
+        )
+        return np.asarray(
+            self.factor * (self.slopes[:, None] * values - self.weights[:, None] * exposed)
+        )

@@ -1,0 +1,371 @@
+"""Cox's partial likelihood of bags that are at risk as their highest instances, by passes.
+
+    J(w) = 1/2 |w|^2 + C [ G(f) - sum over events of c_i f_i ],    f_i = max_k w.x_ik
+
+with G of :mod:`.likelihood`. The concave-convex procedure replaces the f_i of events, which enter
+with a minus, by the scores of their highest instances; in G the maxima stay. The working set has
+the rows near the top of each bag that is at risk, and of the held instances only their sum. The
+procedure is described in :mod:`..common.descent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..._bags.segments import gather_rows, segment_argmax, segment_rank
+from ..common.cccp import CCCPSolution
+from ..common.descent import Duals, PassLimits, descend
+from ..common.options import SolverOptions
+from ..common.passes import Block, PassSource, bag_means, gather, stacked, width_of
+from ..common.rounding import rounding_scale
+from .likelihood import PartialLikelihood
+from .problem import RiskProblem
+
+__all__ = [
+    "CoxProblem",
+    "CoxSolution",
+    "CoxStart",
+    "RiskLimits",
+    "solve_cox_maximum",
+    "solve_cox_mean",
+]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+_START_TOL = 1e-3
+# Squared norm of w, as a fraction of the losses at w = 0, that is rounding.
+_FLAT = 1e-10
+
+
+@dataclass(frozen=True)
+class RiskLimits:
+    """Which rows belong to a working set.
+
+    Attributes
+    ----------
+    band : float
+        Distance from the highest score of the bag, in units of the logarithm of the hazard.
+    everything : int
+        Numbers in all instances up to which all belong to it.
+    numbers, per_bag : int
+        Numbers in the rows that a pass adds, and rows of each bag that it may add at any size.
+    """
+
+    band: float = 0.3
+    everything: int = 2**20
+    numbers: int = 2**21
+    per_bag: int = 2
+
+
+@dataclass(frozen=True)
+class CoxProblem:
+    """Bags, the likelihood of their scores, and its cost C."""
+
+    source: PassSource
+    likelihood: PartialLikelihood
+    C: float
+
+
+@dataclass(frozen=True)
+class CoxStart:
+    """Where the procedure begins: at the function of bags of one vector each.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (n_bags,), default=None
+        An instance of each bag; the mean of its instances if None.
+    held : bool
+        Whether the rows are also the first linearisation. By default, it has the highest instances
+        under the function.
+    """
+
+    rows: np.ndarray | None = None
+    held: bool = False
+
+
+@dataclass(kw_only=True)
+class CoxSolution(CCCPSolution):
+    """A local minimum of J with its weight vector and the number of passes over all instances."""
+
+    w: np.ndarray
+    n_passes: int
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Instances of the bags with events, and the weighted sum of them."""
+
+    rows: np.ndarray
+    total: np.ndarray
+
+
+@dataclass(frozen=True)
+class _RiskView:
+    """A pass over a block or over all: a view (:class:`..common.descent.View`) with a working set.
+
+    Attributes
+    ----------
+    top : ndarray of shape (n_bags,), highest score of each bag at risk
+    highest : _Held
+        The highest instances of bags with events.
+    rows, numbers, owners : the working set, numbers of its rows and of their bags
+    """
+
+    top: np.ndarray
+    highest: _Held
+    rows: Matrix
+    numbers: np.ndarray
+    owners: np.ndarray
+    objective: float = np.nan
+    value: float = np.nan
+
+    @property
+    def v(self) -> np.ndarray:
+        """There are no variables without a norm."""
+        return np.zeros(0)
+
+
+def solve_cox_maximum(
+    problem: CoxProblem,
+    start: CoxStart,
+    options: SolverOptions,
+    gap_tol: float,
+    *,
+    limits: RiskLimits | None = None,
+    max_passes: int = 500,
+) -> CoxSolution:
+    """A local minimum of J.
+
+    Parameters
+    ----------
+    problem : CoxProblem
+    start : CoxStart
+    options : SolverOptions
+        ``tol`` is not used.
+    gap_tol : float
+        Relative duality gap of a convex step.
+    limits : RiskLimits, default=None
+    max_passes : int
+        Maximum number of passes.
+    """
+    model = _Maximum(problem, limits or RiskLimits())
+    watch = options.on_iteration
+    if watch is not None:
+        options = options.watched_by(lambda n, value: watch(n, value + model.lowest))
+    w, held = model.first(start)
+    found = descend(
+        model,
+        (w, np.zeros(0)),
+        held,
+        options,
+        gap_tol,
+        rough=held is None,
+        objective_scale=rounding_scale(np.array([problem.C * problem.likelihood.n_events])),
+        limits=PassLimits(max_passes),
+    )
+    return _solution(found.outcome(), model, found.w)
+
+
+def solve_cox_mean(problem: CoxProblem, options: SolverOptions, gap_tol: float) -> CoxSolution:
+    """The minimum of J with the mean of each bag in place of its highest instance."""
+    model = _Maximum(problem, RiskLimits())
+    start = np.zeros(problem.source.n_features), np.zeros(0)
+    found = model.of_vectors(model.means()).solve(start, gap_tol, None)
+    if options.on_iteration is not None:
+        options.on_iteration(1, found.objective + model.lowest)
+    outcome = {
+        "objective": found.objective,
+        "history": [found.objective],
+        "n_iter": 1,
+        "stopped": "",
+        "dual_gap": found.gap,
+    }
+    return _solution(outcome, model, found.w)
+
+
+def _solution(outcome: dict[str, Any], model: _Maximum, w: np.ndarray) -> CoxSolution:
+    """The result with the constant that was left out, which may make J negative."""
+    found: float = outcome["objective"]
+    history = [value + model.lowest for value in outcome["history"]]
+    outcome = {**outcome, "objective": found + model.lowest, "history": history}
+    return CoxSolution(**outcome, objective_scale=found, w=w, n_passes=model.n_passes)
+
+
+class _Maximum:
+    """The problem as a :class:`..common.descent.PassModel`; J without the constant L.lowest."""
+
+    def __init__(self, problem: CoxProblem, limits: RiskLimits) -> None:
+        self.source, self.C, self.limits = problem.source, problem.C, limits
+        likelihood, source = problem.likelihood, problem.source
+        self.lowest = problem.C * likelihood.lowest
+        # Bags that are never at risk at an event take no part.
+        self.used = np.sort(likelihood.subjects)
+        self.likelihood = likelihood.of(self.used)
+        # Weights of events; NaN for other bags.
+        self.weights = np.full(source.n_bags, np.nan)
+        self.weights[self.used] = self.likelihood.event_weights
+        self.n_passes = 0
+
+    # -- first functions -----------------------------------------------------------------------
+
+    def means(self) -> Matrix:
+        """The mean of each bag at risk."""
+        self.n_passes += 1
+        means = bag_means(self.source, np.float64)
+        return means if len(self.used) == self.source.n_bags else means[self.used]
+
+    def of_vectors(self, vectors: Matrix) -> RiskProblem:
+        """The problem of bags of one vector each."""
+        linear = np.asarray(vectors.T @ self.likelihood.event_weights)
+        offsets = np.arange(len(self.used) + 1)
+        return RiskProblem(vectors, offsets, linear, self.likelihood, self.C)
+
+    def first(self, start: CoxStart) -> tuple[np.ndarray, _Held | None]:
+        """A rough solution of the problem of a start, and its linearisation."""
+        rows = start.rows
+        if rows is None:
+            vectors = self.means()
+        else:
+            self.n_passes += 1
+            vectors = gather(self.source, rows[self.used])
+        problem = self.of_vectors(vectors)
+        zero = np.zeros(self.source.n_features), np.zeros(0)
+        w = problem.solve(zero, _START_TOL, None).w
+        if rows is None or not start.held:
+            return w, None
+        events = self.used[self.likelihood.event_weights > 0]
+        return w, _Held(rows[events], problem.linear)
+
+    # -- the model -----------------------------------------------------------------------------
+
+    @cached_property
+    def at_zero(self) -> float:
+        """J at w = 0."""
+        return self.C * (self.likelihood.value(np.zeros(len(self.used))) - self.likelihood.lowest)
+
+    @cached_property
+    def falling(self) -> np.ndarray:
+        """The direction in which the losses of the means decrease from w = 0."""
+        given = self.likelihood
+        slopes = given.event_weights - given.slopes(np.zeros(len(self.used)))
+        return np.asarray(self.means().T @ slopes)
+
+    def view(
+        self, w: np.ndarray, v: np.ndarray, held: _Held | None, before: _RiskView | None
+    ) -> _RiskView:
+        """Pass over all instances."""
+        self.n_passes += 1
+        norm, given, source = float(w @ w), self.likelihood, self.source
+        # Where all instances tie, another direction decides between them.
+        guide = self.falling if norm <= _FLAT * self.at_zero else w
+        parts = source.map(_look, w, guide, self.weights, self.limits, source.n_instances)
+        top = np.concatenate([part.top for part in parts])
+        highest = _Held(
+            np.concatenate([part.highest.rows for part in parts]),
+            np.sum([part.highest.total for part in parts], axis=0),
+        )
+        fixed = 0.5 * norm + self.C * (given.log_sums(top) - given.lowest)
+        by_events = float(given.event_weights @ top)
+        return _RiskView(
+            top=top,
+            highest=highest,
+            rows=stacked([part.rows for part in parts]),
+            numbers=np.concatenate([part.numbers for part in parts]),
+            owners=np.concatenate([part.owners for part in parts]),
+            objective=fixed - self.C * by_events,
+            value=np.nan if held is None else fixed - self.C * float(held.total @ w),
+        )
+
+    def joined(self, before: _RiskView, view: _RiskView, held: _Held) -> _RiskView:
+        """The view with the working set of the one before it."""
+        return _with_rows(before, view, np.ones(len(before.numbers), dtype=bool))
+
+    def advanced(
+        self, held: _Held | None, before: _RiskView | None, view: _RiskView, duals: Duals
+    ) -> tuple[_Held, _RiskView]:
+        """The highest instances, and the view with the rows of the step before that count."""
+        if before is not None:
+            view = _with_rows(before, view, duals.of(before.numbers) > 0)
+        return view.highest, view
+
+    def unchanged(self, held: _Held, view: _RiskView) -> bool:
+        """Whether the same instances are the highest."""
+        return bool(np.array_equal(held.rows, view.highest.rows))
+
+    def problem(self, held: _Held, view: _RiskView) -> tuple[RiskProblem, np.ndarray]:
+        """The convex step over a working set."""
+        offsets = np.searchsorted(view.owners, np.append(self.used, self.source.n_bags))
+        step = RiskProblem(view.rows, offsets, held.total, self.likelihood, self.C)
+        return step, view.numbers
+
+
+def _with_rows(before: _RiskView, view: _RiskView, kept: np.ndarray) -> _RiskView:
+    """The working set of a view with some rows of the one before it."""
+    extra = np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
+    if len(extra) == 0:
+        return view
+    numbers = np.r_[view.numbers, before.numbers[extra]]
+    order = np.argsort(numbers, kind="stable")
+    return replace(
+        view,
+        numbers=numbers[order],
+        rows=stacked([view.rows, before.rows[extra]])[order],
+        owners=np.r_[view.owners, before.owners[extra]][order],
+    )
+
+
+# -- functions of a block ------------------------------------------------------------------------
+
+
+def _look(
+    block: Block,
+    w: np.ndarray,
+    guide: np.ndarray,
+    weights: np.ndarray,
+    limits: RiskLimits,
+    n_instances: int,
+) -> _RiskView:
+    """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
+    whole = n_instances * width_of(block.instances) <= limits.everything
+    scores = _scores(block, w, whole)
+    leading = scores if guide is w else _scores(block, guide, whole)
+    weights = weights[block.bags]
+    used = np.flatnonzero(~np.isnan(weights))
+    rows, offsets = gather_rows(block.offsets, used)
+    if len(used) == 0:
+        nothing = np.zeros(0, dtype=np.intp)
+        held = _Held(nothing, np.zeros(len(w)))
+        return _RiskView(np.zeros(0), held, block.take(nothing), nothing, nothing)
+    own = scores[rows]
+    highest = segment_argmax(leading[rows], offsets)
+    top = np.maximum.reduceat(own, offsets[:-1])
+    sizes = np.diff(offsets)
+    near = np.ones(len(own), dtype=bool)
+    if not whole:
+        near = own > np.repeat(top - limits.band, sizes)
+        share = len(own) / (n_instances * width_of(block.instances))
+        most = max(limits.per_bag * len(used), int(limits.numbers * share))
+        if int(near.sum()) > most:
+            # Where scores hardly differ, the highest rows of each bag stand for the others.
+            near &= segment_rank(own, offsets) < most // len(used)
+        near[highest] = True
+    events = weights[used] > 0
+    held_rows = rows[highest[events]]
+    return _RiskView(
+        top=top,
+        highest=_Held(
+            held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
+        ),
+        rows=block.take(rows[near], np.float64 if whole else block.instances.dtype),
+        numbers=rows[near] + block.first_row,
+        owners=np.repeat(used, sizes)[near] + block.first_bag,
+    )
+
+
+def _scores(block: Block, w: np.ndarray, whole: bool) -> np.ndarray:
+    # Few instances are worth all digits.
+    return np.asarray(block.instances.astype(np.float64) @ w if whole else block.scores(w))

@@ -1,0 +1,227 @@
+"""Cox's partial likelihood of group maxima with a linear term, and its smoothing.
+
+    min_w  1/2 |w|^2 + C [ G(f) - m.w ],    f_g = max_{r in g} z_r.w
+
+with G of :mod:`.likelihood`, which is convex and does not decrease. m.w, at most the weighted sum
+of the f_g of events, stands for their scores: it is the last row. The maxima are smoothed by h > 0
+around proportions q,
+
+    f_g(u) = max_{p >= 0, sum p = 1}  p.u - h/2 |p - q|^2,
+
+which lowers them by at most h. For any scores x, the slopes s of G in x, and proportions p,
+
+    -1/2 |C (m - sum_g s_g sum_{r in g} p_r z_r)|^2 - C G*(s)
+
+is a value of the dual, hence a lower bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from ..._bags.blocks import stacked
+from ..._bags.segments import segment_argmax
+from ..common.newton import NewtonSolution, Part, Pooled, Rows, project, solve
+from ..common.rounding import rounding_scale
+from .likelihood import PartialLikelihood
+
+__all__ = ["RiskProblem"]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# A Newton round ends when its residuals cost less than this share of the value: between kinks the
+# problem is smooth, and one more step has all digits.
+_RESIDUALS = 1e-14
+# First h, alone and around proportions of a similar problem.
+_SMOOTHING, _WARM_SMOOTHING = 0.5, 0.05
+
+
+@dataclass(frozen=True)
+class _Dual:
+    """A point of the dual: proportions of the rows, and the scores at which slopes are taken."""
+
+    proportions: np.ndarray
+    scores: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Smoothed:
+    """The maximisers p, and the smoothed maxima as the scores of a dual point."""
+
+    values: np.ndarray
+    h: float
+    proportions: _Dual
+
+
+@dataclass(frozen=True)
+class RiskProblem:
+    """A :class:`..common.newton.engine.Problem`; all its values are above ``cost`` times L.lowest.
+
+    Attributes
+    ----------
+    rows : matrix of shape (n_rows, n_features), consecutive for each group
+    offsets : ndarray of shape (n_groups + 1,)
+    linear : ndarray of shape (n_features,), the m
+    likelihood : PartialLikelihood of the groups
+    C : float
+    """
+
+    rows: Matrix
+    offsets: np.ndarray
+    linear: np.ndarray
+    likelihood: PartialLikelihood
+    C: float
+
+    @cached_property
+    def Z(self) -> Matrix:
+        """The rows in float64, and m as the last one."""
+        rows = self.rows
+        if sparse.issparse(rows):
+            return stacked(
+                [rows.astype(np.float64, copy=False), sparse.csr_array(self.linear[None])]
+            )
+        found = np.empty((rows.shape[0] + 1, rows.shape[1]))
+        found[:-1], found[-1] = rows, self.linear
+        return found
+
+    @property
+    def free(self) -> np.ndarray:
+        """There are no variables without a norm."""
+        return np.zeros((self.Z.shape[0], 0))
+
+    @cached_property
+    def cost(self) -> float:
+        """C times the weight of all events."""
+        return self.C * self.likelihood.n_events
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The group of each row but the last."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @property
+    def singles(self) -> bool:
+        """Whether every group has one row."""
+        return len(self.owner) == len(self.offsets) - 1
+
+    def values(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Scores of all rows."""
+        return np.asarray(self.Z @ w)
+
+    def change(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Change of the scores along a direction."""
+        return np.asarray(self.Z @ w)
+
+    def moved(self, values: np.ndarray, t: float, change: np.ndarray) -> np.ndarray:
+        """Scores after t times a change."""
+        return np.asarray(values + t * change)
+
+    def losses(self, values: np.ndarray) -> float:
+        """The losses without smoothing."""
+        return self._losses(self._maxima(values), values)
+
+    def _losses(self, scores: np.ndarray, values: np.ndarray) -> float:
+        given = self.likelihood
+        return self.C * (given.log_sums(scores) - float(values[-1]) - given.lowest)
+
+    def _maxima(self, values: np.ndarray) -> np.ndarray:
+        return values[:-1] if self.singles else np.maximum.reduceat(values[:-1], self.offsets[:-1])
+
+    # -- smoothing -------------------------------------------------------------------------------
+
+    def smoothed(self, values: np.ndarray, h: float, centre: _Dual) -> _Smoothed:
+        """The maximisers around the proportions of a dual point."""
+        u = values[:-1]
+        if self.singles:
+            return _Smoothed(values, h, _Dual(np.ones(len(u)), u))
+        q = centre.proportions
+        p, _, _ = project(u + h * q, self.owner, h, bounded=False)
+        moved = np.add.reduceat(p * u - 0.5 * h * (p - q) ** 2, self.offsets[:-1])
+        return _Smoothed(values, h, _Dual(p, moved))
+
+    def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
+        """The smoothed losses, and their difference to the losses at the maximisers."""
+        value = self._losses(at.proportions.scores, at.values)
+        return value, self.losses(at.values) - value
+
+    def slope(self, at: _Smoothed, change: np.ndarray) -> float:
+        """Slope of the smoothed losses along a change."""
+        return float(self.coefficients(at.proportions) @ change)
+
+    def coefficients(self, proportions: _Dual) -> np.ndarray:
+        """Slope of the smoothed losses in each row."""
+        slopes = self.likelihood.slopes(proportions.scores)
+        return self.C * np.append(slopes[self.owner] * proportions.proportions, -1.0)
+
+    def curvature(self, at: _Smoothed) -> list[Part]:
+        """Second derivative: that of G in mixtures of rows, and that of the smoothed maxima."""
+        p, given = at.proportions.proportions, self.likelihood
+        rows, n = np.flatnonzero(p > 0), len(self.offsets) - 1
+        group = self.owner[rows]
+        bounds = np.searchsorted(group, np.arange(n + 1))
+        mixtures = sparse.csr_array((p[rows], rows, bounds), shape=(n, self.Z.shape[0]))
+        parts: list[Part] = [Pooled(mixtures, given.curvature(at.proportions.scores, self.C))]
+        # A single active row stays the maximum. Without a slope, the maximum does not count.
+        slopes = self.C * given.slopes(at.proportions.scores)
+        counts = np.diff(bounds)
+        kept = ((counts > 1) & (slopes > 0))[group]
+        if kept.any():
+            rows, group = rows[kept], group[kept]
+            starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]])
+            parts.append(Rows(rows, slopes[group] / at.h, starts, 1.0 / counts[group[starts]]))
+        return parts
+
+    # -- the dual --------------------------------------------------------------------------------
+
+    def dual_value(self, proportions: _Dual) -> float:
+        """The dual objective."""
+        normal = np.asarray(self.Z.T @ self.coefficients(proportions))
+        given = self.likelihood
+        lost = given.conjugate(proportions.scores) + given.lowest
+        return -0.5 * float(normal @ normal) - self.C * lost
+
+    # -- solution --------------------------------------------------------------------------------
+
+    def start_dual(self, values: np.ndarray, proportions: np.ndarray | None = None) -> _Dual:
+        """A point of the dual: proportions, or the highest row of each group, and the maxima."""
+        if proportions is None:
+            proportions = self.first(np.zeros(len(self.owner)), values)
+        return _Dual(proportions, self._maxima(values))
+
+    def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Proportions from those of known rows; a new group takes its highest row."""
+        found = known.copy()
+        sums = np.add.reduceat(found, self.offsets[:-1])
+        new = sums <= 0
+        found[segment_argmax(values[:-1], self.offsets)[new]] = 1.0
+        found /= np.repeat(np.where(new, 1.0, sums), np.diff(self.offsets))
+        return found
+
+    def solve(
+        self, start: tuple[np.ndarray, np.ndarray], gap_tol: float, proportions: np.ndarray | None
+    ) -> NewtonSolution:
+        """Solve to a relative duality gap of ``gap_tol``.
+
+        Parameters
+        ----------
+        start : tuple of w and an empty array
+        gap_tol : float
+        proportions : ndarray of shape (n_rows,) or None
+            Of a similar problem, see :meth:`first`.
+        """
+        u = self.values(*start)
+        scale = rounding_scale(np.array([self.cost]))
+        found = solve(
+            self,
+            start,
+            self.start_dual(u, proportions),
+            lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
+            smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,
+            precision=min(0.1 * gap_tol, _RESIDUALS),
+        )
+        return replace(found, proportions=found.proportions.proportions)

@@ -1,0 +1,416 @@
+"""Proportional hazards of bags, by the concave-convex procedure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._bags.remote import by_blocks
+from .._bags.segments import segment_mean
+from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.multi_start import (
+    MultiStart,
+    attributes_of,
+    given_rows,
+    warn_of_gaps,
+    warn_of_stops,
+)
+from .._fit.outcomes import validate_outcomes
+from .._fit.threads import fit_context
+from .._fit.validation import STORED_FLOATS, validate_sample_weight
+from .._kernels.centring import centre_of
+from .._solvers.common.descent import precision
+from .._solvers.common.options import SolverOptions
+from .._solvers.common.passes import highest, instance_scores, width_of
+from .._solvers.survival.likelihood import PartialLikelihood
+from .._solvers.survival.passes import (
+    CoxProblem,
+    CoxSolution,
+    CoxStart,
+    solve_cox_maximum,
+    solve_cox_mean,
+)
+from ..base import BagValues
+from ..metrics import concordance_index
+from ._functions import StepFunction
+
+__all__ = ["MICoxPH"]
+
+
+class MICoxPH(CallbackSupport, BagValues):
+    r"""Cox's proportional hazards of bags by their highest instance.
+
+    The hazard of a bag at time t is :math:`h_0(t) \exp f(B_i)`. Its risk score is that of its
+    highest instance, :math:`f(B_i) = \max_k \langle w, x_{ik} \rangle`. The problem is Cox's
+    partial likelihood with a ridge penalty,
+
+    .. math::
+
+        \min_w \; \tfrac12 \|w\|^2 + C \sum_{i: \text{event}} c_i \Bigl( \log \sum_{j: t_j \ge t_i}
+        c_j e^{f(B_j)} - f(B_i) \Bigr),
+
+    where :math:`c_i` is the weight of a bag.
+
+    The first term of a loss is convex, as is the maximum. The concave-convex procedure replaces
+    the second one by the scores of the current highest instances, for bags with events, solves the
+    remaining convex problem, in which all instances of all bags at risk take part, and repeats
+    until convergence. The objective never rises; the result is a local minimum that depends on
+    ``init``. With ``pooling="mean"`` the score is the mean of the instance scores and the problem
+    is convex.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of the losses against the norm of w. Must be positive. It is one over ``alpha`` of
+        scikit-survival's ``CoxPHSurvivalAnalysis``, which with bags of one instance has the same
+        solution.
+    pooling : {"max", "mean"}, default="max"
+        Risk score of a bag: the highest or the mean score of its instances.
+    ties : {"breslow", "efron"}, default="breslow"
+        Approximation for events at the same time. A weight counts bags: for Efron's, an event of
+        weight two is a tie of two.
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First highest instances: those under the model of the mean of each bag, under that of one
+        instance drawn from each bag, or given rows of ``X.instances``. "auto" is "mean". Not used
+        by ``pooling="mean"``.
+    n_init : int, default=1
+        Number of starts; those after the first are random. The lowest objective is kept.
+    tol : float, default=1e-6
+        Relative duality gap of a convex step at which the step and the procedure end; for many
+        instances at least 5e-4.
+    max_iter : int, default=100
+        Maximum number of steps of the concave-convex procedure.
+    {random_state: random starts}
+    {n_jobs: starts}
+    {verbose: the objective after each step}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights: the logarithm of a hazard ratio for one unit of a feature of the highest instance.
+    unique_times_ : ndarray of shape (n_times,)
+        Times of the training bags, increasing.
+    cum_baseline_hazard_ : StepFunction
+        Cumulative baseline hazard, by Breslow's estimator.
+    baseline_survival_ : StepFunction
+        Survival function of a bag with the risk score zero.
+    witnesses_ : ndarray of shape (n_bags,)
+        Row of the highest instance of each training bag.
+    objective_ : float
+        Value of the problem above at the solution.
+    objective_history_ : ndarray
+        The value after each step; it never rises.
+    dual_gap_ : float
+        Duality gap of the last convex step, in units of the objective.
+    n_iter_ : int
+        Number of steps of the concave-convex procedure.
+    converged_ : bool
+        Whether the procedure converged within ``max_iter`` steps.
+    n_passes_ : int
+        Number of passes over the instances.
+    {n_features_in_}
+    {feature_names_in_}
+
+    Raises
+    ------
+    ValueError
+        If no bag has an event.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the procedure has not converged after ``max_iter`` steps, or a convex step misses its
+        precision.
+
+    See Also
+    --------
+    milearn.svm.MISVR : Regression of uncensored values by the highest instance.
+    milearn.metrics.concordance_index : The score of the estimator.
+
+    Notes
+    -----
+    Targets are structured arrays with a field of bool and a field of numbers, as scikit-survival
+    makes them; :func:`survival_outcomes` makes them without it.
+
+    The fit reads the instances in blocks, without a copy, also from memory maps and distributed
+    bags. Maxima are smoothed by projections onto the simplex as in proximal methods, each convex
+    step is solved by Newton's method over the rows near the top of their bags, and its gap is that
+    of a dual point.
+
+    The model is the framework of [2]_ for the likelihood of [1]_. Scale the features first. For a
+    kernel, put explicit features before it, such as
+    ``InstanceTransformer(Nystroem())``.
+
+    References
+    ----------
+    .. [1] D. R. Cox. Regression models and life-tables. Journal of the Royal Statistical Society B
+       34(2), 1972.
+    .. [2] P.-M. Cheung, J. T. Kwok. A Regularization Framework for Multiple-Instance Learning.
+       ICML 2006.
+    .. [3] B. Efron. The efficiency of Cox's likelihood function for censored data. Journal of the
+       American Statistical Association 72, 1977.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn import Bags
+    >>> from milearn.survival import MICoxPH, survival_outcomes
+    >>> rng = np.random.default_rng(0)
+    >>> X = Bags(rng.normal(size=(1000, 4)), np.arange(0, 1001, 5))
+    >>> risk = np.maximum.reduceat(2 * X.instances[:, 0], X.offsets[:-1])
+    >>> time, end = rng.exponential(np.exp(-risk)), rng.exponential(0.2, size=200)
+    >>> y = survival_outcomes(time <= end, np.minimum(time, end))
+    >>> model = MICoxPH().fit(X[:100], y[:100])
+    >>> model.score(X[100:], y[100:]) > 0.7
+    True
+    >>> model.predict_survival_function(X[100:101])[0]([0.0, 0.01]).shape
+    (2,)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "pooling": [StrOptions({"max", "mean"})],
+        "ties": [StrOptions({"breslow", "efron"})],
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+    _dtypes = STORED_FLOATS
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        pooling: str = "max",
+        ties: str = "breslow",
+        init: Any = "auto",
+        n_init: int = 1,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.pooling = pooling
+        self.ties = ties
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MICoxPH:
+        """Fit on bags and their outcomes.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : structured array of shape (n_bags,)
+            Whether the event of each bag was observed, and when, see :func:`survival_outcomes`.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags; a weight of two equals a bag that is there twice.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        events, times = validate_outcomes(self, y, bags)
+        weights = validate_sample_weight(sample_weight, bags)
+        if not weights[events].any():
+            raise ValueError("y holds no event: every bag is censored, or its weight is zero.")
+        likelihood = PartialLikelihood(events, times, weights, self.ties)
+        runs = MultiStart(self, self.max_iter)
+        starts = self._starts(bags)
+        n_threads = max(1, effective_n_jobs(runs.n_jobs) // runs.n_workers(len(starts)))
+        source = _centred(bags).source(n_jobs=n_threads)
+        # Distributed instances count as if they were dense.
+        width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
+        gap_tol = max(self.tol, precision(bags.n_instances, width))
+        fit = _Fit(CoxProblem(source, likelihood, self.C), gap_tol, self.max_iter)
+        data = {"X": bags, "y": y, "sample_weight": sample_weight}
+        results, task = runs.best(fit, [[(start,) for start in starts]], **data)
+        [result] = results
+        witnesses, _, scores = highest(bags.source(n_jobs=n_threads), result.w[None])
+        if self.pooling == "mean":
+            scores = by_blocks(bags, _mean_scores, result.w)
+        attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
+        self._replace_fitted(
+            {
+                **noted,
+                **_baseline(likelihood, scores, np.unique(times[weights > 0])),
+                **attributes_of(results, *attained, objective_history="history"),
+                "coef_": result.w,
+                "witnesses_": witnesses,
+                "_bag_score_is_max": self.pooling == "max",
+            }
+        )
+        warn_of_stops(type(self).__name__, results, self.max_iter)
+        warn_of_gaps(type(self).__name__, results, gap_tol)
+        task.end()
+        return self
+
+    def _starts(self, bags: Bags) -> list[CoxStart | None]:
+        """Where the procedure begins; None for the problem of means, which is convex."""
+        if self.pooling == "mean":
+            return [None]
+        rng = check_random_state(self.random_state)
+        drawn: list[CoxStart | None] = [CoxStart(_drawn(bags, rng)) for _ in range(self.n_init)]
+        if not isinstance(self.init, str):
+            return [CoxStart(given_rows(self.init, bags), held=True), *drawn[1:]]
+        return drawn if self.init == "random" else [CoxStart(), *drawn[1:]]
+
+    def _takes_remote_bags(self) -> bool:
+        return True
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        return _scores(bags, self.coef_)
+
+    def _bag_scores(self, bags: Bags) -> np.ndarray:
+        if self._bag_score_is_max:
+            return super()._bag_scores(bags)
+        return _mean_scores(bags, self.coef_)
+
+    # -- functions of time ---------------------------------------------------------------------
+
+    def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> np.ndarray:
+        """Cumulative hazard of each bag.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+        return_array : bool, default=False
+            Whether to return values at ``unique_times_``.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_times)
+            A :class:`StepFunction` for each bag, or the values.
+        """
+        risks = self.predict(X)
+        with np.errstate(over="ignore"):
+            values = np.exp(risks[:, None] + self._log_hazard)
+        return values if return_array else _functions(self.unique_times_, values, 0.0)
+
+    def predict_survival_function(self, X: Any, return_array: bool = False) -> np.ndarray:
+        """Probability that a bag is without an event up to a time.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+        return_array : bool, default=False
+            Whether to return values at ``unique_times_``.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_times)
+            A :class:`StepFunction` for each bag, or the values.
+        """
+        values = np.exp(-self.predict_cumulative_hazard_function(X, return_array=True))
+        return values if return_array else _functions(self.unique_times_, values, 1.0)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Concordance index of the risks, see :func:`milearn.metrics.concordance_index`.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Test bags.
+        y : structured array of shape (n_bags,)
+            Their outcomes.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Weights of the bags.
+
+        Returns
+        -------
+        float
+            Fraction of comparable pairs in the right order.
+        """
+        return concordance_index(y, self.predict(X), sample_weight=sample_weight)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A function that solves the problem from a start."""
+
+    problem: CoxProblem
+    gap_tol: float
+    max_iter: int
+
+    def __call__(self, start: CoxStart | None, on_iteration: Any) -> CoxSolution:
+        options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
+        if start is None:
+            return solve_cox_mean(self.problem, options, self.gap_tol)
+        return solve_cox_maximum(self.problem, start, options, self.gap_tol)
+
+
+def _centred(bags: Any) -> Any:
+    """The bags near zero: scores may have any origin, as only their differences count."""
+    centre = None if bags.is_remote else centre_of(bags.instance_rows)
+    if centre is None:
+        return bags
+    # In float16 a difference may overflow.
+    dtype = np.promote_types(bags.dtype, np.float32)
+    return bags.with_instances(
+        np.subtract(bags.instances, centre, dtype=dtype, casting="same_kind")
+    )
+
+
+def _drawn(bags: Any, rng: np.random.RandomState) -> np.ndarray:
+    """An instance of each bag."""
+    return np.asarray(bags.offsets[:-1] + rng.randint(0, bags.sizes))
+
+
+def _scores(bags: Bags, w: np.ndarray) -> np.ndarray:
+    return instance_scores(bags.source(), w[None])[:, 0]
+
+
+def _mean_scores(bags: Bags, w: np.ndarray) -> np.ndarray:
+    return segment_mean(_scores(bags, w), bags.offsets)
+
+
+def _baseline(
+    likelihood: PartialLikelihood, scores: np.ndarray, times: np.ndarray
+) -> dict[str, Any]:
+    """The fitted attributes of the baseline; hazards are summed by their logarithms."""
+    at, logs = likelihood.log_baseline(scores)
+    total = np.append(-np.inf, np.logaddexp.accumulate(logs))
+    log_hazard = total[np.searchsorted(at, times, side="right")]
+    with np.errstate(over="ignore"):
+        hazard = np.exp(log_hazard)
+    return {
+        "unique_times_": times,
+        "cum_baseline_hazard_": StepFunction(times, hazard, start=0.0),
+        "baseline_survival_": StepFunction(times, np.exp(-hazard), start=1.0),
+        "_log_hazard": log_hazard,
+    }
+
+
+def _functions(times: np.ndarray, values: np.ndarray, start: float) -> np.ndarray:
+    found = np.empty(len(values), dtype=object)
+    found[:] = [StepFunction(times, each, start=start) for each in values]
+    return found

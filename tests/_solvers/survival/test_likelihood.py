@@ -1,0 +1,105 @@
+"""Cox's partial likelihood against a loop over event times, and its derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn._solvers.survival.likelihood import PartialLikelihood
+from tests.oracles import partial_likelihood
+
+
+def random_outcomes(seed):
+    """Events, times and weights of a few subjects: ties, censored ones, weights of zero."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 13))
+    weights = rng.integers(0, 4, n).astype(float) if seed % 2 else 2.0 * rng.random(n)
+    return rng.random(n) < 0.6, rng.integers(0, 6, n).astype(float), weights
+
+
+def slopes_of(function, at, step=1e-6):
+    return np.array(
+        [(function(at + step * e) - function(at - step * e)) / (2 * step) for e in np.eye(len(at))]
+    )
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_value_slopes_and_curvature(ties):
+    for seed in range(100):
+        events, times, weights = random_outcomes(seed)
+        f = np.random.default_rng(seed).normal(scale=3.0, size=len(times))
+        given = PartialLikelihood(events, times, weights, ties)
+        expected = partial_likelihood(f, events, times, weights, ties)
+        assert given.value(f) == pytest.approx(expected, rel=1e-12, abs=1e-12)
+        np.testing.assert_allclose(given.slopes(f), slopes_of(given.log_sums, f), atol=1e-6)
+        matrix = given.curvature(f, 2.0) @ np.eye(len(f))
+        np.testing.assert_allclose(matrix, 2 * slopes_of(given.slopes, f), atol=1e-5)
+        vector = np.arange(len(f), dtype=float)
+        np.testing.assert_allclose(given.curvature(f, 2.0) @ vector, matrix @ vector, atol=1e-10)
+        assert (np.diag(matrix) <= given.curvature(f, 2.0).diagonal() + 1e-12).all()
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_the_conjugate_belongs_to_the_slopes(ties):
+    for seed in range(40):
+        events, times, weights = random_outcomes(seed)
+        given = PartialLikelihood(events, times, weights, ties)
+        f, other = np.random.default_rng(seed).normal(size=(2, len(times)))
+        slopes = given.slopes(f)
+        assert slopes.sum() == pytest.approx(given.n_events)
+        # Young's inequality, with equality where the slopes are taken.
+        assert given.conjugate(f) == pytest.approx(slopes @ f - given.log_sums(f))
+        assert given.conjugate(f) >= slopes @ other - given.log_sums(other) - 1e-12
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_the_lower_bound_is_attained(ties):
+    for seed in range(40):
+        events, times, weights = random_outcomes(seed)
+        given = PartialLikelihood(events, times, weights, ties)
+        f = np.random.default_rng(seed).normal(scale=5.0, size=len(times))
+        assert given.value(f) >= given.lowest - 1e-9
+        # All leave in the order of their risks; tied events have the same, censored ones none.
+        ordered = np.where(events, -30.0 * times, -400.0)
+        assert given.value(ordered) == pytest.approx(given.lowest, abs=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_a_weight_of_two_is_a_subject_that_is_there_twice(ties):
+    for seed in range(1, 41, 2):
+        events, times, weights = random_outcomes(seed)
+        f = np.random.default_rng(seed).normal(size=len(times))
+        again = np.repeat(np.arange(len(f)), weights.astype(int))
+        weighted = PartialLikelihood(events, times, weights, ties)
+        repeated = PartialLikelihood(events[again], times[again], np.ones(len(again)), ties)
+        assert weighted.value(f) == pytest.approx(repeated.value(f[again]), abs=1e-12)
+        assert weighted.lowest == pytest.approx(repeated.lowest, abs=1e-12)
+
+
+def test_scores_far_apart_keep_their_digits():
+    """Sums of exponentials of these scores would overflow, or vanish."""
+    events, times = np.array([True, True, False, True]), np.array([1.0, 2.0, 3.0, 4.0])
+    given = PartialLikelihood(events, times, np.ones(4), "breslow")
+    f = np.array([-2000.0, 900.0, 899.0, -1500.0])
+    expected = (900.0 + np.log1p(np.exp(-1.0))) * 2 - 1500.0 - f[events].sum()
+    assert given.value(f) == pytest.approx(expected)
+    slopes = given.slopes(f)
+    share = 1.0 / (1.0 + np.exp(-1.0))
+    np.testing.assert_allclose(slopes, [0.0, 2 * share, 2 * (1 - share), 1.0], atol=1e-12)
+    product = given.curvature(f, 1.0) @ np.eye(4)
+    assert np.isfinite(product).all()
+    assert (np.linalg.eigvalsh(product) > -1e-9).all()
+
+
+def test_baseline_is_breslows():
+    events, times, weights = random_outcomes(8)
+    given = PartialLikelihood(events, times, weights, "efron")
+    f = np.random.default_rng(1).normal(size=len(times))
+    at, logs = given.log_baseline(f)
+    happened = np.unique(times[events & (weights > 0)])
+    expected = [
+        weights[events & (times == t)].sum() / (weights * np.exp(f))[times >= t].sum()
+        for t in happened
+    ]
+    np.testing.assert_array_equal(at, happened)
+    np.testing.assert_allclose(np.exp(logs), expected)

@@ -1,0 +1,68 @@
+"""Concordance against a loop over pairs and against scikit-survival."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
+
+from milearn.metrics import concordance_index
+from milearn.survival import MICoxPH, survival_outcomes
+from tests.bags import random_bags
+
+
+def by_pairs(y, risks, weights):
+    right = total = 0.0
+    for first, at, risk, weight in zip(y["event"], y["time"], risks, weights, strict=True):
+        for second, later, other, its in zip(y["event"], y["time"], risks, weights, strict=True):
+            if first and (at < later or (at == later and not second)):
+                total += weight * its
+                right += weight * its * (0.5 if risk == other else float(risk > other))
+    return right / total
+
+
+def random_case(seed, n):
+    rng = np.random.default_rng(seed)
+    y = survival_outcomes(rng.random(n) < 0.6, rng.integers(0, 8, n))
+    return y, rng.integers(-4, 5, n).astype(float), rng.integers(0, 4, n).astype(float)
+
+
+def test_equals_a_loop_over_pairs():
+    for seed in range(60):
+        y, risks, weights = random_case(seed, 4 + seed)
+        assert concordance_index(y, risks) == pytest.approx(by_pairs(y, risks, np.ones(len(y))))
+        if (weights * y["event"] * (y["time"] < y["time"].max())).any():
+            found = concordance_index(y, risks, sample_weight=weights)
+            assert found == pytest.approx(by_pairs(y, risks, weights))
+
+
+def test_equals_scikit_survival():
+    metrics = pytest.importorskip("sksurv.metrics", reason="needs the extra survival")
+    for seed in range(10):
+        y, risks, _ = random_case(seed, 200)
+        expected = metrics.concordance_index_censored(y["event"], y["time"], risks)[0]
+        assert concordance_index(y, risks) == pytest.approx(expected, abs=1e-12)
+
+
+def test_rounding_is_a_tie():
+    y = survival_outcomes([True, True, True], [1.0, 2.0, 3.0])
+    assert concordance_index(y, [0.3, 0.1 + 0.2, 0.3]) == 0.5
+
+
+def test_as_a_scorer():
+    bags, rng = random_bags(0, 30), np.random.default_rng(0)
+    y = survival_outcomes(rng.random(30) < 0.8, rng.random(30))
+    model = MICoxPH()
+    found = cross_val_score(model, bags, y, cv=3, scoring=make_scorer(concordance_index))
+    np.testing.assert_array_equal(found, cross_val_score(model, bags, y, cv=3))
+
+
+def test_what_is_refused():
+    y = survival_outcomes([False, True], [1.0, 2.0])
+    with pytest.raises(ValueError, match="No two samples are comparable"):
+        concordance_index(y, [0.0, 1.0])
+    with pytest.raises(ValueError, match="must be a structured array"):
+        concordance_index([1.0, 2.0], [0.0, 1.0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        concordance_index(y, [0.0, 1.0, 2.0])

@@ -1,0 +1,192 @@
+"""MICoxPH: scikit-survival on bags of one instance, its stated problem, functions of time."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import Bags
+from milearn.preprocessing import InstanceTransformer
+from milearn.survival import MICoxPH, StepFunction, survival_outcomes
+from tests.bags import random_bags
+from tests.common.objectives import stated_objective
+
+
+def random_case(seed=0, n_bags=40, d=4, largest=5, *, tied=False):
+    """Bags whose highest first feature sets the hazard, and outcomes of which some are censored."""
+    bags, rng = random_bags(seed, n_bags, d, largest), np.random.default_rng(seed)
+    risks = np.maximum.reduceat(bags.instances[:, 0], bags.offsets[:-1])
+    time, end = rng.exponential(np.exp(-risks)), rng.exponential(1.0, size=n_bags)
+    times = np.minimum(time, end)
+    return bags, survival_outcomes(time <= end, np.ceil(5 * times) if tied else times)
+
+
+# -- bags of one instance --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("alpha", [0.05, 1.0, 30.0])
+def test_bags_of_one_are_ridge_cox_of_scikit_survival(ties, tied, alpha):
+    sksurv = pytest.importorskip("sksurv.linear_model", reason="needs the extra survival")
+    bags, y = random_case(0, 80, 5, 1, tied=tied)
+    rows = bags.instances
+    expected = sksurv.CoxPHSurvivalAnalysis(alpha=alpha, ties=ties, tol=1e-15).fit(rows, y)
+    for pooling in ("max", "mean"):
+        found = MICoxPH(C=1 / alpha, ties=ties, pooling=pooling).fit(bags, y)
+        np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-6)
+        np.testing.assert_allclose(found.predict(bags), expected.predict(rows), atol=1e-5)
+        assert found.score(bags, y) == pytest.approx(expected.score(rows, y))
+        np.testing.assert_array_equal(found.unique_times_, expected.unique_times_)
+        for name in ("cum_baseline_hazard_", "baseline_survival_"):
+            mine, other = getattr(found, name), getattr(expected, name)
+            np.testing.assert_array_equal(mine.x, other.x)
+            np.testing.assert_allclose(mine.y, other.y, rtol=1e-5)
+        for name in ("predict_survival_function", "predict_cumulative_hazard_function"):
+            mine, other = getattr(found, name), getattr(expected, name)
+            np.testing.assert_allclose(
+                mine(bags, return_array=True), other(rows, return_array=True), rtol=1e-4
+            )
+            at = y["time"][y["time"] >= found.unique_times_[0]]
+            np.testing.assert_allclose(mine(bags)[3](at), other(rows)[3](at), rtol=1e-4)
+
+
+# -- the stated problem ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
+@pytest.mark.parametrize("pooling", ["max", "mean"])
+def test_the_objective_is_that_of_the_docstring(ties, pooling):
+    bags, y = random_case(1, tied=True)
+    for weights in (None, np.random.default_rng(0).integers(0, 3, len(bags)).astype(float)):
+        model = MICoxPH(C=2.0, ties=ties, pooling=pooling).fit(bags, y, sample_weight=weights)
+        expected, rounding = stated_objective(model, bags, y, weights)
+        assert model.objective_ == pytest.approx(expected, rel=1e-10, abs=rounding)
+        assert model.objective_ == model.objective_history_[-1]
+        assert model.converged_
+        assert model.dual_gap_ <= 1e-6 * model.objective_
+
+
+def test_a_bag_with_a_high_risk_instance_is_at_risk():
+    """One deciding instance among twenty: the maximum finds it, the mean does not."""
+    rng = np.random.default_rng(0)
+    rows, severity = rng.normal(size=(150, 20, 5)), rng.uniform(0, 1, 150)
+    rows[:, 0, 0] += 5.0 * severity
+    bags = Bags(rows.reshape(-1, 5), np.arange(0, 3001, 20))
+    time, end = rng.exponential(np.exp(-5 * severity)), rng.exponential(0.5, size=150)
+    y = survival_outcomes(time <= end, np.minimum(time, end))
+    train, test = slice(0, 100), slice(100, None)
+    scores = {
+        pooling: MICoxPH(pooling=pooling).fit(bags[train], y[train]).score(bags[test], y[test])
+        for pooling in ("max", "mean")
+    }
+    model = MICoxPH().fit(bags[train], y[train])
+    severe = np.flatnonzero(severity[test] > 0.7)
+    assert (model.witness(bags[test])[severe] % 20 == 0).mean() > 0.8
+    assert scores["max"] > scores["mean"] + 0.1
+
+
+def test_starts():
+    bags, y = random_case(3, 20, 3, 6)
+    one = MICoxPH(C=10.0).fit(bags, y)
+    several = MICoxPH(C=10.0, n_init=6, random_state=0).fit(bags, y)
+    assert several.objective_ <= one.objective_ * (1 + 1e-9)
+    again = MICoxPH(C=10.0, init=several.witnesses_).fit(bags, y)
+    assert again.objective_ == pytest.approx(several.objective_, rel=1e-6)
+    assert again.n_iter_ <= 2
+    drawn = MICoxPH(C=10.0, init="random", random_state=0).fit(bags, y)
+    assert drawn.objective_ >= several.objective_ * (1 - 1e-9)
+    with pytest.raises(ValueError, match=r"init has shape \(3,\)"):
+        MICoxPH(init=[0, 1, 2]).fit(bags, y)
+
+
+# -- prediction ------------------------------------------------------------------------------------
+
+
+def test_functions_of_time():
+    bags, y = random_case(2)
+    model = MICoxPH().fit(bags, y)
+    hazard = model.predict_cumulative_hazard_function(bags, return_array=True)
+    survival = model.predict_survival_function(bags, return_array=True)
+    assert hazard.shape == (len(bags), len(np.unique(y["time"])))
+    np.testing.assert_allclose(survival, np.exp(-hazard))
+    assert (np.diff(survival) <= 0).all()
+    # The higher the risk, the lower the survival function everywhere.
+    order = np.argsort(model.predict(bags))
+    assert (np.diff(survival[order], axis=0) <= 1e-15).all()
+    functions = model.predict_survival_function(bags)
+    assert functions.shape == (len(bags),)
+    np.testing.assert_array_equal(functions[5](model.unique_times_), survival[5])
+    first, last = model.unique_times_[[0, -1]]
+    assert functions[5](0.5 * first) == 1.0
+    assert functions[5](0.5 * (model.unique_times_[3] + model.unique_times_[4])) == survival[5, 3]
+    with pytest.raises(ValueError, match="after the last time that was observed"):
+        functions[5]([first, last + 1.0])
+    assert repr(functions[5]).startswith("StepFunction(n_points=40, start=1, end=")
+
+
+def test_survival_functions_are_calibrated_on_the_training_bags():
+    """Breslow's estimator: expected and observed numbers of events are equal."""
+    bags, y = random_case(4)
+    model = MICoxPH(C=0.5).fit(bags, y)
+    functions = model.predict_cumulative_hazard_function(bags)
+    expected = [function(time) for function, time in zip(functions, y["time"], strict=True)]
+    assert np.sum(expected) == pytest.approx(y["event"].sum())
+
+
+def test_features_far_from_zero():
+    """Scores have no origin: the weights are those of centred features, and hazards are finite."""
+    bags, y = random_case(5)
+    model = MICoxPH().fit(bags, y)
+    far = bags.with_instances(bags.instances + 1e6)
+    found = MICoxPH().fit(far, y)
+    np.testing.assert_allclose(found.coef_, model.coef_, atol=1e-6)
+    expected = model.predict_survival_function(bags, return_array=True)
+    survival = found.predict_survival_function(far, return_array=True)
+    np.testing.assert_allclose(survival, expected, atol=1e-5)
+
+
+def test_pipelines_and_searches():
+    bags, y = random_case(6, 60)
+    pipeline = make_pipeline(InstanceTransformer(StandardScaler()), MICoxPH())
+    search = GridSearchCV(pipeline, {"micoxph__C": [0.01, 1.0]}, cv=3).fit(bags, y)
+    assert 0.5 < search.best_score_ < 1.0
+    assert search.predict(bags).shape == (60,)
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    np.testing.assert_array_equal(again.predict(bags), search.predict(bags))
+    model = again[-1]
+    survival = model.predict_survival_function(again[:-1].transform(bags), return_array=True)
+    assert survival.shape == (60, len(model.unique_times_))
+
+
+def test_memory_maps_and_half_precision(tmp_path):
+    bags, y = random_case(7, 50, 4, 30)
+    model = MICoxPH().fit(bags.with_instances(bags.instances.astype(np.float16)), y)
+    np.save(tmp_path / "rows.npy", bags.instances.astype(np.float16))
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    found = MICoxPH().fit(Bags(mapped, bags.offsets), y)
+    np.testing.assert_allclose(found.coef_, model.coef_, atol=1e-6)
+    np.testing.assert_allclose(found.predict(bags), model.predict(bags), atol=1e-5)
+
+
+# -- what is refused -------------------------------------------------------------------------------
+
+
+def test_no_event_is_refused():
+    bags, y = random_case(0)
+    censored = survival_outcomes(np.zeros(len(y)), y["time"])
+    with pytest.raises(ValueError, match=r"^y holds no event: every bag is censored"):
+        MICoxPH().fit(bags, censored)
+    with pytest.raises(ValueError, match=r"^y holds no event"):
+        MICoxPH().fit(bags, y, sample_weight=np.where(y["event"], 0.0, 1.0))
+
+
+def test_a_step_function_keeps_the_shape_of_its_points():
+    function = StepFunction(np.array([1.0, 2.0]), np.array([3.0, 4.0]), start=0.0)
+    assert function(1.5) == 3.0
+    np.testing.assert_array_equal(function([[0.0, 1.0], [1.9, 2.0]]), [[0.0, 3.0], [3.0, 4.0]])
