@@ -63,7 +63,7 @@ class ConvexSet(Protocol):
 
 @dataclass
 class CuttingPlaneResult:
-    """The best point of a run, its risk and its certificate."""
+    """The best point of a run, its risk and its lower bound."""
 
     w: np.ndarray
     objective: float
@@ -116,7 +116,7 @@ def cutting_plane(
     Raises
     ------
     SolverError
-        When a quadratic program is not solved.
+        If a quadratic program is not solved.
     """
     model = _CutModel(len(start), cost, held, drop_after)
     w, best, lower, history = start, None, 0.0, list[float]()
@@ -224,7 +224,7 @@ class _CutModel:
         return proportions
 
     def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:
-        """Shares that maximise the dual if the last entries of w are constrained to a set."""
+        """Proportions that maximise the dual if the last entries of w are constrained to a set."""
         ends, x = self.slopes[:, self.n_loose :], self.proportions
 
         def gradient(proportions: np.ndarray) -> np.ndarray:

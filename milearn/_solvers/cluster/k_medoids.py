@@ -34,7 +34,7 @@ class MedoidsResult:
 
     @property
     def converged(self) -> bool:
-        """Whether the run ended by itself."""
+        """Whether the medoids did not change."""
         return not self.stopped
 
 

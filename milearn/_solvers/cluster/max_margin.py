@@ -128,7 +128,7 @@ def max_margin_clusters(
     Raises
     ------
     SolverError
-        When a quadratic program is not solved.
+        If a quadratic program is not solved.
     """
     (k, d), source, C = start.shape, problem.source, problem.C
     balance = Balance.of(problem.mean_sum, problem.balance, k)

@@ -1,8 +1,8 @@
 """Explicit features whose inner products approximate those of a kernel (Nystroem's method).
 
-An instance is z(x) = Q' k(L, x) over landmarks L, so that z(x).z(x') is the part of k(x, x') that
-the span of the landmarks' images holds; for a linear kernel z(x) = x. Features of all instances
-are made in blocks and never kept.
+The features of an instance are z(x) = Q' k(L, x) with landmarks L, so that z(x).z(x') is the inner
+product of the projections of x and x' onto the span of the landmarks. For a linear kernel z(x) = x.
+Features are computed in blocks and not stored.
 """
 
 from __future__ import annotations
@@ -21,16 +21,19 @@ _BLOCK_BYTES = 8 * 2**20
 
 
 class FeatureMap:
-    """Explicit features of rows: by landmarks of a kernel, or the rows as they are.
+    """Explicit features of rows: by landmarks of a kernel, or the rows themselves.
 
     Parameters
     ----------
-    dim : int, number of features
+    dim : int
+        Number of features.
     kernel : callable, default=None
-        None stands for the rows themselves.
+        None if the rows themselves are the features.
     landmarks : ndarray or CSR of shape (n_landmarks, n_columns)
-    factor : ndarray of shape (n_landmarks, dim), the Q above
-    chosen : ndarray of shape (n_landmarks,), the rows that the landmarks were
+    factor : ndarray of shape (n_landmarks, dim)
+        Q above.
+    chosen : ndarray of shape (n_landmarks,)
+        Rows of the landmarks in the training instances.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class FeatureMap:
 
     @property
     def width(self) -> int:
-        """Number of values that a row takes while its features are made."""
+        """Number of values per row in the computation of features."""
         return self.dim if self.kernel is None else int(self.landmarks.shape[0])
 
     def transform(self, rows: Matrix) -> Matrix:

@@ -1,8 +1,7 @@
-"""Passes over all instances: scores, highest instances, means, and rows that are gathered.
+"""Passes over all instances: scores, highest instances, means, and gathered rows.
 
-A pass is a function that is mapped over the blocks of a source, and a combination of what they
-return. The source may be an array, a file, or bags on workers of a cluster; see
-:mod:`milearn._bags.blocks`.
+A pass maps a function over the blocks of a source and combines the results. The source may be an
+array, a file, or bags on the workers of a cluster; see :mod:`milearn._bags.blocks`.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ __all__ = [
 Matrix = Any  # an ndarray or a CSR matrix
 Scores = Callable[[Block, np.ndarray], np.ndarray]
 
-# Bytes of a block in float64 that stays in a core's cache, for what looks at it more than once.
+# Bytes of a block in float64 that fits into the cache of a core.
 STREAM_BYTES = 2**21
-# Gathered instances are given in float64 up to this size, larger ones in their own type.
+# Gathered instances are converted to float64 up to this size.
 _GATHERED_BYTES = 2**27
-# Share of a sum of absolute values below which the sum itself is noise.
+# Sums up to this fraction of the sum of absolute values count as rounding.
 _ROUNDING = 1e-12
 
 
@@ -49,7 +48,7 @@ def block_scores(block: Block, weights: np.ndarray) -> np.ndarray:
     instances = block.instances
     if sparse.issparse(instances):
         return np.ascontiguousarray((instances @ weights.T).T, dtype=np.float64)
-    # Digits of float64 whatever the type: the choice is then the same for all of them.
+    # In float64, so that the highest instance does not depend on the type.
     product: np.ndarray = weights @ np.asarray(instances, dtype=np.float64).T
     return product
 
@@ -57,17 +56,17 @@ def block_scores(block: Block, weights: np.ndarray) -> np.ndarray:
 def highest(
     source: PassSource, weights: np.ndarray, scores: Scores = block_scores
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The highest score of each bag for any weight vector, and where it is attained.
+    """The highest score of each bag over all weight vectors, its instance and its weight vector.
 
-    Of several equal ones the one of the first weight vector counts, then the first of the bag.
+    Ties are broken in favour of the first weight vector, then of the first instance.
 
     Parameters
     ----------
     source : PassSource
     weights : ndarray of shape (n_vectors, n_features)
     scores : callable, default=block_scores
-        Scores of shape (n_vectors, n_rows) of a block for the weights; a function of a module,
-        which a worker can import.
+        Scores of shape (n_vectors, n_rows) of a block for the weights. It has to be a function of a
+        module, which a worker can import.
 
     Returns
     -------
@@ -97,7 +96,7 @@ def _highest(
 ) -> tuple[int, int, np.ndarray, np.ndarray, np.ndarray]:
     scores = of_block(block, weights)
     top, vectors = _first_of_highest(scores, block.offsets)
-    # In half of the bytes: this may come from a worker.
+    # In half of the bytes, because a worker may have to send it.
     narrow = top.astype(np.int32) if block.offsets[-1] < 2**31 else top
     return block.first_bag, block.first_row, narrow, vectors.astype(np.int32), scores[vectors, top]
 
@@ -151,7 +150,7 @@ def bag_means(source: PassSource, dtype: Any) -> Matrix:
     owner = np.concatenate([np.arange(bags.start, bags.stop) for bags, _ in parts])
     if len(owner) == source.n_bags:
         return means
-    # Bags that came in parts, whose sums are added.
+    # Add the sums of bags that are divided between blocks.
     offsets = np.searchsorted(owner, np.arange(source.n_bags + 1))
     return pooling_matrix(offsets, 1.0, dtype=dtype) @ means
 
@@ -168,7 +167,7 @@ def _means(block: Block, dtype: np.dtype[Any]) -> tuple[slice, Matrix]:
 def sum_of_means(source: PassSource) -> np.ndarray:
     """m, the sum over bags of their mean instance, shape (n_features,).
 
-    Entries that rounding alone explains are zero.
+    Entries that are zero up to rounding are set to zero.
     """
     total, size = np.zeros(source.n_features), np.zeros(source.n_features)
     for part, part_size in source.map(_sum_of_means, in_parts=True):
@@ -185,7 +184,7 @@ def _sum_of_means(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gather(source: PassSource, rows: np.ndarray) -> Matrix:
-    """The given instances, in float64 where that is not too large, and never in float16."""
+    """The given instances, in float64 unless they are too large, and never in float16."""
     taken = source.gather(rows)
     if sparse.issparse(taken) or 8 * taken.size <= _GATHERED_BYTES:
         return taken.astype(np.float64, copy=False)
@@ -193,6 +192,6 @@ def gather(source: PassSource, rows: np.ndarray) -> Matrix:
 
 
 def rows_of_block(block: Block, rows: np.ndarray, dtype: Any = np.float64) -> Matrix:
-    """Those of the given rows, numbers among all instances, that are in a block."""
+    """The instances of a block among the given rows of all instances."""
     mine = rows[(rows >= block.rows.start) & (rows < block.rows.stop)]
     return block.take(mine - block.first_row, dtype)

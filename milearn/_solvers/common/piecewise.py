@@ -7,29 +7,29 @@ import numpy as np
 __all__ = ["lowest_point", "optimal_intercept"]
 
 
-# Slopes that rounding alone keeps from zero, as a share of the sum of all changes.
+# Slopes up to this fraction of the sum of all changes count as zero.
 _FLAT = 1e-12
 
 
 def lowest_point(breaks: np.ndarray, changes: np.ndarray, fall: float) -> float:
-    """Where a convex, piecewise linear function of one variable is lowest.
+    """Minimiser of a convex, piecewise linear function, or the middle of all minimisers.
 
-    Left of all ``breaks`` its slope is ``-fall``; at each break it grows by ``changes``, not below
-    zero. The middle is returned where an interval minimises it.
+    The slope is ``-fall`` to the left of all ``breaks`` and increases by ``changes``, which are not
+    negative, at each break.
     """
     order = np.argsort(breaks, kind="stable")
     breaks, slope = breaks[order], np.cumsum(changes[order])
     flat = _FLAT * slope[-1]
-    # The slope is no longer negative from the first of these breaks on, and positive from the last.
+    # The slope is zero between these breaks.
     ends = np.searchsorted(slope, [fall - flat, fall + flat], side="left")
     first, last = breaks[np.minimum(ends, len(breaks) - 1)]
     return float(0.5 * (first + last))
 
 
 def optimal_intercept(scores: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> float:
-    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+, the middle of several.
+    """The b that minimises sum_g c_g [1 - s_g (score_g + b)]_+, or the middle of all minimisers.
 
-    The middle does not depend on order or repetition, as a vertex of the simplex method does.
+    The middle does not depend on the order or on duplicates of groups.
     """
-    # Left of all breaks the slope is minus the positive weight; each break adds its weight.
+    # The slope to the left of all breaks is minus the positive weight.
     return lowest_point(signs - scores, weights, float(weights[signs > 0].sum()))

@@ -2,10 +2,10 @@
 
     min 1/2 x'Px + q'x   subject to   Gx <= h,  Ax = b,  lb <= x <= ub
 
-Solutions are checked by their optimality conditions, not by the status of the backend.
-The primal-dual active set iteration of :mod:`.active_set` starts from a neighbouring solution and
-sharpens that of the backend. The interior point method of piqp comes first; a program that it gives
-up on goes to osqp, a method of multipliers that needs no well-conditioned Newton system.
+Solutions are checked by their optimality conditions and not by the status of the backend. The
+primal-dual active set iteration of :mod:`.active_set` is used for warm starts, and to polish the
+solution of the backend. The first backend is piqp, an interior point method. If it fails, osqp is
+used, a method of multipliers that does not need a well-conditioned Newton system.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = [
     "sparse_columns",
 ]
 
-# In the order in which they are tried.
+# In the order of use.
 BACKENDS: tuple[str, ...] = ("piqp", "osqp")
 
-# How each backend spells its precision.
+# Options of each backend for its precision.
 _PRECISION_OPTIONS = {
     "clarabel": ("tol_gap_abs", "tol_gap_rel", "tol_feas"),
     "cvxopt": ("abstol", "reltol", "feastol"),
@@ -51,15 +51,14 @@ _PRECISION_OPTIONS = {
 }
 _EXTRA_OPTIONS: dict[str, dict[str, Any]] = {"osqp": {"max_iter": 100_000, "raise_error": True}}
 
-# More digits are slow by a first-order method; the active set iteration finds them.
+# A first-order method is slow beyond this precision; the solution is polished by the active set.
 _FIRST_ORDER_TOL = 1e-5
 
-# A solution that the backend does not vouch for is used up to this residual; the duality gap of
-# the caller's own problem then tells what it is worth.
+# If the backend reports a failure, its solution is used up to this residual; the duality gap of the
+# problem of the caller then measures the error.
 _UNUSABLE = 1e-3
 
-
-# Below this size a backend is as quick on the whole problem.
+# Up to this size a backend is as fast on the whole problem.
 _MIN_SIZE_FOR_FIXING = 150
 _MAX_FIXING_ROUNDS = 8
 
@@ -77,17 +76,17 @@ def solve_qp(
     ----------
     problem : QPProblem
     tol : float, default=1e-8
-        Precision asked of the backend.
+        Precision of the backend.
     solver : str, default=None
-        Backend of qpsolvers; those of :data:`BACKENDS` in turn when None.
+        Backend of qpsolvers; by default, those of :data:`BACKENDS` in turn.
     start : ActiveSet, default=None
-        Estimate of the active constraints. Where the active set iteration from it reaches
-        ``tol``, the backend is not called.
+        Estimate of the active constraints. If the active set iteration from it reaches ``tol``, no
+        backend is called.
 
     Raises
     ------
     SolverError
-        When no backend finds a solution.
+        If no backend finds a solution.
     """
     backends = BACKENDS if solver is None else (solver,)
     if start is not None:
@@ -107,12 +106,12 @@ def solve_qp(
 
 
 def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | None, str]:
-    """The backend's solution, if it is one, and what the backend says of it."""
+    """The solution of the backend, or None if it is not good enough, and the backend's status."""
     try:
         solution = _solution_of(problem, tol, solver)
-    except OSQPException as refused:
-        # Asked for, because qpsolvers would warn of it otherwise.
-        return None, f"status {refused}"
+    except OSQPException as error:
+        # The option raise_error is set, because qpsolvers would warn otherwise.
+        return None, f"status {error}"
     if solution.x is None or not np.isfinite(solution.x).all():
         return None, _status(solution)
     result = problem.with_residuals(
@@ -130,21 +129,21 @@ def solve_qp_near(
 ) -> QPResult:
     """Solve a convex quadratic program from an estimate of its active constraints.
 
-    Variables that a neighbouring solution has at a bound are fixed there, the backend solves what
-    is left, and the multipliers of the fixed ones tell which of them have to be let go. The answer
-    is that of the whole problem, measured by the whole problem's optimality conditions.
+    Variables at a bound in the estimate are fixed, and the backend solves the remaining problem.
+    Fixed variables with a multiplier of the wrong sign are released. The result is a solution of
+    the whole problem, checked by the optimality conditions of the whole problem.
 
     Parameters
     ----------
     problem : QPProblem
     start : ActiveSet or None
-        None asks for a solution from nothing.
+        None is a cold start.
     tol : float, default=1e-8
 
     Raises
     ------
     SolverError
-        When no backend solves the whole problem.
+        If no backend solves the whole problem.
     """
     if start is None or len(problem.q) <= _MIN_SIZE_FOR_FIXING:
         return solve_qp(problem, tol=tol, start=start)
@@ -159,7 +158,7 @@ def solve_qp_near(
         try:
             found = _with_fixed(problem, fixed, x, tol)
         except SolverError:
-            # What is fixed may leave nothing feasible.
+            # The problem with fixed variables may be infeasible.
             break
         gradient = problem.P @ found.x + problem.q + problem.G.T @ found.z + problem.A.T @ found.y
         rounding = 10 * max(tol, found.dual_residual)
@@ -167,7 +166,7 @@ def solve_qp_near(
             (start.lower & (gradient < -rounding)) | (start.upper & (gradient > rounding))
         )
         if not wrong.any():
-            # A multiplier of the wrong sign by rounding would meet a bound at infinity.
+            # The other bound may be infinite, so multipliers must not have the wrong sign.
             z_box = np.where(start.lower, np.minimum(-gradient, 0), np.maximum(-gradient, 0))
             z_box = np.where(fixed, z_box, found.z_box)
             whole = problem.with_residuals(found.x, found.y, found.z, z_box, found.solver)
@@ -198,12 +197,12 @@ def _with_fixed(problem: QPProblem, fixed: np.ndarray, x: np.ndarray, tol: float
 
 
 def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolvers.Solution:
-    """The solution of a backend as it stands, to the precision ``tol`` of its own criteria.
+    """The unmodified solution of a backend, to the precision ``tol`` of its own criteria.
 
     Parameters
     ----------
     problem : qpsolvers.Problem
-        With sparse matrices for a backend that takes no others (:func:`takes_sparse_alone`).
+        With sparse matrices for a backend that requires them (:func:`requires_sparse`).
     solver : str
     tol : float
     """
@@ -213,14 +212,14 @@ def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolve
     return qpsolvers.solve_problem(problem, solver=solver, **settings)
 
 
-def takes_sparse_alone(solver: str) -> bool:
-    """Whether a backend would have to convert dense matrices, of which it warns."""
+def requires_sparse(solver: str) -> bool:
+    """Whether a backend would have to convert dense matrices, with a warning."""
     return solver in qpsolvers.sparse_solvers and solver not in qpsolvers.dense_solvers
 
 
 def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solution:
     matrices: list[Matrix] = [problem.P, problem.G, problem.A]
-    if takes_sparse_alone(solver):
+    if requires_sparse(solver):
         matrices = [sparse_columns(matrix) for matrix in matrices]
     P, G, A = matrices
     program = qpsolvers.Problem(
@@ -237,12 +236,12 @@ def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solut
 
 
 def sparse_columns(matrix: Matrix) -> sparse.csc_matrix:
-    """A matrix in compressed columns with the indices of 32 bits that backends in C take.
+    """A CSC matrix with 32-bit indices, which backends in C require.
 
     Raises
     ------
     SolverError
-        When there are more entries than such indices can count.
+        If there are too many entries for such indices.
     """
     columns = sparse.csc_matrix(matrix)
     largest = np.iinfo(np.int32).max

@@ -1,8 +1,7 @@
-"""Rows of several matrices below each other without a copy of them.
+"""Vertical stacks of matrices without a copy.
 
-A working set of a large problem is a sizeable part of the memory that its solver takes. Here its
-rows stay where they were gathered and in the type that they have there; products convert some of
-them at a time, so that all digits are those of float64.
+The working set of a large problem is a large part of the memory of its solver. A stack keeps its
+parts in their own type, and products convert them to float64 in blocks.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from scipy import sparse
 
 from ..._bags.blocks import stacked
 
-__all__ = ["RowStack", "below_each_other"]
+__all__ = ["RowStack", "stack_rows"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Numbers that are converted to float64 at a time.
+# Number of values per block that are converted to float64.
 _CONVERTED_NUMBERS = 2**16
-# Up to this size in float64 one array is quicker than many.
+# Up to this size in float64 one array is faster than a stack.
 _ONE_ARRAY_BYTES = 2**23
 
 
 class RowStack:
-    """Rows of dense matrices, times 1 or -1, in an order.
+    """Rows of dense matrices, times 1 or -1, in a given order.
 
     Parameters
     ----------
     parts : sequence of ndarray of shape (n_rows_of_part, n_columns)
     signs : sequence of float, default=None
-        By which the rows of each part are multiplied: 1 when None.
+        Factors 1 or -1 of the rows of each part; by default, 1.
     order : ndarray of int of shape (n_rows,), default=None
-        Row ``i`` is row ``order[i]`` of all parts below each other: each of them in turn when
-        None. No row may occur twice.
+        Row ``i`` is row ``order[i]`` of the concatenated parts; by default, row ``i``. Rows must
+        not occur twice.
     """
 
     def __init__(
@@ -66,11 +65,11 @@ class RowStack:
 
     @property
     def T(self) -> _Transposed:
-        """The same, for products with a weight of each row."""
+        """The transpose, for products with a weight of each row."""
         return _Transposed(self)
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
-        """A copy of some rows, given by their numbers, in the type of all parts."""
+        """A copy of the rows with these numbers, in the common type of all parts."""
         places = rows if self.order is None else self.order[rows]
         found = np.empty((len(places), self.shape[1]), dtype=self.dtype)
         owners = np.searchsorted(self.ends, places, side="right")
@@ -106,7 +105,7 @@ class _Transposed:
 
 
 def _in_float64(part: np.ndarray) -> Any:
-    """The rows of a part in float64, some at a time where they have to be converted."""
+    """The rows of a part in float64, in blocks if they have to be converted."""
     if part.dtype == np.float64:
         yield part
         return
@@ -115,28 +114,29 @@ def _in_float64(part: np.ndarray) -> Any:
         yield part[first : first + step].astype(np.float64)
 
 
-def below_each_other(
+def stack_rows(
     parts: Sequence[Matrix],
     signs: Sequence[float] | None = None,
     order: np.ndarray | None = None,
 ) -> Matrix:
-    """The rows of all parts in an order: an array in float64 where it is small, or a CSR matrix.
+    """The rows of all parts in a given order.
 
-    Large dense rows become a :class:`RowStack`, which copies none.
+    The result is a CSR matrix for sparse parts, an array in float64 if it is small, and otherwise a
+    :class:`RowStack`, which does not copy the parts.
 
     Parameters
     ----------
     parts : sequence of ndarray, CSR or RowStack
     signs, order
-        As of :class:`RowStack`.
+        See :class:`RowStack`.
     """
     signs = [1.0] * len(parts) if signs is None else signs
     if sparse.issparse(parts[0]):
         given = [part if sign > 0 else -part for part, sign in zip(parts, signs, strict=True)]
         matrix = stacked(given)
         return matrix if order is None else matrix[order]
-    alone = len(parts) == 1 and signs[0] > 0 and order is None
-    if alone and (_is_stack(parts[0]) or parts[0].dtype == np.float64):
+    unchanged = len(parts) == 1 and signs[0] > 0 and order is None
+    if unchanged and (_is_stack(parts[0]) or parts[0].dtype == np.float64):
         return parts[0]
     n_rows, n_columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
     if 8 * n_rows * n_columns > _ONE_ARRAY_BYTES:
@@ -156,20 +156,20 @@ def _is_stack(matrix: Matrix) -> bool:
 
 
 def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None) -> RowStack:
-    """One stack of all matrices of the parts."""
+    """A stack of the matrices of all parts."""
     matrices: list[Matrix] = []
     factors: list[float] = []
     places: list[np.ndarray] = []
-    first, plain = 0, True
+    first, in_order = 0, True
     for part, sign in zip(parts, signs, strict=True):
         inner = part if _is_stack(part) else RowStack([part])
         matrices += inner.parts
         factors += [sign * factor for factor in inner.signs]
         own = np.arange(len(inner)) if inner.order is None else inner.order
-        plain &= inner.order is None
+        in_order &= inner.order is None
         places.append(first + own)
         first += int(inner.ends[-1])
-    if not plain:
+    if not in_order:
         place = np.concatenate(places)
         order = place if order is None else place[order]
     return RowStack(matrices, factors, order)

@@ -2,7 +2,7 @@
 
     sum_e r_e | s_p f_p - s_q f_q |,   e = (p, q),   s_p = 1 / sqrt(degree of p)
 
-with r_e the weight of the edge as a share of the number of links.
+where r_e is the weight of the edge divided by the number of links.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Edges:
 
     left: np.ndarray
     right: np.ndarray
-    # Weight of both directions over the number of links.
+    # Weight of both directions divided by the number of links.
     weights: np.ndarray
     # 1 / sqrt(degree) of the two nodes.
     left_scale: np.ndarray
@@ -40,7 +40,7 @@ class Edges:
 
     @property
     def scale_difference(self) -> np.ndarray:
-        """Growth of the difference of each edge with a constant added to every score."""
+        """Derivative of the difference of each edge by a constant added to every score."""
         difference: np.ndarray = self.left_scale - self.right_scale
         return difference
 
@@ -55,7 +55,7 @@ class Edges:
         return float(self.weights @ np.abs(self.differences(scores)))
 
     def renumbered(self, number: np.ndarray, n_nodes: int) -> Edges:
-        """The same edges where node ``p`` has become ``number[p]``."""
+        """The edges with node ``p`` renumbered as ``number[p]``."""
         left, right = number[self.left], number[self.right]
         turned = left > right
         left, right = np.where(turned, right, left), np.where(turned, left, right)
@@ -71,11 +71,12 @@ class Edges:
 
 
 def edges_of(graph: Any) -> Edges:
-    """The edges of a directed or undirected graph with weights that are not negative.
+    """The edges of a directed or undirected graph with nonnegative weights.
 
-    Links from a node to itself and links of weight zero are left out before anything is counted.
-    The degree is the sum of the weights of the outgoing links, or of the incoming links where there
-    are no others. Both directions of a link have one absolute value, so their weights are added.
+    Links from a node to itself and links of weight zero are ignored. The degree of a node is the
+    sum of the weights of its outgoing links, or of its incoming links if there are no outgoing
+    ones. The weights of both directions of a link are added, because their absolute differences are
+    equal.
 
     Parameters
     ----------

@@ -2,13 +2,13 @@
 
     min over Z, U, V:  |A - Z U Z'|^2 + a |X - Z V'|^2 + r (|U|^2 + |V|^2 + |Z|^2)
 
-For given Z the best U and V are known in closed form, so the search is over Z alone: with
+For given Z the best U and V have closed forms, so the problem is minimised over Z. With
 G = Z'Z = Q diag(g) Q',
 
-    V = a X'Z (a G + r I)^-1,    (Q'UQ)_ij = (Q'Z'AZQ)_ij / (g_i g_j + r),
+    V = a X'Z (a G + r I)^-1,    (Q'UQ)_ij = (Q'Z'AZQ)_ij / (g_i g_j + r).
 
-and, U and V being optimal, the gradient in Z is that with U and V held fixed. Only products of A
-and X with narrow matrices are formed.
+Because U and V are optimal, the gradient in Z is the gradient for fixed U and V. Only products of A
+and X with narrow matrices are computed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ __all__ = [
     "separate_factors",
 ]
 
-# Dense arrays and CSR matrices alike.
-Matrix = Any
+Matrix = Any  # an ndarray or a CSR matrix
 
-# Rows or columns up to which a dense decomposition is quicker.
+# Number of rows or columns up to which a dense decomposition is faster.
 _DENSE_MAX_ROWS = 200
 
 
@@ -45,14 +44,14 @@ class FactorOptions:
     n_components: int
     content: float
     ridge: float
-    # Largest entry of the gradient, as a share of the root of the objective at zero.
+    # Largest entry of the gradient relative to the root of the objective at zero.
     tol: float
     max_iter: int
 
 
 @dataclass
 class Factorisation:
-    """Factors Z, U and V, the largest entry of the gradient in Z, and the steps of L-BFGS."""
+    """Factors Z, U and V, the largest entry of the gradient in Z, and the outcome of L-BFGS."""
 
     Z: np.ndarray
     U: np.ndarray
@@ -68,7 +67,7 @@ class Factorisation:
 class LinkContentModel:
     """A factorisation in the units of the data, with row factors of mean squared length 1.
 
-    The factors that explain the content x of a new row best are ``x @ placement``.
+    The best factors for the content x of a new row are ``x @ placement``.
     """
 
     factors: np.ndarray
@@ -84,14 +83,14 @@ def fit_link_content(links: Matrix, content: Matrix, options: FactorOptions) -> 
     Parameters
     ----------
     links : CSR matrix of shape (n_rows, n_rows)
-        Without entries where there are no links.
+        A matrix without entries if there are no links.
     content : ndarray or CSR of shape (n_rows, n_features)
     options : FactorOptions
     """
     link_norm, norm = (float(np.sqrt(_square(each))) or 1.0 for each in (links, content))
     found = factorise(links * (1.0 / link_norm), content * (1.0 / norm), options)
     length = float(np.sqrt(np.sum(found.Z**2) / len(found.Z))) or 1.0
-    # The factors of a new row x are those that explain it best: a x V (a V'V + r I)^-1.
+    # The best factors of a new row x are a x V (a V'V + r I)^-1.
     inner = options.content * found.V.T @ found.V
     inner[np.diag_indices_from(inner)] += options.ridge
     placement = np.linalg.solve(inner, found.V.T).T * (options.content / (norm * length))
@@ -138,7 +137,7 @@ def factorise(A: Matrix, X: Matrix, options: FactorOptions) -> Factorisation:
     Parameters
     ----------
     A : CSR matrix of shape (n_rows, n_rows)
-        Links; none is a matrix without entries.
+        Links; a matrix without entries if there are none.
     X : ndarray or CSR of shape (n_rows, n_features)
     options : FactorOptions
     """
@@ -201,10 +200,10 @@ def _factors(
 
 
 def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
-    """Left singular vectors of the parts side by side, times the root of what the ridge leaves.
+    """Left singular vectors of [content, links, links'] times roots of shrunken singular values.
 
-    Without links that is the minimum: the singular values of the product Z V' are those of X,
-    each lowered by the ridge.
+    Without links this is the minimum: the singular values of Z V' are those of X reduced by the
+    ridge.
     """
     n, d = X.shape
     content, ridge = options.content, options.ridge
@@ -233,7 +232,7 @@ def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
             return np.concatenate([*parts, A.T @ u, A @ u] if linked else parts)
 
         operator = LinearOperator((n, width), matvec=forward, rmatvec=back, dtype=np.float64)
-        # A start that is the same for every order of rows.
+        # This start does not depend on the order of rows.
         first = np.ones(min(n, width)) / np.sqrt(min(n, width))
         left, values, _ = svds(operator, k=k, v0=first)
         order = np.argsort(-values)

@@ -1,16 +1,17 @@
 """A local minimum of the problem of MILSD by the concave-convex procedure.
 
-What is concave is replaced by its linearisation at the current point: the maximum of a positive
+Concave terms are replaced by their linearisation at the current point: the maximum of a positive
 bag, and in each of
 
     s_p f_p - s_q f_q <= s_p f_p - s_q f(x_q*),    s_q f_q - s_p f_p <= s_q f_q - s_p f(x_p*)
 
-the maximum that is subtracted, by its highest instance. Negative bags and the links between
-instances are convex and stay.
+the maximum that is subtracted, by its highest instance. The terms of negative bags and of links
+between instances are convex and are not changed.
 
-A convex step starts from the function and the proportions of the one before. It ends when its gap
-is small, or after a few Newton steps that have lowered the objective enough and lead to other
-witnesses: the next convex step makes more progress. The last step is always solved to the end.
+A convex step starts from the function and the proportions of the previous step. It stops when its
+gap is small, or after a few Newton steps if these have lowered the objective enough and changed the
+witnesses, because the next convex step makes more progress. The last step is always solved to its
+precision.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from .step import LinkedStep, LinkedTerms
 
 __all__ = ["MEANS", "LinkedSolution", "solve_milsd"]
 
-# The linearisation at w = 0, where all instances of a bag share equally.
+# The linearisation at w = 0, where all instances of a bag have equal weights.
 MEANS = np.zeros(0, dtype=np.intp)
-# Newton steps after which a step may end early.
+# Number of Newton steps after which a convex step may stop early.
 _STEPS_AT_A_TIME = 6
 
 
@@ -40,7 +41,7 @@ class LinkedSolution(CCCPSolution):
     w: np.ndarray
     intercept: float
     risks: np.ndarray
-    # Whether the last convex step was solved to the precision asked for.
+    # Whether the last convex step was solved to its precision.
     step_converged: bool
     n_passes: int = 0
 
@@ -56,7 +57,7 @@ class _Point:
     w: np.ndarray
     intercept: float
     solution: NewtonSolution
-    # Whether the gap is as small as asked for, or the step ended early on purpose.
+    # Whether the gap is small enough, or the step was stopped early on purpose.
     converged: bool
 
 
@@ -78,14 +79,14 @@ def solve_milsd(
         A convex step is solved to a relative gap of the square of ``tol``.
     start : ndarray of int, default=None
         First linearisation: a row of each bag of ``problem.linearised``. None starts from w = 0,
-        where all instances of a bag share equally.
+        where all instances of a bag have equal weights.
     min_gap_tol : float
-        Smallest relative gap to ask for; below it a gap is rounding.
+        Lower limit of the relative gap, which is due to rounding.
     enough : float
-        A step may end before its gap is small when its gain is so many times what ends the
-        procedure.
+        A step may stop early if it has lowered the objective by this multiple of the decrease at
+        which the procedure stops.
     max_steps : int
-        Newton steps of a convex step.
+        Maximum number of Newton steps of a convex step.
     """
     procedure = _Procedure(problem, options.tol, enough, max_steps)
     gap_tol = max(options.tol**2, min_gap_tol)
@@ -93,7 +94,7 @@ def solve_milsd(
     point, last = run.point, procedure.last
     outcome = run.outcome()
     if last is not point:
-        # The last step found nothing better: its bound is that of the step at the kept witnesses.
+        # The last step found no better point, and its bound belongs to the witnesses of the point.
         outcome["dual_gap"] = max(0.0, point.objective - last.solution.lower_bound)
     return LinkedSolution(
         w=point.w,
@@ -119,7 +120,7 @@ class _Procedure:
         self.last: _Point
 
     def step(self, witnesses: np.ndarray, before: _Point | None, gap_tol: float) -> _Point:
-        """Solve the convex problem at the given witnesses, from the point before."""
+        """Solve the convex problem for given witnesses, from the previous point."""
         reached = self.constant_value if before is None else before.objective
         tol = self.tol * abs(reached)
         early: _Point | None = None
@@ -134,7 +135,7 @@ class _Procedure:
             repeated = np.array_equal(point.linearisation, witnesses)
             if repeated or reached - point.objective <= tol:
                 return False
-            # Another step is certain to follow.
+            # Another step follows in any case.
             early = replace(point, converged=True)
             return True
 
@@ -164,7 +165,7 @@ class _Procedure:
         problem, w = self.problem, solution.w
         scores = np.asarray(problem.X @ w)
         if self.constant_value <= solution.objective + gap_tol * abs(solution.objective):
-            # Nothing is better than a constant: a tiny w would break ties between instances.
+            # A constant is as good: use w = 0, because a tiny w would break ties between instances.
             w, scores = np.zeros_like(w), self.no_scores
             intercept, risks = self.constant, self.constant_risks
         else:

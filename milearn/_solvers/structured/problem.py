@@ -50,10 +50,10 @@ class LinkedProblem:
         )
 
     def best_intercept(self, scores: np.ndarray) -> float:
-        """The b that minimises J for given w, the middle of those that do.
+        """The b that minimises J for given w, or the middle of all minimisers.
 
-        ``scores`` are without intercept. J is convex and piecewise linear in b: a hinge has a
-        break at y - f, an edge one where its difference vanishes.
+        ``scores`` do not contain the intercept. J is convex and piecewise linear in b: a hinge has
+        a break at y - f, and an edge has one where its difference is zero.
         """
         if not self.fit_intercept:
             return 0.0
@@ -74,28 +74,28 @@ class LinkedProblem:
 
     @cached_property
     def scale(self) -> float:
-        """Objective below which a relative gap would be rounding."""
+        """Objective below which a relative gap would be dominated by rounding."""
         return rounding_scale(self.costs[0] * self.weights[self.signs != 0])
 
     # -- linearisation ---------------------------------------------------------------------------
 
     @cached_property
     def linearised(self) -> np.ndarray:
-        """The bags whose maximum is linearised: the positive ones, and those with a link."""
+        """The bags whose maximum is linearised: positive bags, and bags with a link."""
         bags: np.ndarray = np.union1d(np.flatnonzero(self.signs > 0), self.bag_edges.nodes)
         return bags
 
     def witnesses(self, scores: np.ndarray) -> np.ndarray:
         """Row of the highest instance of each linearised bag.
 
-        Scores that differ by rounding are ordered by the difference of the class means, so that
-        the order of the instances does not choose between them.
+        Ties up to rounding are broken by the difference of the class means, so that the choice does
+        not depend on the order of the instances.
         """
         return self._highest.of(scores)
 
     @cached_property
     def _highest(self) -> Witnesses:
-        # A function without a reference to this problem: a cycle would keep X in memory.
+        # A function that does not refer to self: a reference cycle would keep X in memory.
         X, labelled = self.X, (self.offsets, self.signs, self.weights)
 
         @cache

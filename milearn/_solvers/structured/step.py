@@ -1,26 +1,27 @@
 """A convex step of MILSD over scores: smoothed value, slopes, curvature and dual value.
 
-With f_p the highest score of bag p, l_p what stands for it where it is linearised (the score of a
-witness, or the mean), and a link e = (p, q) between bags of the scales a = s_p and c = s_q,
+Let f_p be the highest score of bag p and l_p its linearisation (the score of a witness, or the
+mean). For a link e = (p, q) between bags with scales a = s_p and c = s_q, and g = (f + l) / 2,
 
-    max(a f_p - c l_q, c f_q - a l_p) = 1/2 a (f_p - l_p) + 1/2 c (f_q - l_q) + |a g_p - c g_q|,
+    max(a f_p - c l_q, c f_q - a l_p) = 1/2 a (f_p - l_p) + 1/2 c (f_q - l_q) + |a g_p - c g_q| .
 
-g = (f + l) / 2. So the links between bags are a total variation of g and a cost of f - l for each
-bag, and the step is, with the scores x.w + b as its only argument,
+The links between bags are thus a total variation of g and a cost of f - l for each bag. The step
+depends only on w and the scores x.w + b:
 
     1/2 |w|^2 + sum_i C_i [1 - l_i]_+ or [1 + f_i]_+ + sum_p k_p (f_p - l_p)
               + sum_e C_e |a g_p - c g_q| + sum_e C_e |a f(x_p) - c f(x_q)|.
 
-Each hinge, absolute value and maximum is smoothed around given proportions, by h > 0 in units of
+Hinges, absolute values and maxima are smoothed around given proportions, with h > 0 in units of
 the margin:
 
     [u]_+    max_{0 <= t <= 1}       t u - h/2 (t - t0)^2
     |u|      max_{-1 <= z <= 1}      z u - h/2 (z - z0)^2
     f_p      max_{pi in simplex}     pi.s - h/2 |pi - pi0|^2
 
-All of them are convex and rise in f_p, so the smoothed step is convex. Any t, z and pi give
-coefficients alpha of the scores and, where these sum to zero (or there is no intercept), the lower
-bound sum_i C_i t_i - 1/2 |X'alpha|^2. Evaluations cost some operations for each link and instance.
+All terms are convex and nondecreasing in f_p, so the smoothed step is convex. Any t, z and pi give
+coefficients alpha of the scores. If these sum to zero, or if there is no intercept, they give the
+lower bound sum_i C_i t_i - 1/2 |X'alpha|^2. The cost of an evaluation is a few operations per link
+and instance.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ Matrix = Any  # an ndarray or a CSR matrix
 
 @dataclass(frozen=True)
 class Proportions:
-    """What attains the maxima of a step: t of hinges, z of links and pi of rows."""
+    """Maximisers in the smoothed terms of a step: t of hinges, z of links and pi of rows."""
 
     hinges: np.ndarray
     bag_links: np.ndarray
@@ -60,7 +61,7 @@ class Links:
     differences: Any
     adjoint: Any
     costs: np.ndarray
-    # Difference that a unit of the score makes.
+    # Mean scale of the two nodes.
     widths: np.ndarray
     edges: Edges
 
@@ -69,7 +70,7 @@ class Links:
 
     @classmethod
     def of(cls, edges: Edges, cost: float) -> Links:
-        """The edges whose sum has a cost."""
+        """The edges with the cost of their sum."""
         n, m = edges.n_nodes, len(edges)
         ends = np.stack([edges.left, edges.right], axis=1).ravel()
         scales = np.stack([edges.left_scale, -edges.right_scale], axis=1).ravel()
@@ -89,7 +90,7 @@ class Links:
     def smoothed(
         self, differences: np.ndarray, h: float, z: np.ndarray, centre: np.ndarray
     ) -> tuple[float, float]:
-        """The smoothed sum of absolute differences, and what is taken off for the distance."""
+        """The smoothed sum of absolute differences, and the subtracted quadratic terms."""
         away = z - centre
         away *= away
         lost = 0.5 * h * float((self.costs * self.widths) @ away)
@@ -100,7 +101,7 @@ class Links:
         return float(self.costs @ np.abs(self.differences @ values)) if len(self) else 0.0
 
     def node_slopes(self, z: np.ndarray) -> np.ndarray:
-        """Slope in the value of each node."""
+        """Derivative by the value of each node."""
         return np.asarray(self.adjoint @ (self.costs * z))
 
     def laplacian(self, z: np.ndarray, h: float) -> tuple[np.ndarray, Any]:
@@ -116,7 +117,7 @@ class Links:
         weights = self.costs[active] / (h * self.widths[active])
         n = len(nodes)
         diagonal = np.bincount(left, weights * a * a, n) + np.bincount(right, weights * c * c, n)
-        # Edges are sorted by their left node: half of the matrix is in order as it is.
+        # Edges are sorted by their left node, so half of the matrix is already in CSR order.
         begins = np.r_[0, np.cumsum(np.bincount(left, minlength=n))]
         half = sparse.csr_array((-weights * a * c, right, begins), shape=(n, n))
         return nodes, half + half.T + sparse.diags_array(diagonal, format="csr", dtype=np.float64)
@@ -133,14 +134,14 @@ class Scores:
     bag_differences: np.ndarray | None
 
     def moved(self, t: float, change: Scores) -> Scores:
-        """Scores that have changed by t times the given change."""
+        """The scores plus t times a change."""
         between = self.bag_differences
         if between is not None and change.bag_differences is not None:
             between = between + t * change.bag_differences
         values = self.values + t * change.values
         return Scores(
             values,
-            # With bags of one instance both are one array.
+            # For bags of one instance both are the same array.
             values if self.linear is self.values else self.linear + t * change.linear,
             self.instance_differences + t * change.instance_differences,
             between,
@@ -160,7 +161,7 @@ class _Smoothed:
 
 
 class LinkedTerms:
-    """What all convex steps of a problem have in common."""
+    """Common data of all convex steps of a problem."""
 
     def __init__(self, problem: LinkedProblem) -> None:
         self.problem = problem
@@ -175,9 +176,9 @@ class LinkedTerms:
         self.instance_links = Links.of(problem.instance_edges, problem.costs[2])
         self.spread_costs = 0.5 * np.asarray(abs(self.bag_links.adjoint) @ self.bag_links.costs)
         self.owner = segment_index(problem.offsets)
-        # A shift of all scores is the intercept.
+        # The intercept is a constant added to all scores.
         self.free = np.ones((self.n_instances, int(problem.fit_intercept)))
-        # What a unit of all scores can change of the sums, at the most.
+        # Upper bound on the change of the sums if all scores change by at most one.
         self.cost = float(
             self.costs.sum()
             + 2.0 * (self.bag_links.costs @ self.bag_links.widths)
@@ -185,7 +186,7 @@ class LinkedTerms:
         )
 
     def first_proportions(self) -> Proportions:
-        """Proportions to start from."""
+        """Proportions of the first step."""
         return Proportions(
             np.zeros(len(self.costs)),
             np.zeros(len(self.bag_links)),
@@ -194,7 +195,7 @@ class LinkedTerms:
         )
 
     def linear(self, witnesses: np.ndarray, bags: np.ndarray) -> Any:
-        """The matrix of l: a row for each bag; the mean where no witnesses are given."""
+        """The matrix of l, a row for each bag; without witnesses, the means of bags."""
         if len(witnesses) == 0:
             return pooling_matrix(self.offsets, 1.0 / np.diff(self.offsets)[self.owner])
         rows = self.offsets[:-1].copy()
@@ -204,7 +205,7 @@ class LinkedTerms:
 
 
 class LinkedStep:
-    """The convex problem at given witnesses, for :func:`..common.newton.engine.solve`.
+    """The convex problem for given witnesses, for :func:`..common.newton.engine.solve`.
 
     Parameters
     ----------
@@ -228,7 +229,7 @@ class LinkedStep:
 
     @property
     def cost(self) -> float:
-        """What a unit of all scores can change of the sums, at the most."""
+        """Upper bound on the change of the sums if all scores change by at most one."""
         return self.terms.cost
 
     @cached_property
@@ -244,18 +245,18 @@ class LinkedStep:
     change = values
 
     def scores(self, values: np.ndarray) -> Scores:
-        """What is linear in the given scores, or in a change of them."""
+        """Linear functions of the given scores, or of a change of them."""
         terms = self.terms
         linear = values if terms.singles else np.asarray(self.linear @ values)
         between = terms.bag_links.differences @ values if terms.singles else None
         return Scores(values, linear, terms.instance_links.differences @ values, between)
 
     def moved(self, scores: Scores, t: float, change: Scores) -> Scores:
-        """The scores after t times a change."""
+        """The scores plus t times a change."""
         return scores.moved(t, change)
 
     def losses(self, scores: Scores) -> float:
-        """The sums as they are."""
+        """The sums without smoothing."""
         terms = self.terms
         best = scores.values
         if not terms.singles:
@@ -269,7 +270,7 @@ class LinkedStep:
         )
 
     def smoothed(self, scores: Scores, h: float, centre: Proportions) -> _Smoothed:
-        """What attains the smoothed sums."""
+        """The smoothed step and its maximisers."""
         terms = self.terms
         rows, best = self._highest(scores.values, h, centre.rows)
         u = self._hinge_arguments(best, scores.linear)
@@ -285,9 +286,9 @@ class LinkedStep:
         return _Smoothed(scores, h, centre, found, best, between)
 
     def smoothed_losses(self, at: _Smoothed) -> tuple[float, float]:
-        """The smoothed sums, and what is taken off in them for the distance from the centre.
+        """The smoothed sums, and the quadratic terms that are subtracted in them.
 
-        The distance of the rows, which is part of the maxima, is not in the second number.
+        The terms of the rows, which are part of the maxima, are not in the second number.
         """
         terms, h, found, centre = self.terms, at.h, at.proportions, at.centre
         u = self._hinge_arguments(at.best, at.scores.linear)
@@ -315,7 +316,7 @@ class LinkedStep:
         if terms.singles:
             return centre, scores
         shifted = scores + h * centre
-        # Rows more than h below the highest get nothing, and that one makes the sum one.
+        # Rows more than h below the highest one have a proportion of zero.
         shifted -= (segment_max(shifted, terms.offsets) - h)[terms.owner]
         kept = np.flatnonzero(shifted > 0)
         rows = np.zeros(len(scores))
@@ -329,7 +330,7 @@ class LinkedStep:
     # -- slopes ----------------------------------------------------------------------------------
 
     def _slopes(self, at: Proportions) -> tuple[np.ndarray, np.ndarray]:
-        """Slopes in the maximum of each bag and in what is linear."""
+        """Derivatives by the maximum of each bag and by its linearisation."""
         terms = self.terms
         slopes = 0.5 * terms.bag_links.node_slopes(at.bag_links)
         hinges = terms.costs * at.hinges
@@ -339,7 +340,7 @@ class LinkedStep:
         return best, linear
 
     def coefficients(self, at: Proportions) -> np.ndarray:
-        """alpha: slopes in the score of each instance."""
+        """alpha: derivatives by the score of each instance."""
         terms = self.terms
         best, linear = self._slopes(at)
         if terms.singles:
@@ -374,7 +375,7 @@ class LinkedStep:
     # -- the dual --------------------------------------------------------------------------------
 
     def balanced(self, at: Proportions) -> Proportions:
-        """Proportions whose coefficients sum to zero: the heavier side is scaled down."""
+        """Proportions whose coefficients sum to zero: the larger side is scaled down."""
         terms = self.terms
         signs = np.repeat([-1.0, 1.0], [len(terms.positive), len(terms.negative)])
         values = (at.hinges, at.bag_links, at.instance_links)
@@ -401,7 +402,7 @@ class LinkedStep:
     # -- curvature -------------------------------------------------------------------------------
 
     def curvature(self, smoothed: _Smoothed) -> list[Part]:
-        """The second derivative of the smoothed sums in the scores, as a sum."""
+        """The second derivative of the smoothed sums by the scores, as a sum of parts."""
         terms, at, h = self.terms, smoothed.proportions, smoothed.h
         parts: list[Part] = []
         if len(terms.bag_links):
@@ -431,13 +432,13 @@ class LinkedStep:
         return sparse.csr_array((at.rows[rows], rows, np.r_[0, np.cumsum(counts)]), shape)
 
     def _spread(self, at: Proportions, h: float) -> list[Part]:
-        """Curvature of the maxima: rows with a share, less their mean."""
+        """Curvature of the maxima: rows with a proportion above zero, minus their mean."""
         terms = self.terms
         best, _ = self._slopes(at)
         rows = np.flatnonzero(at.rows > 0)
         counts = np.bincount(terms.owner[rows], minlength=terms.n_bags)
         weights = np.where(counts > 1, best, 0.0) / h
-        # Sums of slopes that are zero up to rounding do not count.
+        # Ignore sums of slopes that are zero up to rounding.
         wanted = weights > 1e-13 * float(weights.max(initial=0.0))
         rows, sizes = rows[wanted[terms.owner[rows]]], counts[wanted]
         starts = np.cumsum(sizes) - sizes

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from milearn._solvers.common import row_stack
-from milearn._solvers.common.row_stack import RowStack, below_each_other
+from milearn._solvers.common.row_stack import RowStack, stack_rows
 
 SIGNS = [-1.0, 1.0, 1.0]
 
@@ -39,10 +39,10 @@ def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered, monkeypatch):
 def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit, monkeypatch):
     monkeypatch.setattr(row_stack, "_ONE_ARRAY_BYTES", limit)
     parts, order, matrix = parts_and_matrix(["f4"] * 3, ordered=True)
-    inner = below_each_other(parts, SIGNS, order)
+    inner = stack_rows(parts, SIGNS, order)
     assert isinstance(inner, RowStack) == (limit == 0)
     turned = np.arange(2 * len(matrix))[::-1]
-    outer = below_each_other([inner, inner], [1.0, -1.0], turned)
+    outer = stack_rows([inner, inner], [1.0, -1.0], turned)
     expected = np.concatenate([matrix, -matrix])[turned]
     w = np.arange(5.0)
     np.testing.assert_allclose(outer @ w, expected @ w, rtol=1e-13, atol=1e-13)
@@ -50,13 +50,13 @@ def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit, monkeypatch):
     if limit == 0:
         # Nothing was copied.
         assert [part is parts[i % 3] for i, part in enumerate(outer.parts)] == [True] * 6
-        assert below_each_other([outer]) is outer
+        assert stack_rows([outer]) is outer
 
 
 def test_sparse_rows_are_stacked():
     parts = [
         sparse.random_array((4, 6), density=0.5, format="csr", random_state=i) for i in range(2)
     ]
-    found = below_each_other(parts, [-1.0, 1.0], np.array([7, 0, 3]))
+    found = stack_rows(parts, [-1.0, 1.0], np.array([7, 0, 3]))
     expected = np.concatenate([-parts[0].toarray(), parts[1].toarray()])[[7, 0, 3]]
     np.testing.assert_array_equal(found.toarray(), expected)

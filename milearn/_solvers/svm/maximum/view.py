@@ -17,7 +17,7 @@ from scipy import sparse
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
-from ...common.row_stack import below_each_other
+from ...common.row_stack import stack_rows
 from .sample import SampleLimits
 
 __all__ = [
@@ -111,7 +111,7 @@ class WitnessRows:
 
     def scores(self, w: np.ndarray) -> np.ndarray:
         """Inner products with the weight vector."""
-        return np.asarray(below_each_other([self.vectors]) @ w)
+        return np.asarray(stack_rows([self.vectors]) @ w)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class _RowSum:
         return cls(np.sum(vectors, axis=0), sum(part.cost for part in parts))
 
     def without(self, rows: Matrix, weights: np.ndarray) -> _RowSum:
-        vector = self.vector - np.asarray(below_each_other([rows]).T @ weights)
+        vector = self.vector - np.asarray(stack_rows([rows]).T @ weights)
         return _RowSum(vector, max(0.0, self.cost - float(weights.sum())))
 
 
@@ -211,7 +211,7 @@ def view_at(
             stacked([each.vectors for each in moves]),
             np.concatenate([each.bags + n for each, n in zip(moves, firsts[:-1], strict=True)]),
         ),
-        rows=below_each_other([view.rows for view in views]),
+        rows=stack_rows([view.rows for view in views]),
         numbers=np.concatenate([view.numbers for view in views]),
         bags=np.concatenate([view.bags for view in views]),
         beyond=_RowSum.total([view.beyond for view in views]),
@@ -337,7 +337,7 @@ def joined(
     order = np.argsort(numbers, kind="stable")
     return replace(
         view,
-        rows=below_each_other([view.rows, rows], order=order),
+        rows=stack_rows([view.rows, rows], order=order),
         numbers=numbers[order],
         bags=np.r_[view.bags, bags][order],
         beyond=beyond,
@@ -360,7 +360,7 @@ def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupP
     ends = np.arange(n_positive + n_rows, n_all + 1)
     row_costs = costs.weights[view.bags[starts]]
     return GroupProblem(
-        Z=below_each_other(parts, [-1.0, 1.0, 1.0][: len(parts)]),
+        Z=stack_rows(parts, [-1.0, 1.0, 1.0][: len(parts)]),
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
         costs=np.r_[costs.weights[positive], row_costs, [each.cost for each in sums]],
