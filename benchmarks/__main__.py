@@ -20,6 +20,7 @@ COMMANDS = (
     "speed",
     "nested",
     "classical",
+    "stored-folds",
     "assumption",
     "automatic",
     "selection",
@@ -41,6 +42,7 @@ KEPT = (
     "speed",
     "nested",
     "classical",
+    "stored-folds",
     "assumption",
     "automatic",
     "selection",
@@ -60,7 +62,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name in COMMANDS:
-        module = importlib.import_module(f"benchmarks.commands.{name}")
+        module = importlib.import_module(f"benchmarks.commands.{name.replace('-', '_')}")
         sub = commands.add_parser(name, help=module.HELP, description=module.HELP)
         module.add_arguments(sub)
         sub.set_defaults(main=module.main)

@@ -19,6 +19,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("automatic", "--repeats 1 --folds 2 --further-folds 2 --sets mutagenesis1"),
     ("nested", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("classical", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
+    ("stored-folds", "--fast"),
     ("assumption", "--repeats 1 --methods all-misvc all-set"),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),

@@ -26,6 +26,7 @@ _COMMANDS = {
     "quick": "Every family of classifiers on small data",
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
+    "stored-folds": "Ten sets with the folds that were published with them",
     "assumption": "Which classifiers keep the multiple-instance assumption",
     "automatic": "The estimators that need no settings",
     "selection": "One search over several estimators, beside the best baseline",

@@ -15,9 +15,26 @@ if TYPE_CHECKING:  # the tests' conftest only wants the folder: no reason to imp
 
     from milearn import Bags
 
-__all__ = ["DataSet", "available", "describe", "find_data_dir", "load", "load_file"]
+__all__ = [
+    "STORED",
+    "DataSet",
+    "available",
+    "describe",
+    "find_data_dir",
+    "load",
+    "load_file",
+    "stored_folds",
+]
 
 EMBEDDED = ("digits", "concept", "digits-tiny", "concept-tiny")
+# Published with the folds of a cross-validation.
+STORED = tuple(
+    f"stored_folds/{name}"
+    for name in (
+        *("musk1", "fox", "mutagenesis1", "newsgroups2", "protein", "browncreeper", "winterwren"),
+        *("corelafrican", "corelbeach", "corelbuses"),
+    )
+)
 FILES = {
     name: f"{name}.npz"
     for name in (
@@ -30,6 +47,7 @@ FILES = {
                 "talk_politics_guns",
             )
         ),
+        *STORED,
     )
 }
 
@@ -121,6 +139,16 @@ def load_file(name: str) -> Any:
     from milearn.datasets import load_bags
 
     return load_bags(folder / f"{name}.npz")
+
+
+@lru_cache(maxsize=16)
+def stored_folds(name: str) -> np.ndarray:
+    """Which bags of one of ``STORED`` to train on, shape (n_repeats, n_folds, n_bags)."""
+    import numpy as np
+
+    n_bags = len(load(name).bags)
+    with np.load(find_data_dir() / FILES[name]) as file:
+        return np.unpackbits(file["folds"], axis=2, count=n_bags).astype(bool)
 
 
 def _embedded(name: str) -> tuple[Bags, np.ndarray]:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -260,6 +261,11 @@ def _plain_statistics(*names: str) -> Callable[[bool], BaseEstimator]:
     return make
 
 
+def _plain_trees(text: bool) -> BaseEstimator:
+    rows = BagStatistics(("mean", "min", "max", "std"), sparse_output=text)
+    return make_pipeline(rows, ExtraTreesClassifier(500, random_state=0))
+
+
 def _plain_linear(text: bool) -> BaseEstimator:
     model = GridSearchCV(LinearSVC(dual=False), {"C": [0.01, 0.1, 1.0, 10.0]}, cv=5)
     if text:
@@ -298,6 +304,7 @@ AUTOMATIC = (
         lambda text: make_pipeline(_scaler(text), _SetRows(text), _tuned_svc("precomputed")),
     ),
     _plain_row("plain-linear", "mean, LinearSVC", _plain_linear),
+    _plain_row("plain-trees", "mean, min, max, sd, ExtraTrees", _plain_trees),
     _plain_row(
         "plain-single",
         "SingleInstance(SVC())",
