@@ -1,4 +1,4 @@
-"""Bags from and to the list arrays of Apache Arrow: their offsets and values are our layout."""
+"""Conversion between bags and list arrays of Apache Arrow, which have the same layout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .segments import offsets_of
 
 __all__ = ["NestedTable", "arrow_table", "has_lists", "need_module", "read_nested", "table_of"]
 
-# Key in the metadata of a schema under which the parts of the bags are named.
+# Key of the names of features in the metadata of a schema.
 _METADATA = b"milearn"
 _SHOWN = 5
 
@@ -34,7 +34,7 @@ class NestedTable:
 
 
 def need_module(name: str, what: str) -> Any:
-    """An optional library, or an error that says how to install it."""
+    """An optional library, or an error with the command that installs it."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -47,7 +47,7 @@ def need_module(name: str, what: str) -> Any:
 
 
 def arrow_table(data: Any) -> Any:
-    """Anything that Arrow knows as a table: one column per part of the bags."""
+    """Convert anything that Arrow can read to a table with one column per part of the bags."""
     pa = need_module("pyarrow", "Bags.from_arrow")
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
@@ -89,7 +89,7 @@ def holds_lists(kind: Any) -> bool:
 
 
 def has_lists(table: Any) -> bool:
-    """Whether some column holds lists, so that a row is a bag and not an instance."""
+    """Whether a column contains lists, so that a row is a bag and not an instance."""
     return any(holds_lists(field.type) for field in table.schema)
 
 
@@ -102,7 +102,7 @@ def read_nested(
     instance_data: Mapping[str, Any] | None,
     empty: str,
 ) -> NestedTable:
-    """The parts of a table with one row per bag, as :meth:`milearn.Bags.from_arrow` says."""
+    """The parts of a table with one row per bag, see :meth:`milearn.Bags.from_arrow`."""
     if empty not in ("raise", "drop"):
         raise ValueError(f"empty={empty!r} is unknown: choose 'raise' or 'drop'.")
     noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
@@ -141,7 +141,7 @@ def read_nested(
 
 
 def _wanted(table: Any, scalars: list[str], named: set[str] | None) -> list[str]:
-    """Columns of lists to read; a name may also be that of a field of their structs."""
+    """Columns of lists to read; a name may also refer to a field of their structs."""
     check_columns("table", scalars, table.column_names)
     names = {
         field.name: {field.name, *_fields_of(field.type)}
@@ -200,7 +200,7 @@ def _check_ids(ids: list[Any], bag: str | None) -> None:
 def _flat_columns(
     table: Any, wanted: list[str], ids: np.ndarray
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """The offsets, which all columns share, and the values of each column or field of a struct."""
+    """The common offsets of all columns, and the values of each column or field of a struct."""
     if not wanted:
         raise ValueError("The table has no column of lists: pass bag= for one row per instance.")
     columns: dict[str, Any] = {}
@@ -233,13 +233,13 @@ def _refuse_nulls(values: Any, name: str) -> None:
 def _one_chunk(column: Any) -> Any:
     whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     if hasattr(whole, "chunks"):
-        # Of no chunks and of very long ones some versions make a chunked array again.
+        # Some versions return a chunked array for no chunks and for very long ones.
         whole = need_module("pyarrow", "Bags.from_arrow").concat_arrays(whole.chunks)
     return _stored(whole)
 
 
 def _stored(array: Any) -> Any:
-    """The storage of an array of an extension type."""
+    """The storage of an array with an extension type."""
     return array.storage if hasattr(array, "storage") else array
 
 
@@ -281,7 +281,7 @@ def _numbers(values: Any, name: str) -> np.ndarray:
 
 
 def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
-    """One array of the instances: of a list of columns, of a column of lists, or of a column."""
+    """One array of the instances, from a list of columns, a column of lists, or a column."""
     if isinstance(chosen, (list, tuple)):
         return np.concatenate([_matrix(columns[name], name) for name in chosen], axis=1)
     values = columns[chosen]
@@ -296,7 +296,7 @@ def _data_array(columns: dict[str, Any], chosen: Any) -> np.ndarray:
 
 
 def table_of(bags: Any, y: Any, ids: Any) -> Any:
-    """The table with one row per bag that :meth:`milearn.Bags.to_arrow` gives."""
+    """The table with one row per bag that :meth:`milearn.Bags.to_arrow` returns."""
     pa = need_module("pyarrow", "Bags.to_arrow")
     if sparse.issparse(bags.instance_rows):
         raise ValueError("Arrow holds dense instances only: make them dense first.")

@@ -68,7 +68,7 @@ class Block:
 
     @property
     def bag_sizes(self) -> np.ndarray:
-        """Number of instances of each bag, wherever they are."""
+        """Number of instances of each bag, including those in other blocks."""
         if self.whole_size is not None:
             return np.array([self.whole_size])
         return np.diff(self.offsets)
@@ -94,13 +94,13 @@ class Block:
 
 
 class PassSource(Protocol):
-    """Bags that can be passed over, wherever they are.
+    """Interface of bags for passes over their instances.
 
     Attributes
     ----------
     n_bags, n_instances, n_features : int
     offsets : ndarray of shape (n_bags + 1,)
-    dtype : numpy.dtype, of the instances as they are stored
+    dtype : numpy.dtype of the stored instances
     """
 
     n_bags: int
@@ -114,7 +114,7 @@ class PassSource(Protocol):
     ) -> list[Any]:
         """``function(block, *arguments)`` for every block, in their order.
 
-        With ``in_parts`` a bag that is larger than a block comes in several.
+        With ``in_parts`` a bag that is larger than a block is divided into several blocks.
         """
         ...
 
@@ -123,7 +123,7 @@ class PassSource(Protocol):
         ...
 
     def gather(self, rows: np.ndarray) -> Matrix:
-        """The given instances, in the type to compute in."""
+        """The given instances, in the type of computations."""
         ...
 
 
@@ -165,7 +165,7 @@ class ArraySource:
         return np.diff(self.offsets)
 
     def blocks(self, *, in_parts: bool = False) -> Iterator[Block]:
-        """One block after the other."""
+        """Iterate over the blocks."""
         return (self._block(*place) for place in self._places(in_parts))
 
     def map(
@@ -188,7 +188,7 @@ class ArraySource:
         return state
 
     def gather(self, rows: np.ndarray) -> Matrix:
-        """The given instances, in the type to compute in."""
+        """The given instances, in the type of computations."""
         taken = self.instances[rows]
         return taken.astype(computed_in(taken.dtype), copy=False)
 
@@ -214,14 +214,14 @@ class ArraySource:
 
 
 def width_of(instances: Any) -> float:
-    """Numbers that an instance takes: its features, or values and indices of its entries."""
+    """Mean number of values of an instance: its features, or values and indices of its entries."""
     if sparse.issparse(instances):
         return max(1.0, 2.0 * float(instances.nnz) / max(1, int(instances.shape[0])))
     return float(instances.shape[1])
 
 
 def stacked(parts: list[Matrix]) -> Matrix:
-    """Rows of all parts, below each other; of one part alone no copy is made."""
+    """The concatenated rows of all parts; a single part is not copied."""
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -234,5 +234,5 @@ def _read(rows: Any, start: int, stop: int, dtype: np.dtype) -> Matrix:
 
 
 def computed_in(dtype: Any) -> np.dtype:
-    # float16 is a type for storage, in which nothing is computed.
+    # float16 is only used for storage.
     return np.dtype(np.float32) if dtype == np.float16 else np.dtype(dtype)

@@ -46,7 +46,7 @@ def canonical_matrix(instances: Any) -> Any:
 
 
 def as_floats(values: np.ndarray, what: str) -> np.ndarray:
-    """Floats of 16 to 64 bits as they are, other numbers as float64; text and dates are refused."""
+    """Keep floats of 16 to 64 bits, convert other numbers to float64, and reject text and dates."""
     if values.dtype in (np.float64, np.float32, np.float16):
         return values
     if np.iscomplexobj(values):
@@ -91,7 +91,8 @@ def canonical_offsets(offsets: Any, n_instances: int) -> np.ndarray:
             "the number of instances."
         )
     if not (values.dtype == np.intp and is_mapped(values) and not values.flags.writeable):
-        # A copy: bag_index is computed from it once, and the caller's array stays writable.
+        # A copy, because bag_index is computed from it only once and the array of the caller is
+        # writable.
         values = np.array(values, dtype=np.intp)
     if values[0] != 0 or values[-1] != n_instances:
         raise ValueError(
@@ -130,7 +131,7 @@ def canonical_names(names: Any, n_features: int) -> np.ndarray | None:
         return None
     if isinstance(names, str) or not all(isinstance(name, str) for name in names):
         raise TypeError("feature_names must be a sequence of strings.")
-    # Plain strings: joblib.hash of NumPy's strings differs.
+    # Python strings, because joblib.hash of NumPy strings differs.
     array = np.array([str(name) for name in names], dtype=object)
     if len(array) != n_features:
         raise ValueError(
@@ -147,7 +148,7 @@ def same_names(left: np.ndarray | None, right: np.ndarray | None) -> bool:
 
 
 def frame_names(X: Any) -> list[str] | None:
-    """Column names of a data frame whose names are all strings, as scikit-learn takes them."""
+    """Column names of a data frame if all of them are strings, as in scikit-learn."""
     columns = getattr(X, "columns", None)
     if columns is None or not hasattr(X, "shape"):
         return None
@@ -178,12 +179,12 @@ def canonical_block(block: Any, position: int) -> Any:
 
 
 def listed(chosen: Any) -> list[Any]:
-    """The columns of one name or of a list of names."""
+    """The columns for one name or a list of names."""
     return list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
 
 
 def check_columns(what: str, names: Sequence[Any], columns: list[Any]) -> None:
-    """Refuse names of columns that a table does not have, or has twice."""
+    """Raise an error for names of columns that a table does not have, or has twice."""
     for name in names:
         times = columns.count(name)
         if times != 1:
@@ -209,7 +210,7 @@ def same_label(left: Any, right: Any) -> bool:
 
 
 def id_array(ids: list[Hashable]) -> np.ndarray:
-    """Identifiers as an array of their own type if that does not change any of them."""
+    """Identifiers as an array of their common type if this does not change any of them."""
     if len({type(key) for key in ids}) == 1 and not isinstance(ids[0], Sequence | bytes):
         return np.array(ids)
     if ids and all(isinstance(key, str) for key in ids):
@@ -237,7 +238,7 @@ def block_diagonal(graphs: Sequence[Any], sizes: Sequence[int]) -> Any:
 
 
 def row_range(matrix: Any, first: int, last: int) -> Any:
-    """Rows ``first`` to ``last``; SciPy's own slice of a sparse matrix always copies."""
+    """Rows ``first`` to ``last``, without the copy that slicing a sparse matrix makes."""
     if not sparse.issparse(matrix):
         return matrix[first:last]
     low, high = matrix.indptr[first], matrix.indptr[last]
@@ -255,7 +256,7 @@ def nbytes(matrix: Any) -> int:
 
 
 def read_only(matrix: Any) -> Any:
-    """A view that cannot be written into, of an array or of the parts of a CSR matrix."""
+    """A read-only view of an array or of the parts of a CSR matrix."""
     if matrix is None:
         return None
     if not sparse.issparse(matrix):

@@ -25,7 +25,7 @@ __all__ = ["BagConstructors"]
 
 
 class BagConstructors:
-    """The class methods of :class:`milearn.Bags` that make a container."""
+    """The class methods of :class:`milearn.Bags` that create a container."""
 
     def __init__(self, instances: Any, offsets: Any, **parts: Any) -> None:
         raise NotImplementedError
@@ -98,12 +98,12 @@ class BagConstructors:
         instances : array-like, data frame or sparse matrix of shape (n_instances, n_features)
             The instances, in any order.
         bag_ids : iterable of n_instances hashable identifiers
-            Bags come in the order in which their identifiers appear first; the instances of a
-            bag keep their order. A missing value (None, NaN) identifies nothing and is refused.
+            Bags come in the order in which their identifiers appear first; the instances of a bag
+            keep their order. Missing values (None, NaN) are not allowed.
         return_ids : bool, default=False
             Also return the identifiers, one per bag, to align labels with the bags.
         feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
+            By default, the columns of a data frame.
         instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
             Further arrays of the instances, in the order of the rows.
 
@@ -156,12 +156,12 @@ class BagConstructors:
         bag : column name, default=None
             The column that names the bag of each row; needed in a long frame.
         label : column name, default=None
-            A column that is constant over each bag; when given, the labels are returned too. A
-            bag without a label has a missing value in all its rows.
+            A column that is constant within each bag; if given, the labels are also returned. A bag
+            without a label has a missing value in all its rows.
         features : sequence of column names, default=None
-            The feature columns, which must hold numbers; all other columns when not given.
+            The feature columns, which must contain numbers; by default, all other columns.
         instance_data : mapping of str to column name or list of column names, default=None
-            Columns that become arrays of the instances and no features, such as
+            Columns that become arrays of the instances instead of features, such as
             ``{"coords": ["x", "y"]}``.
         return_ids : bool, default=False
             Also return the identifiers of the bags.
@@ -173,8 +173,8 @@ class BagConstructors:
         Raises
         ------
         ValueError
-            For an unknown or repeated column, a feature that is not a number, a missing
-            identifier of a bag, a label that changes inside a bag, or lists that do not fit.
+            For an unknown or repeated column, a feature that is not a number, a missing identifier
+            of a bag, a label that changes within a bag, or lists that do not fit.
         TypeError
             For something that is not a data frame.
         ImportError
@@ -255,16 +255,16 @@ class BagConstructors:
         bag : column name, default=None
             The column of the identifiers of the bags.
         label : column name, default=None
-            The column of their labels; when given, the labels are returned too.
+            The column of their labels; if given, the labels are also returned.
         features : sequence of column names, default=None
-            Columns, or fields of their structs, that are features; all others when not given.
+            Columns, or fields of their structs, that are features; by default, all others.
         instance_data : mapping of str to column name or list of column names, default=None
             Columns, or fields of their structs, that become arrays of the instances.
         empty : {"raise", "drop"}, default="raise"
             Whether bags that are empty or missing are an error, which names them, or are left
             out, together with their labels and identifiers.
         return_ids : bool, default=False
-            Also return the identifiers of the bags, or their rows without ``bag``.
+            Also return the identifiers of the bags, or their row numbers if ``bag`` is None.
 
         Returns
         -------
@@ -273,10 +273,10 @@ class BagConstructors:
         Raises
         ------
         ValueError
-            For columns that are unknown or no numbers, lists of different lengths in one bag,
-            instances of different lengths, an instance that is missing, or an empty bag.
+            For unknown or nonnumeric columns, lists of different lengths in one bag, instances of
+            different lengths, an instance that is missing, or an empty bag.
         TypeError
-            For something that Arrow does not know.
+            For data that Arrow cannot read.
         ImportError
             Without pyarrow.
 
@@ -340,7 +340,7 @@ class BagConstructors:
         X : array-like, data frame or sparse matrix of shape (n_bags, n_features)
             The instances.
         feature_names : array-like of shape (n_features,), default=None
-            Taken from the columns of a data frame when not given.
+            By default, the columns of a data frame.
         instance_data : mapping of str to array-like of shape (n_bags, ...), default=None
             Further arrays with one entry per row.
 
@@ -370,9 +370,9 @@ class BagConstructors:
         Parameters
         ----------
         X : array-like of shape (n_series, channels, time), or sequence of (channels, time) arrays
-            As aeon and sktime hold them. Series may differ in length but not in channels.
+            The format of aeon and sktime. Series may differ in length but not in channels.
         length : int
-            Time points of a window.
+            Number of time points of a window.
         step : int, default=None
             Time points from the start of a window to that of the next; ``length`` when None, so
             that windows do not overlap. Points after the last whole window are left out.
@@ -422,7 +422,7 @@ class BagConstructors:
         Raises
         ------
         ValueError
-            Without a part, or for parts that differ in their number of features, or whose
+            If there are no parts, or for parts that differ in their number of features, or whose
             ``instance_data`` of one name differ in shape or hold text in one part only.
         TypeError
             For a part that is not :class:`Bags`.
@@ -439,6 +439,6 @@ class BagConstructors:
 
 
 def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:
-    """The bags alone, or a tuple with labels and identifiers as requested."""
+    """The bags, or a tuple with labels and identifiers if these are requested."""
     out = (bags, *([labels] if with_labels else []), *([ids] if with_ids else []))
     return bags if len(out) == 1 else out

@@ -45,21 +45,20 @@ class Bags(BagConstructors, BagExports):
     like a matrix with one row per bag, so that splitters, pipelines and searches can index it
     directly.
 
-    Bags are immutable: every array of a container is read-only, and the result of indexing
-    may share memory with its source. The container also shares the memory of
-    the instances and graphs that it is made of, where their type and layout fit. Those arrays of
-    the caller stay writable, and if you write into them later, the bags change; pass a copy
-    where that matters.
+    Bags are immutable: every array of a container is read-only, and the result of indexing may
+    share memory with its source. The container also shares the memory of the instances and graphs
+    passed to the constructor if their type and layout fit. Those arrays of the caller remain
+    writable, and if you modify them later, the bags change. Pass copies if you need independent
+    bags.
 
     Parameters
     ----------
     instances : array-like or sparse matrix of shape (n_instances, n_features)
-        The instances of all bags, those of one bag in consecutive rows. float64 and float32 are
-        kept, and float16 where they are dense; other numbers become float64; sparse input becomes
-        CSR.
+        The instances of all bags, with each bag in consecutive rows. float64 and float32 are kept,
+        and float16 for dense input; other numbers become float64; sparse input becomes CSR.
     offsets : array-like of shape (n_bags + 1,)
-        First row of each bag, and at last the number of instances. Strictly increasing: a bag
-        without an instance is refused.
+        First row of each bag, and finally the number of instances. Strictly increasing: a bag
+        without an instance is an error.
     bag_graph : sparse matrix or array of shape (n_bags, n_bags), default=None
         Weights of links between bags, sliced on both axes when bags are selected.
     instance_graph : sparse matrix or array of shape (n_instances, n_instances), default=None
@@ -99,16 +98,16 @@ class Bags(BagConstructors, BagExports):
 
     Notes
     -----
-    Instances may lie in a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
+    Instances may be a memory map (:func:`numpy.load` with ``mmap_mode="r"``,
     :func:`milearn.datasets.load_bags` with ``mmap=True``). Selected bags are then read from the
     file when they are used, and a pickle holds the path of the file instead of the instances, so
     that worker processes map it too and do not get a copy.
 
-    float16 is a type for storage, in which nothing is computed. The passes that read in blocks
+    float16 is only used for storage. Estimators that read in blocks
     (:class:`~milearn.preprocessing.BagStatistics`,
     :class:`~milearn.preprocessing.InstanceTransformer`, :class:`~milearn.cluster.M3IC`) convert
-    block by block. Other estimators convert the whole: to float32, twice the memory of the
-    instances on top of them, or to float64, four times, where they compute in float64 only.
+    block by block. Other estimators convert all instances: to float32, with twice the memory of the
+    float16 instances, or to float64, with four times, if they only support float64.
 
     Examples
     --------
@@ -223,7 +222,7 @@ class Bags(BagConstructors, BagExports):
         Parameters
         ----------
         instance_graph : sparse matrix or array of shape (n_instances, n_instances), or None
-            Weights of links between instances; None leaves them without.
+            Weights of links between instances, or None for no graph.
 
         Returns
         -------
@@ -240,7 +239,7 @@ class Bags(BagConstructors, BagExports):
         milearn.structured.spatial_graph : Graph of near instances by their positions.
         """
         links = canonical_graph(instance_graph, self.n_instances, "instance_graph", "instances")
-        # What lies in a file stays there.
+        # Instances in a file are not read.
         selected = self._rows is not None and not is_mapped(self._instances)
         made = object.__new__(type(self))
         made._keep(
@@ -267,8 +266,8 @@ class Bags(BagConstructors, BagExports):
     def instance_rows(self) -> Any:
         """The instances for reading in blocks, by slices and by arrays of rows.
 
-        They are ``instances`` but for bags over a memory map, of which nothing is read before it
-        is asked for, and every slice is a copy.
+        They are equal to ``instances`` except for memory-mapped bags. Then slices are read from the
+        file when they are used, and are copies.
         """
         return self._instances if self._rows is None else self._rows
 
@@ -289,12 +288,12 @@ class Bags(BagConstructors, BagExports):
         dtype : dtype, default=None
             Type of the blocks: that of the instances, float32 for float16, when None.
         n_jobs : int, default=1
-            Threads that functions are mapped by; each holds one block.
+            Number of threads; each of them has one block in memory.
 
         Returns
         -------
         ArraySource
-            Nothing is read before a function is mapped over it.
+            It reads the instances when a function is mapped over it.
         """
         return ArraySource(
             self.instance_rows, self.offsets, block_bytes, dtype=dtype, n_jobs=n_jobs
@@ -441,7 +440,7 @@ class Bags(BagConstructors, BagExports):
         return self._derived(self._rows.selected(positions, offsets), offsets, positions, rows)
 
     def _derived(self, instances: Any, offsets: np.ndarray, bags: Any, rows: Any) -> Bags:
-        """Some of the bags: ``bags`` are their positions and ``rows`` those of their instances."""
+        """The bags at the positions ``bags``, whose instances are at the positions ``rows``."""
         bag_graph, links = self.bag_graph, self.instance_graph
         derived = object.__new__(type(self))
         derived._keep(
@@ -529,7 +528,7 @@ class Bags(BagConstructors, BagExports):
 
 
 def _hstack(parts: list[Any]) -> Bags:
-    """Features of several containers side by side; bags and graphs are those of the first."""
+    """Concatenated features of several containers, with the bags and graphs of the first."""
     for part in parts:
         if not isinstance(part, Bags):
             raise TypeError(

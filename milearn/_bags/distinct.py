@@ -1,9 +1,9 @@
-"""Instances and bags that are equal: found by hashes, and merged with the sum of their weights.
+"""Equal instances and bags are found by hashes and merged, and their weights are added.
 
 A fit must not depend on the order of bags and instances, and a weight of two must be the same as a
-repetition. What is learnt without labels (medians, scalings, centres) is therefore learnt on the
-distinct bags, and what follows rounding or the order of rows (linear programs, descents, trees)
-takes distinct points in the order of their hashes.
+repetition. Medians, scalings and centres are therefore learnt on the distinct bags, and methods
+that depend on rounding or the order of rows (linear programs, trees) use distinct points in the
+order of their hashes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = [
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Entries up to which merged bags are put in an order of their own, which takes a copy.
+# Number of entries up to which merged bags are sorted, which requires a copy.
 _ORDERED = 2**24
-# Digits by which rows are ranked.
+# Significant digits by which rows are ranked.
 _RANK_DIGITS = 10
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def rows_per_block(bytes_per_row: int) -> int:
-    """How many rows fit into scikit-learn's ``working_memory``, at least one."""
+    """Number of rows that fit into scikit-learn's ``working_memory``, at least one."""
     return max(1, int(get_config()["working_memory"] * 2**20 // max(1, bytes_per_row)))
 
 
@@ -53,7 +53,7 @@ def rows_per_block(bytes_per_row: int) -> int:
 
 
 def row_hashes(X: Matrix) -> np.ndarray:
-    """A hash of 64 bits for each row, whatever its type (float32 or float64) and storage."""
+    """A 64-bit hash of each row, which is the same for float32 and float64, dense and CSR."""
     n, width = X.shape
     if sparse.issparse(X):
         values = _entry_hashes(X.data, X.indices)
@@ -61,7 +61,7 @@ def row_hashes(X: Matrix) -> np.ndarray:
         # Sums wrap around, and so do their differences.
         return np.asarray(sums[X.indptr[1:]] - sums[X.indptr[:-1]])
     out = np.zeros(n, dtype=np.uint64)
-    # The values, the bits of each and three temporary arrays of them.
+    # The values, their bits and three temporary arrays.
     for rows in gen_batches(n, rows_per_block(5 * 8 * width)):
         part = X[rows]
         values = _entry_hashes(part.ravel(), np.tile(np.arange(width), len(part)))
@@ -85,7 +85,7 @@ def _mixed(z: np.ndarray) -> np.ndarray:
 
 
 def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct rows of a matrix, in the order of their hashes and, where these are equal, values.
+    """Distinct rows of a matrix, in the order of their hashes and, if these are equal, values.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
     collided = np.unique(point_of[_differing_rows(X, rows[point_of])])
     if not len(collided):
         return rows, point_of
-    # Different rows of one hash: a second key tells them apart.
+    # Different rows with the same hash are separated by a second key.
     rank = np.zeros(len(point_of), dtype=np.intp)
     for point in collided.tolist():
         mine = np.flatnonzero(point_of == point)
@@ -110,7 +110,7 @@ def distinct_points(X: Matrix) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
-    """Rows i whose values are not those of the row ``partners[i]``."""
+    """Rows i whose values differ from those of the row ``partners[i]``."""
     suspects = np.flatnonzero(partners != np.arange(len(partners)))
     if not len(suspects):
         return suspects
@@ -124,7 +124,7 @@ def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
 
 
 def drawn_points(X: Matrix, n_points: int | None, rng: np.random.RandomState) -> np.ndarray:
-    """A row of each distinct instance, or of ``n_points`` of them, in the order of their hashes."""
+    """One row for each of at most ``n_points`` distinct instances, in the order of their hashes."""
     rows, _ = distinct_points(X)
     if n_points is None or n_points >= len(rows):
         return rows
@@ -132,15 +132,15 @@ def drawn_points(X: Matrix, n_points: int | None, rng: np.random.RandomState) ->
 
 
 def row_ranks(X: Matrix) -> np.ndarray:
-    """A number for each row, equal for rows that differ by rounding, by which rows can be sorted.
+    """A number for each row to sort by, which is equal for rows that differ by rounding.
 
-    Unlike a hash it is the same for instances that were scaled in another order.
+    Unlike a hash it does not depend on rounding in the scaling of instances.
     """
     return _rounded(_projections(X))
 
 
 def instance_ranks(bags: Bags) -> np.ndarray:
-    """The ranks of the instances of bags, wherever they are."""
+    """The ranks of the instances of bags, which may be remote."""
     return _rounded(np.concatenate(bags.source().map(_block_projections, in_parts=True)))
 
 
@@ -164,9 +164,9 @@ def _rounded(keys: np.ndarray) -> np.ndarray:
 
 
 def bag_fingerprints(bags: Bags) -> np.ndarray:
-    """A number of 64 bits per bag; equal for bags that hold the same instances in any order.
+    """A 64-bit number per bag, equal for bags with the same instances in any order.
 
-    Different bags share a number with a probability of about n_bags^2 / 2^65.
+    The probability that different bags have the same number is about n_bags^2 / 2^65.
     """
     if sparse.issparse(bags.instance_rows):
         rows = row_hashes(sparse.csr_array(bags.instances))
@@ -191,13 +191,13 @@ class MergedBags:
     Attributes
     ----------
     bags : Bags
-        In an order that depends on their contents alone, except for very many instances.
+        In an order that depends only on their contents, except for very many instances.
     positions : ndarray of shape (n_merged,)
         The first training bag of each.
     weights : ndarray of shape (n_merged,)
         Sums of sample weights.
     order : ndarray of shape (n_merged,)
-        Positions among the merged bags, in an order that depends on their contents alone.
+        Positions among the merged bags, in an order that depends only on their contents.
     first : ndarray of shape (n_distinct,)
         Positions among the merged bags of those that differ in their instances.
     inverse : ndarray of shape (n_merged,)
@@ -222,10 +222,10 @@ class MergedBags:
 def merge_bags(
     bags: Bags, targets: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None
 ) -> MergedBags:
-    """Merge bags with equal contents, target and group; leave out those of weight zero.
+    """Merge bags with equal contents, target and group, and remove bags of weight zero.
 
-    Otherwise a repeated bag would be on both sides of an inner fold, and count in medians
-    differently from a bag of weight two.
+    Otherwise duplicates could be in the training and the test part of an inner fold, and medians
+    would count duplicates differently from a bag of weight two.
     """
     used = np.flatnonzero(weights > 0)
     group_codes = np.zeros(len(used), dtype=np.intp)
@@ -236,7 +236,7 @@ def merge_bags(
     keys = np.rec.fromarrays([marks, target_codes, group_codes])
     _, kept, inverse = np.unique(keys, return_index=True, return_inverse=True)
     summed = np.bincount(inverse.ravel(), weights=weights[used])
-    # np.unique sorts by content; very many instances are not moved.
+    # np.unique sorts by content; very many instances are not sorted.
     order = np.arange(len(kept))
     if bags.n_instances * bags.shape[1] > _ORDERED:
         back = np.argsort(kept)
@@ -259,8 +259,8 @@ def merge_bags(
 class PointBags:
     """Bags as sorted lists of distinct points, equal bags of a class merged.
 
-    A descent or a tree follows rounding and the order of rows: in this order a fit does not depend
-    on that of the bags, and a weight of two equals a repetition to the last digit.
+    Descents and trees depend on rounding and the order of rows. In this order a fit does not depend
+    on the order of the bags, and a weight of two is exactly equivalent to duplicating a bag.
 
     Attributes
     ----------
@@ -270,7 +270,7 @@ class PointBags:
         The point of each instance of the merged bags.
     offsets : ndarray of shape (n_bags + 1,)
     codes, weights, sample_weights : ndarray of shape (n_bags,)
-        Weights are those of equal bags added.
+        Weights of equal bags are added.
     """
 
     kept: np.ndarray
@@ -290,9 +290,9 @@ class PointBags:
         *,
         mirrored: bool = False,
     ) -> PointBags:
-        """Merge bags with the numbers of their classes and their weights.
+        """Merge bags by their contents and class codes, and add their weights.
 
-        With ``mirrored`` the first of two classes is positive: the negative one comes first.
+        ``mirrored`` tells whether the first of two classes is positive.
         """
         kept, point_of = distinct_points(bags.instances)
         merged: dict[tuple[int, ...], np.ndarray] = {}

@@ -13,25 +13,25 @@ __all__ = ["BagExports"]
 
 
 class BagExports:
-    """The methods of :class:`milearn.Bags` that give other containers."""
+    """The methods of :class:`milearn.Bags` that return other containers."""
 
     def to_list(self) -> list[Any]:
-        """The bags as a list of 2-D blocks, which :meth:`from_list` takes.
+        """The bags as a list of 2-D blocks, the input of :meth:`from_list`.
 
         Returns
         -------
         list of n_bags ndarray or csr_array of shape (bag size, n_features)
-            Read-only views where the instances lie in memory.
+            Read-only views if the instances are in memory.
         """
         return list(self)  # type: ignore[call-overload]
 
     def to_frame(self, *, bag: str = "bag", ids: Any = None, y: Any = None) -> Any:
-        """A long pandas data frame with one row per instance, which :meth:`from_frame` takes.
+        """A long pandas data frame with one row per instance, the input of :meth:`from_frame`.
 
         Parameters
         ----------
         bag : str, default="bag"
-            Name of the first column, which names the bag of each row.
+            Name of the first column, which contains the bag of each row.
         ids : array-like of shape (n_bags,), default=None
             Identifiers of the bags; 0, 1, ... when None.
         y : array-like of shape (n_bags,), default=None
@@ -41,7 +41,7 @@ class BagExports:
         -------
         pandas.DataFrame
             Without feature names the features are ``x0, x1, ...``. Instance data of one dimension
-            is a column of its name, that of two dimensions the columns ``name_0, name_1, ...``.
+            is a column of its name; with two dimensions it is the columns ``name_0, name_1, ...``.
 
         Raises
         ------
@@ -53,7 +53,7 @@ class BagExports:
 
         Notes
         -----
-        A frame has no place for graphs, which are left out.
+        Graphs are left out.
 
         Examples
         --------
@@ -90,7 +90,7 @@ class BagExports:
         return frame
 
     def to_arrow(self, y: Any = None, *, ids: Any = None) -> Any:
-        """A pyarrow table with one row per bag, which :meth:`from_arrow` takes.
+        """A pyarrow table with one row per bag, the input of :meth:`from_arrow`.
 
         Parameters
         ----------
@@ -102,9 +102,9 @@ class BagExports:
         Returns
         -------
         pyarrow.Table
-            The column ``instances`` holds lists of lists of fixed size and shares the memory of
-            the bags; each array of ``instance_data`` is a column of its name. The names of the
-            features are in the metadata of the schema, which Parquet keeps.
+            The column ``instances`` holds lists of lists of fixed size and shares the memory of the
+            bags. Each array of ``instance_data`` is a column of its name. The names of the features
+            are in the metadata of the schema, which Parquet keeps.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Table by which notebooks show a container."""
+"""HTML table of a container for notebooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy import sparse
 
 __all__ = ["bags_html"]
 
-_NAMES = 8  # feature names that are shown
+_NAMES = 8  # maximum number of feature names
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 

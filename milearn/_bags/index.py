@@ -10,12 +10,12 @@ __all__ = ["bag_positions", "column_key", "compact", "composed", "is_full"]
 
 
 def is_full(key: Any) -> bool:
-    """Whether a key selects everything."""
+    """Whether a key selects all items."""
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
 
 
 def bag_positions(key: Any, n_bags: int) -> np.ndarray:
-    """Positions from 0 of the bags that a list of integers or a mask selects."""
+    """Positions of the bags that a list of integers or a mask selects, counted from 0."""
     keys = np.asarray(key)
     if keys.ndim != 1:
         raise IndexError("Bags are selected by an integer, a slice or a 1-D index.")
@@ -35,7 +35,7 @@ def bag_positions(key: Any, n_bags: int) -> np.ndarray:
 
 
 def column_key(columns: Any, names: np.ndarray | None) -> Any:
-    """A slice, positions or a mask of features, feature names being replaced by positions."""
+    """A slice, positions or a mask of features; feature names are replaced by positions."""
     if isinstance(columns, slice):
         return columns
     columns = np.atleast_1d(np.asarray(columns))
@@ -61,7 +61,7 @@ def composed(first: Any, second: Any) -> Any:
 
 
 def compact(key: Any) -> Any:
-    """Positions in half the bytes where these can count them."""
+    """Positions as 32-bit integers if these are large enough."""
     if isinstance(key, slice) or (key.size and key.max() > np.iinfo(np.int32).max):
         return key
     return key.astype(np.int32)

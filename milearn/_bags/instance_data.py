@@ -44,9 +44,9 @@ def canonical_array(name: str, values: Any) -> np.ndarray:
             raise TypeError(
                 f"instance_data[{name!r}] holds Python objects: pass numbers or strings."
             )
-        # Plain strings: joblib.hash of arrays of objects depends on more than their values.
+        # Python strings, because joblib.hash of object arrays depends on more than the values.
         array = np.array(entries, dtype=str).reshape(array.shape)
-    # Not ascontiguousarray, which makes one dimension of none.
+    # Not ascontiguousarray, which would add a dimension to a scalar.
     return np.asarray(array, order="C")
 
 
@@ -76,7 +76,7 @@ def data_of_blocks(
 
 
 def frame_data(df: Any, columns: Mapping[str, Any] | None) -> dict[str, np.ndarray] | None:
-    """Arrays from columns of a data frame: a name gives one dimension, a list of names two."""
+    """Arrays from columns of a data frame: 1-D for a name, 2-D for a list of names."""
     if columns is None:
         return None
     if not isinstance(columns, Mapping):
@@ -100,7 +100,7 @@ def frame_array(df: Any, name: str, column: Any) -> np.ndarray:
 
 
 def joined_data(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays that every part has, one part after the other."""
+    """The concatenated arrays that all parts have."""
     shared = [name for name in parts[0] if all(name in part for part in parts)]
     return {name: join_arrays(name, [part[name] for part in parts]) for name in shared}
 
@@ -119,5 +119,5 @@ def join_arrays(name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def taken_rows(data: Mapping[str, np.ndarray], rows: Any) -> dict[str, np.ndarray]:
-    """Every array at the given rows, an index array or a slice."""
+    """All arrays at the given rows, which are an index array or a slice."""
     return {name: values[rows] for name, values in data.items()}

@@ -1,8 +1,8 @@
-"""Matrices that lie in a file: pickled by reference, selected and read without a copy of the whole.
+"""Matrices in a file, which are pickled by reference and read in parts.
 
-A container over a memory map keeps it as :class:`MappedRows`. Slices and index arrays of it are
-read from the file when they are asked for, and the pages that a slice has touched are given back,
-so that a pass over all instances needs the memory of one block.
+A container stores a memory map as :class:`MappedRows`. Slices and index arrays of it are read from
+the file when they are used, and the pages of a slice are released afterwards, so that a pass over
+all instances needs the memory of one block.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = [
     "unpack",
 ]
 
-# The first byte of a pickle; joblib maps arrays inside its own pickles.
+# The first byte of a pickle: joblib maps arrays inside its pickles.
 _PICKLE = b"\x80"
 
 
 @dataclass(frozen=True)
 class MapReference:
-    """The place of an array in a file, which a pickle holds instead of a memory-mapped array."""
+    """The position of an array in a file, which is pickled instead of a memory map."""
 
     path: str
     dtype: np.dtype
@@ -49,7 +49,7 @@ class MapReference:
         Raises
         ------
         OSError
-            FileNotFoundError when the file is gone, else when it has changed its size.
+            FileNotFoundError if the file has been removed, otherwise if its size has changed.
         """
         try:
             found = os.stat(self.path).st_size
@@ -69,7 +69,7 @@ class MapReference:
 
 
 def mapping_of(array: np.ndarray) -> np.memmap | None:
-    """The memory map that an array is a view of."""
+    """The memory map of which an array is a view."""
     base: Any = array
     while base is not None:
         if isinstance(base, np.memmap) and isinstance(base.base, mmap.mmap):
@@ -79,7 +79,7 @@ def mapping_of(array: np.ndarray) -> np.memmap | None:
 
 
 def is_mapped(array: Any) -> bool:
-    """Whether an array is a view of a file (of one that is not copied on writing)."""
+    """Whether an array is a view of a file that is not mapped copy-on-write."""
     if not isinstance(array, np.ndarray) or array.nbytes == 0:
         return False
     root = mapping_of(array)
@@ -87,11 +87,11 @@ def is_mapped(array: Any) -> bool:
 
 
 def reference_to(array: np.ndarray) -> MapReference | None:
-    """The reference to a mapped array, or None where only its values will do.
+    """The reference to a mapped array, or None if its values have to be pickled.
 
-    These are: an array in memory, one that is not C-contiguous, one whose file was replaced or
-    removed, and one inside of a pickle. Those are joblib's: it passes references to its workers
-    itself, and deletes the files when they are done.
+    This is so for arrays in memory, arrays that are not C-contiguous, arrays whose file was
+    replaced or removed, and arrays inside a pickle. The latter belong to joblib, which passes
+    references to its workers and deletes the files when they have finished.
     """
     if not is_mapped(array) or not array.flags.c_contiguous:
         return None
@@ -115,13 +115,13 @@ def reference_to(array: np.ndarray) -> MapReference | None:
 
 
 def _same_file(root: np.memmap, state: os.stat_result) -> bool:
-    """Whether a path still leads to the mapped file, as far as the system knows."""
+    """Whether a path still refers to the mapped file."""
     opened = getattr(root, "_milearn_inode", None)
     return opened is None or opened == (state.st_dev, state.st_ino)
 
 
 def note_file(array: np.ndarray) -> None:
-    """Note which file a map was opened on, as long as its path leads there."""
+    """Record the file of a map, as long as its path refers to it."""
     root = mapping_of(array)
     if root is not None and root.filename is not None and not hasattr(root, "_milearn_inode"):
         with contextlib.suppress(OSError):
@@ -144,7 +144,7 @@ def unpack(packed: Any) -> Any:
         return None
     if refers_to_file(packed):
         return packed.open()
-    # np.asarray: joblib.hash tells np.memmap from an array; the view still lies in the file.
+    # np.asarray, because joblib.hash of a np.memmap differs; the view still refers to the file.
     if not isinstance(packed, tuple):
         return np.asarray(packed)
     *parts, shape = packed
@@ -156,7 +156,7 @@ def refers_to_file(packed: Any) -> bool:
 
 
 def held_bytes(state: Any) -> int:
-    """Bytes of the arrays in a state, dictionaries and tuples of arrays."""
+    """Number of bytes of the arrays in nested dictionaries and tuples."""
     if isinstance(state, np.ndarray):
         return state.nbytes
     parts = state.values() if isinstance(state, dict) else state
@@ -164,7 +164,7 @@ def held_bytes(state: Any) -> int:
 
 
 class MappedRows:
-    """Rows of some bags of a mapped matrix, which are read when they are asked for.
+    """Rows of some bags of a mapped matrix, which are read when they are used.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class MappedRows:
         self.matrix, self.firsts, self.offsets = matrix, firsts, offsets
         self.shape = int(offsets[-1]), int(matrix.shape[1])
         self.dtype = matrix.dtype
-        # Bags that follow each other in the matrix too are read together.
+        # Bags that are consecutive in the matrix are read together.
         starts = np.ones(len(firsts), dtype=bool)
         starts[1:] = firsts[1:] != firsts[:-1] + np.diff(offsets)[:-1]
         self._run_firsts = firsts[starts]
@@ -193,7 +193,7 @@ class MappedRows:
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
 
     def selected(self, positions: Any, offsets: np.ndarray) -> MappedRows:
-        """Some of the bags, ``offsets`` being theirs."""
+        """The rows of some of the bags, which have the given offsets."""
         return MappedRows(self.matrix, self.firsts[positions], offsets)
 
     def __getitem__(self, key: Any) -> np.ndarray:
@@ -208,8 +208,8 @@ class MappedRows:
     def read(self, start: int, stop: int, dtype: Any, *, piece_bytes: int = 2**24) -> np.ndarray:
         """Rows ``start`` to ``stop`` as a new array of the given type.
 
-        They are read in pieces, whose pages are given back, so that no more than one of them is in
-        memory twice.
+        They are read in parts, whose pages are released, so that at most one part is in memory
+        twice.
         """
         piece = max(1, piece_bytes // max(1, self.shape[1] * self.dtype.itemsize))
         out = np.empty((max(0, stop - start), self.shape[1]), dtype=dtype)
@@ -227,13 +227,13 @@ class MappedRows:
 
 
 def release(array: np.ndarray) -> None:
-    """Give the pages of a mapped array back; they stay in the cache of the system."""
+    """Release the pages of a mapped array, which remain in the cache of the system."""
     root = mapping_of(array)
     pages: Any = None if root is None else root.base
-    # Where there is no such call, the system takes the pages back when it needs them.
+    # Without this call the system releases the pages when it needs memory.
     if root is None or root.mode == "c" or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    # The map begins at a whole page, the array of np.memmap somewhere inside of the first one.
+    # The map begins at a page boundary, but the array may begin inside the first page.
     inside = root.offset % mmap.ALLOCATIONGRANULARITY
     start = inside + array.ctypes.data - root.ctypes.data
     first = start // mmap.PAGESIZE * mmap.PAGESIZE

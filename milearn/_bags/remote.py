@@ -1,4 +1,4 @@
-"""Bags whose instances are elsewhere: their sizes, and how methods reach the instances."""
+"""Bags whose instances are in other processes, and methods that compute on them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Method = Callable[..., Any]
 
 
 class RemoteBags:
-    """Base of bags of which only the sizes are here.
+    """Base class of bags of which only the sizes are in this process.
 
-    To scikit-learn they look like a matrix with one row per bag, and selections are lazy.
-    Algorithms that pass over a :meth:`source` take them; everything else has to :meth:`compute`.
+    To scikit-learn they look like a matrix with one row per bag, and selections are lazy. Only
+    algorithms that pass over a :meth:`source` support them; for others use :meth:`compute`.
 
     Attributes
     ----------
@@ -52,11 +52,11 @@ class RemoteBags:
         raise NotImplementedError
 
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> Any:
-        """Remote bags made by ``function(bags, *arguments)`` from each part of these."""
+        """Remote bags that are the results of ``function(bags, *arguments)`` for each part."""
         raise NotImplementedError
 
     def compute(self) -> Bags:
-        """All of the bags as :class:`~milearn.Bags` in the memory of this process."""
+        """The bags as :class:`~milearn.Bags` in the memory of this process."""
         raise NotImplementedError
 
     def _selected(self, positions: np.ndarray) -> Any:
@@ -74,7 +74,7 @@ class RemoteBags:
 
     @property
     def instances(self) -> NoReturn:
-        """Refused: the instances are not in this process."""
+        """Not supported, because the instances are not in this process."""
         raise TypeError(_refusal("This"))
 
     instance_rows = instances
@@ -83,7 +83,7 @@ class RemoteBags:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Any:
-        """The selected bags, of which nothing is read; a block of instances for an integer."""
+        """The selected bags, which are still remote, or the instances of a bag for an integer."""
         if isinstance(key, tuple):
             if len(key) != 2 or not is_full(key[1]):
                 raise IndexError("Distributed bags are selected by bags, not by features.")
@@ -122,7 +122,7 @@ def _refusal(who: str) -> str:
 
 
 def check_takes_remote(estimator: Any) -> None:
-    """Refuse remote bags for an estimator that does not say that it passes over them."""
+    """Raise an error for remote bags unless the estimator supports them."""
     takes = getattr(estimator, "_takes_remote_bags", None)
     if takes is None or not takes():
         raise TypeError(_refusal("This" if estimator is None else type(estimator).__name__))
@@ -134,7 +134,7 @@ def check_takes_remote(estimator: Any) -> None:
 def by_blocks(
     bags: Any, function: Callable[..., Any], *arguments: Any, gives_rows: bool = False
 ) -> Any:
-    """``function(bags, *arguments)``, of remote bags block by block.
+    """``function(bags, *arguments)``, computed in blocks for remote bags.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def by_blocks(
         Returns one result per bag, or one per instance.
     *arguments
     gives_rows : bool, default=False
-        Whether the results are rows of the instances of the bags that the function is given.
+        Whether the results are row numbers within the bags passed to the function.
     """
     if not bags.is_remote:
         return function(bags, *arguments)
@@ -163,7 +163,7 @@ def _of_block(
 
 
 def over_blocks(*, gives_rows: bool = False) -> Callable[[Method], Method]:
-    """Let a method of a fitted estimator with one result per bag or instance take remote bags."""
+    """Decorator for methods with one result per bag or instance, which then support remote bags."""
 
     def decorated(method: Method) -> Method:
         @wraps(method)

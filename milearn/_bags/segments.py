@@ -1,9 +1,9 @@
-"""Reductions over bags: values of all instances in, one value per bag out.
+"""Reductions of the values of all instances to one value per bag.
 
-Every function takes ``values`` of shape (n_instances,) or (n_instances, k) and ``offsets`` of
-shape (n_bags + 1,), where bag ``i`` owns the rows ``offsets[i]:offsets[i + 1]``. No bag may be
-empty: ``np.maximum.reduceat`` silently returns a neighbour's value there, so
-:class:`milearn.Bags` refuses empty bags before anything gets here.
+Every function takes ``values`` of shape (n_instances,) or (n_instances, k) and ``offsets`` of shape
+(n_bags + 1,), where bag ``i`` has the rows ``offsets[i]:offsets[i + 1]``. Bags must not be empty:
+``np.maximum.reduceat`` would silently return the value of another bag, so :class:`milearn.Bags`
+does not allow empty bags.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-# Mean size of the bags and number of columns from which one call per bag is faster than one in all.
+# Mean bag size and number of columns from which one call per bag is faster than a single call.
 _LARGE_BAG, _WIDE = 8, 32
 
 
@@ -54,7 +54,7 @@ def _extreme(ufunc: Any, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     wide = values.ndim == 2 and values.shape[1] >= _WIDE
     if not wide or len(values) < _LARGE_BAG * n_bags:
         return ufunc.reduceat(values, offsets[:-1], axis=0)
-    # reduceat takes 14 ns per entry of wide rows, reduce 1 ns.
+    # For wide rows, reduceat takes 14 ns per entry and reduce 1 ns.
     out = np.empty((n_bags, *values.shape[1:]), dtype=values.dtype)
     for bag in range(n_bags):
         ufunc.reduce(values[offsets[bag] : offsets[bag + 1]], axis=0, out=out[bag])
@@ -87,7 +87,7 @@ def segment_index(offsets: np.ndarray) -> np.ndarray:
 
 
 def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Row of the maximum of each bag; the first row wins a tie, and NaN wins over numbers.
+    """Row of the maximum of each bag; ties go to the first row, and NaN is the maximum.
 
     Rows count over all instances, so ``values[segment_argmax(values, offsets)]`` equals
     ``segment_max(values, offsets)`` for one-dimensional values.
@@ -96,7 +96,7 @@ def segment_argmax(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
         columns = [segment_argmax(column, offsets) for column in values.T]
         return np.stack(columns, axis=1)
     top = np.repeat(segment_max(values, offsets), np.diff(offsets))
-    # A NaN counts as the maximum, as in np.argmax: without it the row of another bag came out.
+    # NaN is the maximum, as in np.argmax; otherwise the row of another bag would be returned.
     hits = np.flatnonzero((values == top) | (values != values))
     return hits[np.searchsorted(hits, offsets[:-1])]
 
@@ -122,22 +122,22 @@ def bag_ranges(offsets: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
 
 
 def pooling_matrix(offsets: np.ndarray, weights: Any = None, dtype: Any = None) -> sparse.csr_array:
-    """The matrix ``P`` with which ``P @ values`` is a weighted sum over each bag.
+    """The matrix ``P`` such that ``P @ values`` is a weighted sum over each bag.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_bags + 1,)
     weights : float or array-like of shape (n_instances,), default=None
-        Weight of each instance. None pools by the mean: an instance has the weight one over the
-        size of its bag. ``weights=1.0`` pools by the sum.
+        Weight of each instance. None is the mean: an instance has the weight one over the size of
+        its bag. ``weights=1.0`` is the sum.
     dtype : dtype, default=None
-        Type of the entries: that of ``weights`` when None, float64 for the mean.
+        Type of the entries; by default, the type of ``weights``, and float64 for the mean.
 
     Returns
     -------
     csr_array of shape (n_bags, n_instances)
         Row ``i`` has its entries in the columns ``offsets[i]:offsets[i + 1]``. Indices are 32-bit
-        wherever these can count the instances.
+        if these are large enough.
     """
     sizes = np.diff(offsets)
     n_instances = int(offsets[-1])

@@ -22,7 +22,7 @@ def windows_of_series(
     Raises
     ------
     TypeError, ValueError
-        As :meth:`milearn.Bags.from_series` says.
+        See :meth:`milearn.Bags.from_series`.
     """
     length, step = _count("length", length), _count("step", length if step is None else step)
     series = [_one(values, position) for position, values in enumerate(X)]
@@ -76,10 +76,10 @@ def _one(values: Any, position: int) -> np.ndarray:
 
 
 def series_advice(blocks: Sequence[Any]) -> str:
-    """What to add to the error for blocks of different widths when they look like series.
+    """Text added to the error for blocks of different widths that may be series.
 
     Series of different lengths, as (channels, time), have the same small number of rows in every
-    block and more columns than rows. Bags in which the features were mixed up rarely do.
+    block and more columns than rows. This is rare for bags with wrong features.
     """
     rows = {block.shape[0] for block in blocks}
     if len(rows) > 1 or min(block.shape[1] for block in blocks) <= max(rows):

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def stack_matrices(matrices: Sequence[Any]) -> Any:
-    """Rows of several matrices in one; CSR as soon as one of them is sparse."""
+    """Concatenated rows of several matrices, as CSR if one of them is sparse."""
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.vstack([sparse.csr_array(matrix) for matrix in matrices], format="csr")
     return np.concatenate(matrices, axis=0)
@@ -50,7 +50,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
     Raises
     ------
     ValueError
-        As :meth:`milearn.Bags.from_list` says.
+        See :meth:`milearn.Bags.from_list`.
     """
     arrays = []
     columns: list[str] | None = None
@@ -80,7 +80,7 @@ def stack_blocks(blocks: Iterable[Any]) -> tuple[Any, np.ndarray, list[str] | No
 
 
 def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
-    """The arguments of a container that holds the bags of several ones in order."""
+    """The arguments of a container with the bags of several containers in order."""
     widths = [part.shape[1] for part in parts]
     if len(set(widths)) > 1:
         raise ValueError(
@@ -102,7 +102,7 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
 
 
 def stack_features(matrices: Sequence[Any]) -> Any:
-    """Columns of several matrices in one; CSR as soon as one of them is sparse."""
+    """Concatenated columns of several matrices, as CSR if one of them is sparse."""
     if any(sparse.issparse(matrix) for matrix in matrices):
         return sparse.hstack(matrices, format="csr")
     return np.hstack(matrices)
@@ -173,7 +173,7 @@ def block_column(
     features: Sequence[Any] | None,
     instance_data: Mapping[str, Any] | None,
 ) -> list[Any] | None:
-    """The cells of the only column of features where these are 2-D arrays, which Arrow has not."""
+    """The cells of the only feature column if they are 2-D arrays, which Arrow does not support."""
     if features is None:
         features = [name for name in df.columns if name not in (bag, label)]
     if len(features) != 1 or getattr(first_cell(df, features[0]), "ndim", 0) != 2:
@@ -201,7 +201,7 @@ def frame_labels(df: Any, label: Any, keys: Sequence[Hashable]) -> np.ndarray:
 
 
 def first_conflict(labels: Any, codes: np.ndarray, first: np.ndarray) -> tuple[int, int] | None:
-    """The first row whose label differs from that of its bag's first row; missing equals missing.
+    """The first row whose label differs from the first row of its bag; missing labels are equal.
 
     Parameters
     ----------

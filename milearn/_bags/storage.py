@@ -1,4 +1,4 @@
-"""Consequences of how a container stores its instances: types, reading in blocks, conversion."""
+"""Types of instances, reading in blocks, and conversion."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["compute_dtype", "converted", "in_memory", "is_read_in_blocks", "row_
 
 
 def compute_dtype(bags: Bags) -> np.dtype:
-    """The type to compute in: that of the instances, float32 for float16."""
+    """The type of computations: the type of the instances, float32 for float16."""
     return computed_in(bags.dtype)
 
 
 def is_read_in_blocks(bags: Bags) -> bool:
-    """Whether the instances are too large or of too few digits to be used as they are stored."""
+    """Whether the instances have to be read in blocks: memory maps and float16."""
     return bags.is_remote or bags.dtype == np.float16 or isinstance(bags.instance_rows, MappedRows)
 
 
@@ -32,7 +32,7 @@ def row_blocks(bags: Bags, dtype: Any = None) -> Iterator[tuple[int, int, Matrix
 
 
 def converted(bags: Any, dtype: Any) -> Any:
-    """The bags over instances of another type, with no copy but that one."""
+    """The bags with their instances converted to another type, with at most one copy."""
     if bags.is_remote:
         return bags.transformed(converted, dtype)
     if bags.is_sparse:
@@ -45,7 +45,7 @@ def converted(bags: Any, dtype: Any) -> Any:
 
 
 def in_memory(bags: Bags) -> Bags:
-    """The bags in memory, without reference to a file."""
+    """The bags in memory, without a reference to a file."""
     if not isinstance(bags.instance_rows, MappedRows):
         return bags
     return converted(bags, bags.dtype)
