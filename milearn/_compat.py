@@ -1,7 +1,7 @@
-"""The one module that touches scikit-learn's private names and version differences.
+"""The only module for scikit-learn's private names and version differences.
 
-Parameter constraints are checked by scikit-learn's own machinery, which is private. The names that
-the package uses are imported here.
+Parameter constraints are checked by private functions of scikit-learn. The names that the package
+uses are imported in this module.
 
 Callbacks came with scikit-learn 1.9. An iterative estimator of this package is written once::
 
@@ -58,8 +58,8 @@ __all__ = [
 
 
 def has_valid_parameters(estimator: BaseEstimator) -> bool:
-    """Whether an estimator's values for its parameters satisfy the constraints that it declares."""
-    # Estimators without declared constraints take any value.
+    """Whether the parameters of an estimator satisfy its declared constraints."""
+    # Estimators without declared constraints accept any value.
     with suppress(AttributeError):
         try:
             estimator._validate_params()
@@ -69,10 +69,10 @@ def has_valid_parameters(estimator: BaseEstimator) -> bool:
 
 
 class LimitedSVC(SVC):
-    """SVC for callers who set a limit of iterations on purpose and look at the outcome.
+    """SVC for callers that set a limit of iterations on purpose and check the outcome.
 
-    ``reached_limit_`` replaces the warning of :class:`SVC`. A filter of warnings would act
-    on the whole process, regardless of other threads.
+    ``reached_limit_`` replaces the warning of :class:`SVC`. A filter of warnings would affect the
+    whole process, including other threads.
     """
 
     def _warn_from_fit_status(self) -> None:
@@ -83,18 +83,18 @@ Fitted = Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None
 
 
 class FitTask:
-    """A fit, or a part of it, as scikit-learn's callbacks see it.
+    """A fit, or a part of it, for scikit-learn's callbacks.
 
-    ``task.step`` is a plain callable that tells whether to stop, so that a solver can take it
-    as its ``callback`` without knowing of estimators.
+    ``task.step`` is a callable that returns whether to stop, so that a solver can use it as its
+    ``callback`` without depending on estimators.
 
     Parameters
     ----------
     context : sklearn.callback.CallbackContext or None
-        None makes every method do nothing.
+        With None all methods have no effect.
     estimator : estimator instance
     data : mapping
-        ``X``, ``y`` and ``metadata``, handed to every hook.
+        ``X``, ``y`` and ``metadata``, passed to every hook.
     whole : bool, default=False
         Whether the estimator is fitted when this task ends.
 
@@ -115,17 +115,17 @@ class FitTask:
 
     @property
     def _watched(self) -> bool:
-        # Steps are many: without a callback nobody sees their contexts.
+        # Without a callback the contexts of steps are not created, because there are many steps.
         return self._context is not None and hasattr(self._estimator, "_skl_callbacks")
 
     def step(self, fitted: Fitted = None, name: str = "iteration") -> bool:
-        """Report a step that is over; True when a callback asks to stop.
+        """Report the end of a step; True if a callback asks to stop.
 
         Parameters
         ----------
         fitted : mapping or callable that returns one, default=None
             Fitted attributes with which the estimator can already predict, for callbacks that
-            score. A callable is called only for these.
+            score. A callable is only called for such callbacks.
         name : str, default="iteration"
         """
         if not self._watched:
@@ -139,16 +139,15 @@ class FitTask:
         )
 
     def part(self, name: str, max_steps: int | None = 0, task_id: int | None = None) -> FitTask:
-        """A part with steps of its own (a class, a restart): ``end`` it when it is over.
+        """A part with its own steps (a class, a restart), which has to be ended by ``end``.
 
         Parameters
         ----------
         name : str
         max_steps : int or None, default=0
-            Maximum number of steps of the part; None when unknown, 0 for a part without steps.
+            Maximum number of steps of the part; None if unknown, 0 for a part without steps.
         task_id : int, default=None
-            Number of the part where parts run in parallel; left out where they follow each
-            other.
+            Number of the part if parts run in parallel; None if they run in sequence.
         """
         if not self._watched:
             return FitTask(None, self._estimator, self._data)
@@ -157,7 +156,7 @@ class FitTask:
         return FitTask(child, self._estimator, self._data)
 
     def end(self, fitted: Fitted = None) -> bool:
-        """Report the end of the task; True when a callback asks to stop its siblings."""
+        """Report the end of the task; True if a callback asks to stop its siblings."""
         if self._context is None:
             return False
         if fitted is None and self._whole:
@@ -170,7 +169,7 @@ class FitTask:
 
 
 class CallbackSupport(CallbackSupportMixin):
-    """Mixin for estimators that iterate: ``set_callbacks`` where scikit-learn knows callbacks."""
+    """Mixin for iterative estimators: ``set_callbacks``, if scikit-learn supports callbacks."""
 
     def _start_task(
         self,
@@ -181,14 +180,14 @@ class CallbackSupport(CallbackSupportMixin):
         sample_weight: Any = None,
         parallel: bool = False,
     ) -> FitTask:
-        """Begin the task of ``fit``; call it once, in a method under ``with_callbacks``.
+        """Begin the task of ``fit``; call it once, in a method decorated by ``with_callbacks``.
 
         Parameters
         ----------
         max_steps : int or None, default=0
-            Maximum number of steps or parts; None when unknown.
+            Maximum number of steps or parts; None if unknown.
         X, y, sample_weight
-            What callbacks that score are given.
+            Passed to callbacks that score.
         parallel : bool, default=False
             Whether parts run in parallel, each with its ``task_id``.
         """

@@ -4,8 +4,8 @@ __all__ = ["SolverError"]
 
 
 class SolverError(RuntimeError):
-    """A solver ended without a solution.
+    """A solver failed.
 
-    Raised instead of returning numbers that no optimality condition backs. The message names the
-    solver, its status and what to try.
+    Raised instead of returning results that violate the optimality conditions. The message contains
+    the solver, its status and advice.
     """

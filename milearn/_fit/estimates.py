@@ -1,18 +1,18 @@
-"""Estimates of the time of a fit from sizes alone, and a warning before one that takes long.
+"""Estimates of the time of a fit, and a warning before a fit that takes long.
 
-The rates are CPU seconds measured with one thread on generated bags (overlapping classes, C=1, 10
-to 40 instances a bag, 10 to 1,000 features, 320 to 10,000 instances) and extrapolated by powers:
+The rates are CPU seconds with one thread on generated bags (overlapping classes, C=1, 10 to 40
+instances per bag, 10 to 1,000 features, 320 to 10,000 instances), extrapolated by powers:
 
 * kernel values and their products: a rate times the square of the number of instances, and 5e-10
   of it for each feature;
-* the quadratic programs of MI-SVM, whose free variables grow with the bags: a rate times the cube
-  of the number of bags;
+* the quadratic programs of MI-SVM, whose number of free variables grows with the number of bags: a
+  rate times the cube of the number of bags;
 * explicit features that are recomputed in every pass: the kernel values of all instances with the
-  landmarks, in some 20 passes, and the steps between them: a rate for each value;
+  landmarks, in about 20 passes, and the steps between them: a rate for each value;
 * a semidefinite relaxation: a rate times instances times the square of the rank of its features.
 
-The estimates are right within a factor of 3 on the sizes measured, and within 10 for other data,
-other C and other processors. Beyond these sizes they only tell minutes from days.
+The error is at most a factor of 3 for the measured sizes, and a factor of 10 for other data, other
+C and other processors. For larger sizes the estimates only distinguish minutes from days.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ __all__ = [
     "warn_if_long",
 ]
 
-# Fits that take longer than this are announced.
+# There is a warning before fits that take longer than this.
 LONG_SECONDS = 1800.0
 
-# Seconds for the square of the number of instances, and for the cube of that of the bags.
+# Seconds times the square of the number of instances, and times the cube of the number of bags.
 _KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4e-7, 0.0)}
 _FEATURE_RATE = 5e-10
-# Seconds for a kernel value with a landmark, in all passes of a fit.
+# Seconds for a kernel value with a landmark in all passes of a fit, and number of passes.
 _LANDMARK_RATE, _PASSES = 3e-7, 20
 _RELAXATION_RATE, _SELECTION_RATE = 5e-10, 7e-7
 
@@ -55,7 +55,7 @@ def kernel_seconds(kind: str, n_bags: int, n_instances: int, n_features: int) ->
 
 
 def features_seconds(n_instances: int, n_features: int, n_components: int) -> float:
-    """Time of a problem over explicit features that is solved by passes.
+    """Time of a problem over explicit features.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def features_seconds(n_instances: int, n_features: int, n_components: int) -> fl
 
 
 def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
-    """Time of SDPMIL over features of a rank."""
+    """Time of SDPMIL over features of the given rank."""
     return (
         _RELAXATION_RATE * float(n_instances) * min(rank, n_instances) ** 2
         + _SELECTION_RATE * float(n_bags) ** 2
@@ -74,12 +74,12 @@ def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
 
 
 def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> None:
-    """Warn before a fit that will take long, and advise what to do.
+    """Warn before a fit that takes long, with advice.
 
     Warns
     -----
     EfficiencyWarning
-        Where the estimate is above half an hour.
+        If the estimate is above half an hour.
     """
     if seconds <= LONG_SECONDS:
         return

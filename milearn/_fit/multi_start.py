@@ -30,13 +30,13 @@ class MultiStart:
     Parameters
     ----------
     estimator : estimator instance
-        Its callbacks are called. Its parameters ``verbose`` and ``n_jobs`` are read, and reports
-        name it. :func:`joblib.parallel_config` decides where ``n_jobs`` is None or missing.
+        The estimator whose callbacks are called. ``verbose`` and ``n_jobs`` are read, and reports
+        contain its name. :func:`joblib.parallel_config` applies if ``n_jobs`` is None or missing.
     max_iter : int or None
-        Maximum number of steps of a run, for progress bars; None when unknown.
+        Maximum number of steps of a run, for progress bars; None if unknown.
     tie : float, default=1e-9
         Relative difference up to which two objectives count as the same minimum. The first start
-        that reached it is kept, so that rounding does not decide.
+        that reached it is kept, so that the choice does not depend on rounding.
     """
 
     def __init__(self, estimator: Any, max_iter: int | None, *, tie: float = 1e-9) -> None:
@@ -63,7 +63,7 @@ class MultiStart:
         ----------
         solve : callable
             ``solve(*arguments, on_iteration)`` returns a result with ``objective``;
-            ``on_iteration(iteration, objective, **facts)`` reports a step and returns True when a
+            ``on_iteration(iteration, objective, **facts)`` reports a step and returns True if a
             callback asks to stop.
         problems : sequence of sequences of tuples
             The arguments of each start of each problem.
@@ -75,7 +75,7 @@ class MultiStart:
         results : list
             The best result of each problem.
         task : FitTask
-            The task of ``fit``, to be ended when the estimator is fitted.
+            The task of ``fit``, which has to be ended when the estimator is fitted.
         """
         runs = [start for starts in problems for start in starts]
         workers = self.n_workers(len(runs))
@@ -108,7 +108,7 @@ class MultiStart:
 
 
 class _Part:
-    """One run as seen by the user: lines of ``verbose`` and a part of the callbacks' task."""
+    """Reports of one run: lines of ``verbose``, and a part of the callbacks' task."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class _Part:
     def __call__(self, iteration: int, objective: float, **facts: float) -> bool:
         if self.verbose:
             more = "".join(f", {name} {value:.6g}" for name, value in facts.items())
-            # Written at once with its end, so that lines of several threads do not mix.
+            # Write the line with its newline, so that lines of several threads do not mix.
             print(
                 f"[{self.name}] run {self.number + 1}/{self.n_runs}, iteration {iteration}: "
                 f"objective {objective:.6g}{more}\n",
@@ -150,7 +150,7 @@ def given_rows(init: Any, bags: Bags) -> np.ndarray:
     Raises
     ------
     ValueError
-        If it is not.
+        If it is not one row of each bag.
     """
     rows, offsets = np.asarray(init), bags.offsets
     if rows.shape != (len(bags),) or rows.dtype.kind not in "iu":
@@ -169,7 +169,7 @@ def given_rows(init: Any, bags: Bags) -> np.ndarray:
 
 
 def values_of(results: Sequence[Any], name: str) -> Any:
-    """Attribute ``name`` of the results: a plain value for one problem, an array for several.
+    """Attribute ``name`` of the results: a scalar for one problem, an array for several.
 
     Sequences (histories) become an array for one problem and a list of arrays for several.
     """
@@ -181,12 +181,12 @@ def values_of(results: Sequence[Any], name: str) -> Any:
 
 
 def attributes_of(results: Sequence[Any], *names: str, **renamed: str) -> dict[str, Any]:
-    """Fitted attributes from those of the results; ``renamed`` gives the result's by our name."""
+    """Fitted attributes from attributes of the results; ``renamed`` maps fitted names to these."""
     return {f"{name}_": values_of(results, renamed.get(name, name)) for name in [*names, *renamed]}
 
 
 def relative_gap(result: Any) -> float:
-    """Duality gap as a share of the objective, or of ``objective_scale`` where that is larger.
+    """Duality gap relative to the objective, or to ``objective_scale`` if that is larger.
 
     An objective may be zero up to rounding; the gap is then compared with the size of the terms
     that were summed.
@@ -196,7 +196,7 @@ def relative_gap(result: Any) -> float:
 
 
 def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str = "") -> None:
-    """Warn where a run ended before convergence, with the reason."""
+    """Warn if a run stopped before convergence, with the reason."""
     stopped = [result.stopped for result in results if not result.converged]
     where = f"in {{}} of {len(results)} problem(s)"
     limited = stopped.count("max_iter")
@@ -224,7 +224,7 @@ def warn_of_stops(name: str, results: Sequence[Any], max_iter: int, remedy: str 
 
 
 def warn_of_gaps(name: str, results: Sequence[Any], tol: float) -> None:
-    """Warn where a convex step missed its precision."""
+    """Warn if a convex step missed its precision."""
     worst = max(relative_gap(result) for result in results)
     if worst > tol:
         warn_user(

@@ -1,4 +1,4 @@
-"""One thread of linear algebra for models of many small matrices."""
+"""Fits with one BLAS thread, for models of many small matrices."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from .. import _compat
 
 __all__ = ["fit_context"]
 
-# Up to this number of instances the products of a fit take less time than waking further threads,
-# which wait for each other actively and take the processor from other processes.
+# Up to this number of instances the products of a fit take less time than starting more threads,
+# which also use processors in busy waiting.
 _FEW_INSTANCES = 3_000
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Controller of the libraries loaded at the first fit: the search takes milliseconds."""
+    """Controller of the loaded libraries; the search for them takes milliseconds."""
     return ThreadpoolController()
 
 
 class _OneThread:
-    """BLAS with one thread from the first fit that enters to the last that leaves.
+    """Context with one BLAS thread, until the last of several concurrent fits has ended.
 
-    Fits in threads end in any order: if each restored what it found, one thread would remain.
+    Concurrent fits end in any order. If each of them restored the number of threads that it found,
+    one thread could remain.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ _ONE_THREAD = _OneThread()
 
 
 def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], Callable]:
-    """scikit-learn's context of a method that fits, with one thread of BLAS for few instances."""
+    """scikit-learn's ``_fit_context``, with one BLAS thread for few instances."""
     validated = _compat.fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
 
     def decorate(fit: Callable) -> Callable:
@@ -70,12 +71,12 @@ def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[[Callable], 
 
 
 def _n_instances(X: Any) -> float:
-    """Number of instances of what may be bags, at least; infinite if unknown."""
+    """Lower bound of the number of instances in an input; infinite if unknown."""
     if hasattr(X, "n_instances"):
         return float(X.n_instances)
     shape = getattr(X, "shape", None)
     if shape is not None:
-        # The last of three dimensions is that of the features, and the rows of a matrix are bags.
+        # The last of three dimensions has the features, and the rows of a matrix are bags.
         return math.prod(shape[: max(1, len(shape) - 1)])
     if isinstance(X, (list, tuple)):
         return sum(_n_rows(each) for each in X)

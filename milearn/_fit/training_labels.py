@@ -1,4 +1,4 @@
-"""The bags that take part in the fit of a classifier, with their classes and weights."""
+"""Classes and weights of the bags in the fit of a classifier."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["TrainingLabels"]
 
 @dataclass(frozen=True)
 class TrainingLabels:
-    """Validated labels and weights of the bags that take part in a fit.
+    """Validated labels and weights of the bags in a fit.
 
-    Bags of weight zero are left out.
+    Bags of weight zero are ignored.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class TrainingLabels:
     classes : ndarray of shape (n_classes,)
         Sorted classes.
     positive : int
-        Position of the positive class of two; -1 where each class is positive in turn.
+        Position of the positive class of two; -1 if each class is positive in turn.
     """
 
     all_labels: np.ndarray
@@ -49,7 +49,7 @@ class TrainingLabels:
     def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
         """Validate labels and weights by the parameters ``pos_label`` and ``class_weight``.
 
-        An estimator need not have these parameters.
+        An estimator does not need to have these parameters.
 
         Raises
         ------
@@ -76,10 +76,10 @@ class TrainingLabels:
 
     @property
     def sign(self) -> int:
-        """1, or -1 where ``classes[0]`` is the positive class of two."""
+        """1, or -1 if ``classes[0]`` is the positive class of two."""
         return -1 if self.positive == 0 else 1
 
     @property
     def tasks(self) -> list[int]:
-        """Classes that are positive in turn: one for two classes, each of more."""
+        """Classes that are positive in turn: one of two classes, otherwise all."""
         return [self.positive] if self.positive >= 0 else list(range(len(self.classes)))

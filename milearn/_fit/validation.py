@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _FLOATS = (np.float64, np.float32)
-# For what reads the instances in blocks, and converts float16 there.
+# For estimators that read the instances in blocks, where float16 is converted.
 STORED_FLOATS = (np.float64, np.float32, np.float16)
 # All bits of the exponent of a float16: infinity or NaN.
 _HALF_EXPONENT = np.uint16(0x7C00)
@@ -43,7 +43,7 @@ _HALF_EXPONENT = np.uint16(0x7C00)
 
 
 def as_bags(X: Any) -> Any:
-    """``X`` as :class:`~milearn.Bags` when it is bags, None when it is a plain matrix.
+    """``X`` as :class:`~milearn.Bags` if it is bags, None if it is a plain matrix.
 
     Bags are: a ``Bags``, distributed bags, a 3-D array, and a list, tuple, series or 1-D object
     array of 2-D blocks (arrays, nested lists, sparse matrices, data frames). Everything else is
@@ -57,7 +57,7 @@ def as_bags(X: Any) -> Any:
     Returns
     -------
     Bags, distributed bags or None
-        None for what scikit-learn validates.
+        None for input that scikit-learn validates.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def as_bags(X: Any) -> Any:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.ndim == 3:
-        # Also of objects: NumPy makes this of a list of equal-sized blocks with dtype=object.
+        # Also with dtype=object: NumPy creates such arrays from lists of blocks of equal size.
         n_bags, size, width = X.shape
         return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
     if isinstance(X, np.ndarray) and X.dtype != object:
@@ -90,11 +90,11 @@ def as_bags(X: Any) -> Any:
 
 
 def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
-    """Bags or a matrix as :class:`~milearn.Bags`, for functions that belong to no estimator.
+    """Bags or a matrix as :class:`~milearn.Bags`, for functions without an estimator.
 
-    What :func:`validate_bags` does but for what it notes on an estimator: rows of a matrix are bags
-    of one instance, other types of instances become the first of ``dtype``, and values that are
-    not finite are refused by the position of their bag.
+    The same as :func:`validate_bags` without the checks against an estimator: rows of a matrix are
+    bags of one instance, other types of instances become the first of ``dtype``, and for values
+    that are not finite the error contains the position of the bag.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
 
 @contextlib.contextmanager
 def _advice_on_frames(X: Any) -> Iterator[None]:
-    """Replace scikit-learn's error for a data frame whose texts are no numbers by our own."""
+    """Replace scikit-learn's error for a data frame with a column that is not numeric."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -148,7 +148,7 @@ def _advice_on_frames(X: Any) -> Iterator[None]:
 
 
 def _text_column(df: Any) -> tuple[Any, str] | None:
-    """The first column of a data frame with a text that is no number, and that text."""
+    """The first column of a data frame with a text that is not a number, and that text."""
     for name in df.columns:
         values = np.asarray(df[name])
         for value in values if values.dtype.kind in "OU" and values.ndim == 1 else ():
@@ -181,9 +181,9 @@ def validate_bags(
 ) -> Bags:
     """Validated input, bags or a matrix, as :class:`~milearn.Bags`.
 
-    Sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator`` with ``reset=True``, else
-    checks against them. A matrix goes through scikit-learn's ``validate_data`` and each of its
-    rows becomes a bag of one instance.
+    With ``reset=True`` sets ``n_features_in_`` and ``feature_names_in_`` on ``estimator``,
+    otherwise checks against them. A matrix goes through scikit-learn's ``validate_data`` and each
+    of its rows becomes a bag of one instance.
 
     Parameters
     ----------
@@ -192,14 +192,14 @@ def validate_bags(
     X : Bags, 3-D array, sequence of 2-D blocks, or matrix
         The input of one of its methods.
     reset : bool, default=True
-        True in ``fit``, False in methods that come after it.
+        True in ``fit``, False in other methods.
     dtype : type or tuple of types, default=(float64, float32)
-        Instances of another type are converted to the first, float16 to float32 where that is
-        among them. Estimators that read in blocks pass ``STORED_FLOATS``, which leaves float16.
+        Instances of another type are converted to the first, float16 to float32 if that is
+        included. Estimators that read in blocks pass ``STORED_FLOATS``, which includes float16.
     accept_sparse : bool, default=True
         Whether CSR instances are allowed.
     ensure_all_finite : bool or "allow-nan", default=True
-        Whether NaN and infinity are refused.
+        Whether NaN and infinity are errors.
     min_bags : int, default=1
         Minimum number of bags.
 
@@ -214,7 +214,7 @@ def validate_bags(
         For bags that do not fit together, too few of them, other features than in ``fit``, values
         that are not finite, or a data frame with a column that is not numeric.
     TypeError
-        For a string, sparse instances with ``accept_sparse=False``, or distributed bags where the
+        For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
         estimator needs all instances in one place.
     """
     kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
@@ -253,7 +253,7 @@ def validate_bags(
         bags = converted(bags, _target_dtype(bags, kinds))
     if ensure_all_finite is True or ensure_all_finite == "allow-nan":
         _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
-    if reset:  # last: bags that are refused leave nothing behind
+    if reset:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
 
@@ -287,7 +287,7 @@ def _short(names: np.ndarray) -> str:
 
 
 def _target_dtype(bags: Bags, kinds: Any) -> Any:
-    """The type to convert to: the first of those allowed, but no more than needed for float16."""
+    """The type to convert to: the first allowed type, except for float16."""
     return np.float32 if bags.dtype == np.float16 and np.float32 in kinds else kinds[0]
 
 
@@ -328,7 +328,7 @@ def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
 def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:
     """Mask of the entries that are not finite (NaN may be allowed); None without one."""
     if values.dtype == np.float16:
-        # A sum would overflow, and bits are faster than a type that processors do not have.
+        # A sum would overflow, and comparing bits is faster than arithmetic in float16.
         sound = not (values.view(np.uint16) & _HALF_EXPONENT == _HALF_EXPONENT).any()
     else:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -351,7 +351,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     bags : Bags
         The bags that the labels belong to.
     numeric : bool, default=False
-        Whether to convert to finite float64, as regression needs.
+        Whether to convert to finite float64, for regression.
 
     Returns
     -------
@@ -362,14 +362,14 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
     ------
     ValueError
         Without labels, for another number of labels than bags, labels of mixed types, or numbers
-        that are not finite where ``numeric``.
+        that are not finite if ``numeric``.
     """
     if y is None:
         raise ValueError(
             f"This {type(estimator).__name__} estimator requires y to be passed, but the target y "
             "is None."
         )
-    # NumPy would turn the numbers of a list with numbers and strings into strings.
+    # NumPy would convert the numbers in a list of numbers and strings to strings.
     if isinstance(y, (list, tuple)) and not numeric and any(isinstance(v, str) for v in y):
         _check_label_types(y)
     y = column_or_1d(y, warn=True)
@@ -384,7 +384,7 @@ def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False
 
 
 def validate_sample_weight(sample_weight: Any, bags: Bags) -> np.ndarray:
-    """Non-negative weights, one per bag; ones when None was given.
+    """Nonnegative weights, one per bag; ones for None.
 
     Parameters
     ----------
@@ -454,8 +454,8 @@ def missing_labels(y: np.ndarray, unlabeled: Any = None) -> np.ndarray:
 def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np.ndarray, int]:
     """Sorted classes, the class number of each bag, and the number of the positive class.
 
-    The positive class of two is ``classes[1]`` unless ``pos_label`` names it; of three or more
-    each is positive in turn, and the number returned is -1.
+    The positive class of two is ``classes[1]`` or ``pos_label``. With three or more classes each is
+    positive in turn, and the returned number is -1.
 
     Parameters
     ----------
@@ -476,12 +476,12 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
     Raises
     ------
     ValueError
-        For labels that are no classes, labels that are missing or of mixed types, fewer than two
+        For labels that are not classes, labels that are missing or of mixed types, fewer than two
         classes, an unknown ``pos_label``, or a ``pos_label`` with three or more classes.
     """
     if y.dtype == object:
         _check_label_types(y)
-    # Before scikit-learn casts what is infinite and warns about it.
+    # Before scikit-learn casts infinite values with a warning.
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
@@ -506,7 +506,7 @@ def encode_classes(y: np.ndarray, pos_label: Any = None) -> tuple[np.ndarray, np
 
 
 def _check_label_types(y: Any) -> None:
-    """Refuse labels that are missing, and labels that are partly strings and partly not."""
+    """Raise an error for missing labels, and for labels that are only partly strings."""
     missing = [label for label in y if is_missing(label)]
     if missing:
         raise ValueError(
@@ -534,13 +534,13 @@ def bag_weights(
 ) -> np.ndarray:
     """Weight of each bag: its sample weight times the weight of its class.
 
-    ``class_weight="balanced"`` makes the classes weigh the same, counted in sample weights, so
-    that a weight of two equals a bag that is there twice.
+    With ``class_weight="balanced"`` the sums of sample weights are the same for all classes, so
+    that a weight of two is equivalent to duplicating a bag.
 
     Parameters
     ----------
     class_weight : dict, "balanced" or None
-        Weights of the classes, as scikit-learn takes them.
+        Weights of the classes, as in scikit-learn.
     classes : ndarray of shape (n_classes,)
         Sorted classes.
     codes : ndarray of shape (n_bags,)

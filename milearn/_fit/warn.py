@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 __all__ = ["warn_of_indefinite", "warn_of_limit", "warn_user"]
 
-# Only frames of these packages are between the user's line and the warning: decorators of
-# scikit-learn, meta-estimators and pipelines, joblib's loops.
+# Packages whose frames are between the user's line and the warning: decorators of scikit-learn,
+# meta-estimators and pipelines, joblib's loops.
 _INSIDE = tuple(
     f"{Path(path).parent}{sep}"
     for path in (sklearn.__file__, joblib.__file__, Path(__file__).parents[1] / "__init__.py")
@@ -33,7 +33,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s)") -> None:
-    """Warn where descents ended at ``max_iter``."""
+    """Warn if runs stopped at ``max_iter``."""
     if n_limited:
         warn_user(
             f"{type(estimator).__name__} stopped at max_iter={estimator.max_iter} before "
@@ -43,7 +43,7 @@ def warn_of_limit(estimator: Any, n_limited: int, n: int, what: str = "problem(s
 
 
 def warn_of_indefinite(smallest: float, rows: str) -> None:
-    """Warn that a kernel matrix has a negative eigenvalue, given as a share of the largest."""
+    """Warn that a kernel matrix has a negative eigenvalue, given as a fraction of the largest."""
     warn_user(
         f"The kernel matrix of the {rows} is indefinite (its smallest eigenvalue is "
         f"{smallest:.1e} of the largest): its negative part was dropped.",

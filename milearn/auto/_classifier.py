@@ -57,7 +57,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         The positive class for the model "instance" and ``witness``: one instance of this class
         makes a bag positive. By default, it is ``classes_[1]``. With three or more classes there is
         one problem per class (one-vs-rest).
-    {random_state: the inner folds, and the landmarks where bags are many}
+    {random_state: the inner folds, and the landmarks if there are many bags}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
 

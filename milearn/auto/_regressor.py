@@ -41,7 +41,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
     ----------
     time_limit : float, default=None
         Wall time in seconds that the fit should take, see :class:`MIClassifier`.
-    {random_state: the inner folds, and the landmarks where bags are many}
+    {random_state: the inner folds, and the landmarks if there are many bags}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
 

@@ -95,8 +95,8 @@ class BagOfWords(_Codebook):
         Size of the batches of :class:`~sklearn.cluster.MiniBatchKMeans`; None for
         :class:`~sklearn.cluster.KMeans`.
     max_instances : int, default=100000
-        Maximum number of training instances for the clustering; of more a sample is drawn. None
-        for all.
+        Maximum number of training instances for the clustering. If there are more, a sample is
+        used. None uses all instances.
     {random_state: the sample and the first centres}
 
     Attributes
@@ -173,23 +173,23 @@ class VLAD(_Codebook):
 
     .. math::
 
-        v_k = \sum_{x \in B_k} (x - c_k),
+        v_k = \sum_{x \in B_k} (x - c_k) .
 
-    of which each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`; the whole is
-    then scaled to unit length. A linear classifier is meant to follow.
+    Each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`, and the row is scaled to
+    unit length. The rows are suited for linear classifiers.
 
     Parameters
     ----------
     n_words : int, default=5
-        Number of words; where there are fewer distinct training instances, each of these is one.
+        Number of words. If there are fewer distinct training instances, each of them is a word.
     power : float, default=0.5
         The exponent p, above 0 and at most 1.
     batch_size : int, default=None
         Size of the batches of :class:`~sklearn.cluster.MiniBatchKMeans`; None for
         :class:`~sklearn.cluster.KMeans`.
     max_instances : int, default=100000
-        Maximum number of training instances for the clustering; of more a sample is drawn. None
-        for all.
+        Maximum number of training instances for the clustering. If there are more, a sample is
+        used. None uses all instances.
     {random_state: the sample and the first centres}
 
     Attributes
@@ -205,9 +205,9 @@ class VLAD(_Codebook):
 
     Notes
     -----
-    [1]_ reduces the instances by a principal component analysis first, here
-    ``InstanceTransformer(PCA(...))`` in front. The work is linear in the number of instances, which
-    are read in blocks of bags; a row has n_words * n_features entries.
+    [1]_ first reduces the instances by a principal component analysis; use
+    ``InstanceTransformer(PCA(...))`` for that. The cost is linear in the number of instances, which
+    are read in blocks of bags. A row has n_words * n_features entries.
 
     References
     ----------
@@ -274,10 +274,10 @@ class FisherVector(_Codebook):
         \frac{1}{n \sqrt{w_k}} \sum_x (\gamma_k(x) - w_k), \quad
         \frac{1}{n \sqrt{w_k}} \sum_x \gamma_k(x) \frac{x - \mu_k}{\sigma_k}, \quad
         \frac{1}{n \sqrt{2 w_k}} \sum_x \gamma_k(x)
-        \Bigl[ \frac{(x - \mu_k)^2}{\sigma_k^2} - 1 \Bigr],
+        \Bigl[ \frac{(x - \mu_k)^2}{\sigma_k^2} - 1 \Bigr] .
 
-    of which each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`; the whole is
-    then scaled to unit length. A linear classifier is meant to follow.
+    Each entry is raised to a power, :math:`\operatorname{sign}(v) |v|^p`, and the row is scaled to
+    unit length. The rows are suited for linear classifiers.
 
     Parameters
     ----------
@@ -311,9 +311,9 @@ class FisherVector(_Codebook):
 
     Notes
     -----
-    [1]_ reduces the instances by a principal component analysis first, here
-    ``InstanceTransformer(PCA(...))`` in front. The work is linear in the number of instances, which
-    are read in blocks of bags; a row has (2 * n_features + 1) * n_components entries.
+    [1]_ first reduces the instances by a principal component analysis; use
+    ``InstanceTransformer(PCA(...))`` for that. The cost is linear in the number of instances, which
+    are read in blocks of bags. A row has (2 * n_features + 1) * n_components entries.
 
     References
     ----------
@@ -427,7 +427,7 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
 
 
 def _memberships(instances: Any, offsets: np.ndarray, words: np.ndarray) -> sparse.csr_array:
-    """Which instances are nearest to each word in each bag, (n_bags * n_words, n_instances)."""
+    """Assignment of instances to words of their bags, (n_bags * n_words, n_instances)."""
     # scikit-learn's clusterers do not accept the read-only CSR instances of bags.
     closeness = np.asarray(instances @ words.T) - 0.5 * np.einsum("ij,ij->i", words, words)
     n, n_words = closeness.shape

@@ -52,15 +52,12 @@ class LPBoost(BoostedBags):
     time_limit : float, default=None
         Time limit per class in seconds. When it is reached, the best solution found is returned.
     {pos_label}
-    n_jobs : int, default=None
-        Number of jobs that run in parallel, one per class. None means 1 unless in a
-        :class:`joblib.parallel_config` context; -1 means all processors.
+    {n_jobs: classes}
     {verbose: the bounds after each round}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels of the classes, sorted.
+    {classes_}
     alpha_ : ndarray of shape (n_learners,), or list of them, one per class
         Positive weights, in descending order.
     learners_ : list, or list of lists
