@@ -1,4 +1,4 @@
-"""Files that appear under their name only when they are complete."""
+"""Atomic writing of files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["writing"]
 def writing(*paths: Path) -> Iterator[list[BinaryIO]]:
     """Open one temporary file in the folder of each path, and rename all of them at the end.
 
-    When the block raises, no path has changed and the temporary files are gone. Readers see the
-    old file or the whole new one, and two writers do not disturb each other.
+    If the block raises an error, no path is changed and the temporary files are removed. Readers
+    see the old file or the complete new one, and two writers do not interfere.
     """
     temporaries = [path.with_name(f".{path.name}.{secrets.token_hex(8)}.part") for path in paths]
     try:

@@ -10,26 +10,26 @@ __all__ = ["BagFileError", "ContentError", "DownloadError", "naming"]
 
 
 class BagFileError(ValueError):
-    """A data file that cannot be read, or data that a file format cannot hold.
+    """A data file that cannot be read, or data that a file format cannot store.
 
-    The message is one sentence: the file, the line or bag, what is wrong, and the remedy.
+    The message is one sentence with the file, the line or bag, the problem, and advice.
     """
 
 
 class DownloadError(OSError):
-    """A download that failed: no connection, a refusal, a broken body, a wrong checksum.
+    """A failed download: no connection, an HTTP error, an incomplete body, a wrong checksum.
 
-    Nothing of the failed download is left on the disk.
+    Files of the failed download are removed.
     """
 
 
 class ContentError(ValueError):
-    """What is wrong with a file, without the name of the file. Readers and writers raise it."""
+    """Error of readers and writers, without the name of the file."""
 
 
 @contextlib.contextmanager
 def naming(path: Any) -> Iterator[None]:
-    """Turn a ``ContentError`` into the public error, which begins with the name of the file."""
+    """Convert a ``ContentError`` to the public error, whose message begins with the file name."""
     try:
         yield
     except ContentError as error:

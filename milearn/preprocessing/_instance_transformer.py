@@ -108,11 +108,13 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only when the bags have feature names that are all strings.
 
-    Notes ----- Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix
-    (its rows are bags of one instance) stays a matrix. Sparse instances are passed to the inner
-    transformer as CSR. ``set_output`` only applies to matrices. A ``FeatureUnion`` or
-    ``ColumnTransformer`` that concatenates Bags would wrap them itself, so set the output of the
-    following steps instead of the whole pipeline.
+    Notes
+    -----
+    Bags of any kind become :class:`~milearn.Bags` with their graphs, and a plain matrix (its rows
+    are bags of one instance) stays a matrix. Sparse instances are passed to the inner transformer
+    as CSR. ``set_output`` only applies to matrices. A ``FeatureUnion`` or ``ColumnTransformer``
+    that concatenates Bags would wrap them itself, so set the output of the following steps instead
+    of the whole pipeline.
 
     For supervised transformers (for example ``SelectKBest``) each instance has the label of its
     bag. Other arguments of ``fit`` with one entry per bag, such as ``sample_weight``, are also

@@ -16,8 +16,9 @@ __all__ = ["content_sha256"]
 def content_sha256(bags: Bags, y: Any) -> str:
     """SHA-256 of the values and of the sign of the labels, in hexadecimal.
 
-    The order of the bags and that of the instances in a bag do not enter, nor do names, the file
-    format, sparsity or float32 against float64. It shows whether two files hold the same data.
+    The checksum does not depend on the order of bags, the order of instances in a bag, names, the
+    file format, sparsity, or the type (float32 or float64). It shows whether two files have the
+    same data.
     """
     matrix = sparse.csr_array(bags.instances).astype(np.float64)
     matrix.eliminate_zeros()

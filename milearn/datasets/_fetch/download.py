@@ -1,7 +1,7 @@
-"""Downloads that end in a complete, verified file or in one clear error and no file.
+"""Downloads of verified files, with clear errors.
 
-Attempts are counted here: pooch repeats what no repetition helps, such as an address that does not
-exist, and its message on a wrong checksum is not ours.
+Retries are implemented in this module: pooch also retries permanent errors, such as an address that
+does not exist, and its message for a wrong checksum is different.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .._errors import DownloadError
 
 __all__ = ["Request", "download", "sha256_of"]
 
-# The server or the connection is at fault, not the request: worth another attempt.
+# Errors of the server or the connection, after which a retry may succeed.
 _TRANSIENT_STATUS = (408, 425, 429, 500, 502, 503, 504)
 
 
 class _TransientError(Exception):
-    """A failure that another attempt may not meet; its text completes the final message."""
+    """An error after which a retry may succeed; its text is part of the final message."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How to download, as :func:`milearn.datasets.fetch_bags` says."""
+    """Settings of downloads, see :func:`milearn.datasets.fetch_bags`."""
 
     sha256: str | None = None
     timeout: float = 30.0
@@ -49,7 +49,7 @@ def sha256_of(path: Path) -> str:
 
 
 def download(url: str, path: Path, request: Request) -> None:
-    """Download ``url`` to ``path``, which appears only when it is complete and verified."""
+    """Download ``url`` to ``path``, which is created only after the file has been verified."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise DownloadError(
             f"{url}: only http and https addresses are downloaded; read local files with load_bags."
@@ -76,8 +76,8 @@ def _once(url: str, path: Path, request: Request, trusted: bool) -> None:
 
     def inspect(response: Any, **_: Any) -> None:
         answers.append(response)
-        # requests would undo what the server declares as an encoding, such as that of a .tgz file,
-        # whose checksum is that of the file as it is stored.
+        # requests would decode the encoding that the server declares, such as that of a .tgz file,
+        # but the checksum is that of the encoded file.
         response.raw.headers.pop("Content-Encoding", None)
         response.raw.enforce_content_length = True
         if not trusted and urlsplit(response.url).scheme != "https":
@@ -111,17 +111,17 @@ def _once(url: str, path: Path, request: Request, trusted: bool) -> None:
     except requests.RequestException as error:
         raise _TransientError(_reason(error, request.timeout)) from None
     finally:
-        # pooch leaves the connection of a refused request open.
+        # pooch does not close the connection after an error.
         for answer in answers:
             answer.close()
 
 
 def _reason(error: requests.RequestException, timeout: float) -> str:
-    """The cause, taken from the exceptions that requests has wrapped."""
+    """The cause, from the exceptions that requests has wrapped."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, http.client.IncompleteRead):
-            # urllib3 holds the number of bytes where the standard library holds the bytes.
+            # urllib3 stores the number of bytes instead of the bytes.
             got, left = cause.partial, cause.expected
             if isinstance(got, int) and left is not None:
                 return f"the download broke off after {got} of {got + left} bytes"

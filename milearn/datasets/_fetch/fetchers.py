@@ -1,4 +1,4 @@
-"""Fetchers: download once, verify, keep, read."""
+"""Fetchers, which download, verify, store and read data sets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ANDREWS = {
     "trec7": "4cd5eef784963d99e87ee04f1a7f8465c0419102697a111b5dcd499cc66954e4",
     "trec10": "17e013746a4ade4ed58cc9419738695217207f588999420208fd198bdd9f996d",
 }
-# SHA-256 checksums of those of Andrews' files of which a copy could be had.
+# SHA-256 checksums of those of Andrews' files that were available.
 _FILES = {
     "musk1norm": "18de13dee710c0a7cbcaf2a5b6ab66dd74145c6b8bc5980d7d14c18cb19e7ea0",
     "trec1": "af8fcfdc98a6dd628648226908358f09f47a9bc3aea66d73c130536f023fe6f3",
@@ -49,7 +49,7 @@ _FILES = {
 
 
 class _Published(NamedTuple):
-    """A published set: its file in an archive, and the checksums."""
+    """A published data set: its file in an archive, and the checksums."""
 
     local: str  # the file in the data home that is used instead of a download
     url: str
@@ -88,11 +88,10 @@ def fetch_bags(
     allow_unverified: bool = False,
     **load_options: Any,
 ) -> Any:
-    """Download a file of bags once, keep it, and read it.
+    """Download a file of bags, store it, and read it.
 
-    The file appears under its name only when it is complete and has the right checksum, so that
-    interrupted and simultaneous calls do no harm. A second call reads the kept file and does not
-    touch the network.
+    The file is created only when it is complete and has the right checksum, so that interrupted and
+    concurrent calls are safe. Further calls read the stored file and do not use the network.
 
     Parameters
     ----------
@@ -100,43 +99,44 @@ def fetch_bags(
         An http or https address of a file that :func:`load_bags` reads, or of a zip, tar, ``.gz``
         or ``.Z`` file of one.
     sha256 : str, default=None
-        Hexadecimal SHA-256 checksum of the file at ``url``, compared before anything reads the
-        file. Give it whenever it is known: without it the file must come by https and is not
-        verified. A kept file with another checksum is fetched again.
+        Hexadecimal SHA-256 checksum of the file at ``url``, which is checked before reading the
+        file. Pass it whenever it is known: without it the file must come by https and is not
+        verified. A stored file with another checksum is fetched again.
     member : str, default=None
-        The file in an archive, when the archive holds several.
+        The file in an archive, if the archive contains several.
     filename : str, default=None
-        Name under which the file is kept, for addresses that do not end in one.
+        Name of the stored file, for addresses that do not end in a file name.
     data_home : path-like, default=None
-        As for :func:`get_data_home`.
+        See :func:`get_data_home`.
     download_if_missing : bool, default=True
         Whether to download a file that is missing.
     timeout : float, default=30.0
         Seconds to wait for an answer of the server.
     n_retries : int, default=3
-        Further attempts after a temporary failure: no connection, a broken body, an overloaded
+        Number of retries after a temporary error: no connection, an incomplete body, an overloaded
         server.
     delay : float, default=1.0
-        Seconds before the first further attempt, doubled for each next one.
+        Seconds before the first retry, doubled for each further one.
     allow_unverified : bool, default=False
-        Whether to take a file by plain http, on which it may be changed, without ``sha256``.
+        Whether to allow a file by plain http, which may have been changed in transit, without
+        ``sha256``.
     **load_options
         Passed to :func:`load_bags`: ``format``, ``return_X_y``, and so on.
 
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
-        As :func:`load_bags` returns it.
+        The result of :func:`load_bags`.
 
     Raises
     ------
     DownloadError
-        An OSError: no connection, an HTTP error, a broken body, a wrong checksum, plain http
-        without a checksum. No file is left.
+        An OSError: no connection, an HTTP error, an incomplete body, a wrong checksum, or plain
+        http without a checksum. No file is stored.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is missing.
+        With ``download_if_missing=False``, if the file is missing.
     BagFileError
-        A ValueError: when an archive is damaged or the file cannot be read.
+        A ValueError: if an archive is damaged or the file cannot be read.
 
     See Also
     --------
@@ -164,7 +164,7 @@ def _fetched(
     download_if_missing: bool,
     request: Request,
 ) -> Path:
-    """The path of the file, which is downloaded and unpacked where it is missing."""
+    """The path of the file, which is downloaded and unpacked if it is missing."""
     sha256 = request.sha256
     name = filename or unquote(PurePosixPath(urlsplit(url).path).name)
     if not name or PurePosixPath(name).name != name or name in (".", ".."):
@@ -179,8 +179,8 @@ def _fetched(
                 f"{path}: the file is missing and download_if_missing=False; allow the download, "
                 f"or fetch {url} by hand."
             )
-        # Files unpacked from an older version are removed with it; without an older version, files
-        # here belong to a call that runs at the same time.
+        # Files unpacked from an older version are removed with it. Without an older version, files
+        # in this folder belong to a concurrent call.
         for stale in path.parent.iterdir() if path.is_file() else ():
             if stale != path and stale.suffix != ".part":
                 stale.unlink(missing_ok=True)
@@ -208,7 +208,7 @@ def _fetch_published(
     url: str | None,
     **options: Any,
 ) -> Bunch:
-    """The data of a local file or of the archive, verified; ``options`` are those of load_bags."""
+    """The verified data of a local file or of the archive; ``options`` are passed to load_bags."""
     source = url or published.url
     path = get_data_home(data_home) / published.local
     if url is None and path.is_file():
@@ -224,7 +224,7 @@ def _fetch_published(
         data = load_bags(path, **options)
         data["url"] = source
         if options["format"] == "mat":
-            # They only count the bags, and the published names of the images are lost.
+            # Identifiers only count the bags; the published names of the images are not available.
             data.pop("bag_names", None)
     if verify_content:
         _verified(data, published.content, source)
@@ -246,7 +246,7 @@ def fetch_musk(
     delay: float = 1.0,
     allow_unverified: bool = False,
 ) -> Any:
-    """Fetch Musk1 or Musk2: molecules, musks or not, by the shapes that they may take.
+    """Fetch Musk1 or Musk2: molecules that are musks or not, described by their conformations.
 
     ===========  =====  =========  ========  =============  =========
     version      bags   instances  features  positive bags  bag size
@@ -255,34 +255,34 @@ def fetch_musk(
     2            102    6598       166       39             1 to 1044
     ===========  =====  =========  ========  =============  =========
 
-    A bag is a molecule, an instance one of its low-energy conformations, a feature the distance
-    of the surface from the origin along a ray, or a position of an oxygen atom. Features are
-    integers of about -470 to 625 and want scaling.
+    A bag is a molecule, an instance one of its low-energy conformations, a feature the distance of
+    the surface from the origin along a ray, or a position of an oxygen atom. Features are integers
+    of about -470 to 625 and should be scaled.
 
     Parameters
     ----------
     version : {1, 2}, default=1
-        Which of the two sets.
+        The version of the data set.
     data_home : path-like, default=None
-        As for :func:`get_data_home`. A file ``musk1.npz`` or ``musk2.npz`` in it, as written by
+        See :func:`get_data_home`. A file ``musk1.npz`` or ``musk2.npz`` in it, as written by
         :func:`save_bags`, is used instead of a download.
     download_if_missing : bool, default=True
-        Whether to download at all.
+        Whether to download missing files.
     return_X_y : bool, default=False
         Return ``(data, target)``.
     verify_content : bool, default=True
-        Compare the values, from any file, with a checksum of the published ones.
+        Compare the values of any file with a checksum of the published ones.
     url : str, default=None
-        A mirror of the archive; the UCI repository when None.
+        A mirror of the archive; by default, the UCI repository.
     sha256 : str, default=None
-        Checksum of the archive file at ``url``, as for :func:`fetch_bags`.
+        Checksum of the archive file at ``url``, see :func:`fetch_bags`.
     timeout, n_retries, delay, allow_unverified : float, int, float and bool
-        As for :func:`fetch_bags`.
+        See :func:`fetch_bags`.
 
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
-        As :func:`load_bags` returns it; ``target`` is 1 for a musk, and ``target_names`` is
+        The result of :func:`load_bags`; ``target`` is 1 for a musk, and ``target_names`` is
         ``["non-musk", "musk"]``.
 
     Raises
@@ -290,11 +290,11 @@ def fetch_musk(
     ValueError
         For another version.
     DownloadError
-        An OSError: as for :func:`fetch_bags`.
+        An OSError, see :func:`fetch_bags`.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is missing.
+        With ``download_if_missing=False``, if the file is missing.
     BagFileError
-        A ValueError: when the archive is damaged, or its values differ from the published ones.
+        A ValueError: if the archive is damaged, or its values differ from the published ones.
 
     References
     ----------
@@ -359,42 +359,42 @@ def fetch_andrews(
     name : str, default="elephant"
         One of the names above. The text sets come as CSR.
     data_home : path-like, default=None
-        As for :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it,
-        as written by :func:`save_bags`, is used instead of a download.
+        See :func:`get_data_home`. A file ``elephant.npz``, ``trec9/tst1.npz`` and so on in it, as
+        written by :func:`save_bags`, is used instead of a download.
     download_if_missing, return_X_y : bool
-        As for :func:`fetch_musk`.
+        See :func:`fetch_musk`.
     verify_content : bool, default=True
-        Compare the file in the archive, where its checksum is known, and the values, from any file,
-        with the published ones.
+        Compare the file in the archive, if its checksum is known, and the values of any file with
+        the published ones.
     url : str, default=None
-        A mirror of the authors' archive of MATLAB files, all sets in one.
+        A mirror of the authors' archive with the MATLAB files of all sets.
     sha256 : str, default=None
         Checksum of the archive file at ``url``.
     timeout, n_retries, delay, allow_unverified : float, int, float and bool
-        As for :func:`fetch_musk`.
+        See :func:`fetch_musk`.
 
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
-        As :func:`load_bags` returns it; ``target`` is 0 or 1.
+        The result of :func:`load_bags`; ``target`` is 0 or 1.
 
     Raises
     ------
     ValueError
         For an unknown name.
     DownloadError
-        An OSError: as for :func:`fetch_bags`.
+        An OSError, see :func:`fetch_bags`.
     FileNotFoundError
-        With ``download_if_missing=False``, when the file is missing.
+        With ``download_if_missing=False``, if the file is missing.
     BagFileError
-        A ValueError: when the archive is damaged, or its values differ from the published ones.
+        A ValueError: if the archive is damaged, or its values differ from the published ones.
 
     Notes
     -----
-    Before the parser of MATLAB files sees a file, the archive has come by https or has the
-    checksum ``sha256``, and the files of musk1norm and trec1 are compared with their own SHA-256
-    checksums. Of the other files and of the archive as a whole none is known. ``verify_content``
-    compares the values of all sets once they are read.
+    Before a MATLAB file is parsed, the archive must have come by https or have the
+    checksum ``sha256``, and the files of musk1norm and trec1 are compared with their SHA-256
+    checksums. The checksums of the other files and of the archive are not known. ``verify_content``
+    compares the values of all sets after reading.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""The folder in which data sets are kept."""
+"""The folder of stored data sets."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     Parameters
     ----------
     data_home : path-like, default=None
-        The folder. None means the environment variable ``MILEARN_DATA``, else
-        ``~/milearn_data``. A leading ``~`` is the home folder.
+        The folder. By default, the environment variable ``MILEARN_DATA``, or ``~/milearn_data``. A
+        leading ``~`` is the home folder.
 
     Returns
     -------
     path : pathlib.Path
-        Fetchers keep their files in its subfolder ``fetched``.
+        Fetchers store their files in its subfolder ``fetched``.
 
     Examples
     --------
@@ -41,13 +41,13 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 
 def clear_data_home(data_home: str | os.PathLike[str] | None = None) -> None:
-    """Remove all files that the fetchers have downloaded.
+    """Remove all files downloaded by the fetchers.
 
-    Only the subfolder ``fetched`` is removed: other files in the folder may be your own.
+    Only the subfolder ``fetched`` is removed, because the folder may contain your own files.
 
     Parameters
     ----------
     data_home : path-like, default=None
-        As for :func:`get_data_home`.
+        See :func:`get_data_home`.
     """
     shutil.rmtree(get_data_home(data_home) / FETCHED, ignore_errors=True)

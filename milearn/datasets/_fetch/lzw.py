@@ -1,9 +1,9 @@
-"""The ``.Z`` format of the Unix program compress, in which the UCI archive keeps its oldest files.
+"""The ``.Z`` format of the Unix program compress, used by the oldest files of the UCI archive.
 
-Codes of 9 to 16 bits, least significant bit first, index a dictionary of byte strings that both
-sides grow by the same rule: the last string plus the first byte of the present one (Welch 1984).
-A peculiarity of compress: codes are written in groups of eight, and whenever the code width
-changes or the dictionary is cleared, the rest of the group is padding.
+Codes of 9 to 16 bits, least significant bit first, are indices of a dictionary of byte strings that
+grows by the last string plus the first byte of the current string (Welch 1984). In files of
+compress, codes are written in groups of eight, and whenever the code width changes or the
+dictionary is cleared, the rest of the group is padding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def unlzw(packed: bytes, *, limit: int | None = None) -> bytes:
     Raises
     ------
     ValueError
-        When it is not such a file, is damaged, or unpacks to more than ``limit`` bytes.
+        If it is not such a file, is damaged, or unpacks to more than ``limit`` bytes.
 
     References
     ----------

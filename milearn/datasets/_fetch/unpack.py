@@ -1,4 +1,4 @@
-"""One file out of an archive, by its own name: no path inside an archive is ever followed."""
+"""Extraction of one file from an archive; paths inside an archive are ignored."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def unpack(
     Parameters
     ----------
     archive : Path
-        A zip or tar archive, a ``.gz`` or ``.Z`` file; anything else is returned as it is.
+        A zip or tar archive, or a ``.gz`` or ``.Z`` file; other files are returned unchanged.
     member : str or None
         Path or name of the file in the archive, with or without ``.gz`` or ``.Z``. Without it the
-        archive must hold exactly one file with one of ``suffixes``.
+        archive must contain exactly one file with one of ``suffixes``.
     suffixes : tuple of str
         Suffixes of data files.
     limit : int, default=4294967296
-        Bytes; a member that grows beyond is a decompression bomb, not a data set.
+        Maximum size in bytes; larger members are treated as decompression bombs.
 
     Raises
     ------
     BagFileError
-        When the archive is damaged (it is removed then, so that a further call downloads it
-        again) or the member cannot be determined.
+        If the archive is damaged (it is then removed, so that the next call downloads it again) or
+        the member cannot be determined.
     """
     name = archive.name.lower()
     try:
@@ -62,7 +62,7 @@ def unpack(
                 target = archive.parent / _plain_name(chosen)
                 beside = str(PurePosixPath(_without_packing(chosen)).with_suffix(".names"))
                 for name in names:
-                    # C4.5 data are in two files.
+                    # C4.5 data have two files.
                     wanted = name == chosen or _without_packing(name) == beside
                     path = target if name == chosen else target.with_suffix(".names")
                     if wanted and not path.exists():

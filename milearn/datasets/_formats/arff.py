@@ -1,4 +1,4 @@
-"""WEKA's relational ARFF: a row is a bag, with its instances quoted in one cell.
+"""WEKA's relational ARFF: a row is a bag, and its instances are quoted in one cell.
 
 The layout is an identifier of the bag, one relational attribute and the class::
 
@@ -13,7 +13,7 @@ The layout is an identifier of the bag, one relational attribute and the class::
     a,"1,2\\n3,4",1
     b,"5,6",0
 
-A row may end in its weight, as in ``{2.5}``.
+The last entry of a row may be its weight, as in ``{2.5}``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .._errors import ContentError
 from .record import BagRecord, encode_labels, make_bags_of
 from .text import check_class, check_width, number_text, parse_cells, parse_numbers, read_text
 
-# Possessive quantifiers: an unterminated quote in a line of megabytes must fail at once.
+# Possessive quantifiers, so that an unterminated quote in a very long line fails immediately.
 _CELL = re.compile(
     r"""\s*(?:'((?:[^'\\]++|\\.)*+)'|"((?:[^"\\]++|\\.)*+)"|([^,'"]*+))\s*+(,|$)""", re.DOTALL
 )
@@ -155,7 +155,7 @@ def _declaration(text: str, number: int) -> _Attribute:
 def _roles(
     attributes: list[_Attribute], bag: str | None, label: str | None
 ) -> tuple[int | None, int, int | None]:
-    """The attributes of the name of the bag, of its instances, and of its label."""
+    """The attributes for the name of the bag, for its instances, and for its label."""
     relations = [at for at, attribute in enumerate(attributes) if attribute.kind == "relational"]
     if len(relations) != 1:
         raise ContentError(
@@ -211,10 +211,10 @@ def _cells(line: str, number: int) -> list[str]:
 
 
 class _Encoder:
-    """Turns the text of a bag into rows of numbers.
+    """Converts the text of a bag to rows of numbers.
 
-    A numeric attribute is a column. So is a nominal one whose values are numbers; any other
-    nominal attribute becomes one 0/1 column per value, named ``attribute=value``.
+    A numeric attribute is a column, and so is a nominal attribute whose values are numbers. Any
+    other nominal attribute becomes one 0/1 column per value, named ``attribute=value``.
     """
 
     def __init__(self, relation: _Attribute, missing: str) -> None:
@@ -227,9 +227,9 @@ class _Encoder:
             )
         self.feature_names: list[str] = []
         self.starts: list[int] = []
-        # The code of each value of the attributes that become several columns.
+        # The code of each value of attributes with several columns.
         self.one_hot: dict[int, dict[str, int]] = {}
-        # The value of the attributes that a sparse row leaves out: the first one declared.
+        # The value of attributes that are not in a sparse row, which is the first declared value.
         self.defaults: dict[int, str] = {}
         for at, attribute in enumerate(self.attributes):
             self.starts.append(len(self.feature_names))
@@ -322,7 +322,7 @@ class _Encoder:
     def _pairs(self, text: str, number: int, place: str) -> dict[int, str]:
         given: dict[int, str] = {}
         for item in _split_pairs(text):
-            # Python refuses to convert texts of thousands of digits.
+            # Python does not convert texts with thousands of digits.
             match = re.match(r"\s*(\d{1,18})\s+", item)
             if match is None or int(match[1]) >= len(self.attributes):
                 raise ContentError(
@@ -353,7 +353,7 @@ def _quoted(text: str) -> str:
 
 
 def write_arff(path: Path, record: BagRecord, file: BinaryIO) -> None:
-    """Write bags as WEKA's multi-instance learners read them.
+    """Write bags in the format of WEKA's multi-instance learners.
 
     The class is nominal for whole numbers and names, numeric for real numbers. CSR instances are
     written in the sparse syntax.
@@ -381,7 +381,7 @@ def write_arff(path: Path, record: BagRecord, file: BinaryIO) -> None:
     file.write("".join(f"{line}\n" for line in head).encode())
     weights = record.fields.get("sample_weight")
     for position, (block, label) in enumerate(zip(record.bags, record.label_texts(), strict=True)):
-        # The rows hold digits and braces only, so that \n is the one escape inside the quotes.
+        # The rows contain only digits and braces, so that \n is the only escape inside the quotes.
         cell = "\\n".join(_rows_of(block))
         cells = [names[position], f'"{cell}"', label if label == "?" else _quoted(label)]
         if weights is not None:

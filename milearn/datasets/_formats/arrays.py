@@ -1,4 +1,4 @@
-"""The arrays of a data set, as the formats of plain arrays name and check them."""
+"""Names and checks of the arrays of a data set, for formats of plain arrays."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from .record import (
 
 __all__ = ["arrays_of", "pickled", "record_of"]
 
-# Name of a field in the file, where it is not that in the Bunch.
+# Names of fields in the file that differ from the Bunch.
 _KEYS = {"target_names": "class_names", "groups": "group"}
 _GRAPHS = ("bag_graph", "instance_graph")
-# The names of the instance data, and before its number each of the arrays.
+# Keys of the names of the instance data, and of its numbered arrays.
 _DATA = "instance_data"
 _CSR = ("data", "indices", "indptr", "shape")
 _REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
-    """The data set of the arrays that :func:`arrays_of` gave; it ignores unknown keys."""
+    """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
     if "instances" in arrays:
         instances: Any = arrays["instances"]
         if instances.ndim != 2:
@@ -92,15 +92,15 @@ def _csr(arrays: dict[str, np.ndarray], prefix: str, what: str) -> sparse.csr_ar
 
 
 def _supported(matrix: Any) -> Any:
-    """float32 for small integers, which it holds exactly at half the memory of float64."""
+    """float32 for small integers, which is exact and needs half the memory of float64."""
     small = matrix.dtype.kind in "iub" and matrix.dtype.itemsize <= 2
     return matrix.astype(np.float32) if small else matrix
 
 
 def arrays_of(record: BagRecord) -> dict[str, Any]:
-    """Every part of a data set as an array under its own key.
+    """All parts of a data set as arrays, by key.
 
-    ``instances`` are those for reading in blocks, which need not lie in memory.
+    ``instances`` can be read in blocks and may be in a file.
     """
     bags = record.bags
     arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}

@@ -1,4 +1,4 @@
-"""Arrays of the files that hold one bag each: .h5, .npy, .npz and .pt."""
+"""Arrays in files with one bag each: .h5, .npy, .npz and .pt."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ __all__ = ["SUFFIXES", "ArrayHeader", "OpenFile", "opened"]
 
 
 class ArrayHeader(NamedTuple):
-    """What is known of an array before its values are read."""
+    """Shape and type of an array, which are read before its values."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
 class OpenFile:
-    """A file whose arrays can be looked at and read one by one; here, a mapping of arrays."""
+    """A file whose arrays are inspected and read one by one; by default, a mapping of arrays."""
 
     def __init__(self, arrays: Mapping[str, Any]) -> None:
         self._arrays = arrays
 
     def has(self, name: str) -> bool:
-        """Whether there is an array of this name; False for a format without names."""
+        """Whether there is an array with this name; False for a format without names."""
         return name in self._arrays
 
     def header(self, name: str) -> ArrayHeader:
@@ -50,7 +50,7 @@ class OpenFile:
 
 
 class _Unnamed(OpenFile):
-    """The only array of a format without names, which answers to every name."""
+    """The only array of a format without names, which is found under any name."""
 
     def __init__(self, array: np.ndarray) -> None:
         super().__init__({})
@@ -69,22 +69,22 @@ class _Hdf5(OpenFile):
         self._dataset = dataset
 
     def has(self, name: str) -> bool:
-        # Membership is asked first: a name may be a path, as in "20x/features".
+        # Check membership first, because a name may be a path, such as "20x/features".
         return name in self._arrays and isinstance(self._arrays[name], self._dataset)
 
     def _header(self, name: str) -> ArrayHeader:
         if self._arrays[name].shape is None:
-            raise ContentError(f"the array {name!r} holds nothing")
+            raise ContentError(f"the array {name!r} is empty")
         return super()._header(name)
 
     def read_into(self, name: str, out: np.ndarray) -> None:
-        # Straight into the rows of the bag, converted by HDF5 where the types differ.
+        # Read directly into the rows of the bag; HDF5 converts types.
         found = self._arrays[name]
         found.read_direct(out.reshape(found.shape))
 
 
 class _Npz(OpenFile):
-    """Members of an archive, of which a header is read without the values."""
+    """Members of an archive, whose headers are read without the values."""
 
     def _header(self, name: str) -> ArrayHeader:
         archive: Any = self._arrays
@@ -96,7 +96,7 @@ class _Npz(OpenFile):
                 else (np.lib.format.read_array_header_2_0)
             )
             shape, _, dtype = read(member)
-        # A damaged header must not make room for more than the archive holds.
+        # Memory must not be allocated for more values than the archive contains.
         if math.prod(shape) * dtype.itemsize > archive.zip.getinfo(f"{name}.npy").file_size:
             raise ContentError(f"the array {name!r} is truncated")
         return ArrayHeader(shape, dtype)
@@ -117,8 +117,8 @@ def _open_hdf5(path: Path) -> Iterator[OpenFile]:
 
 @contextlib.contextmanager
 def _open_npy(path: Path) -> Iterator[OpenFile]:
-    # As a memory map: the header is checked against the length of the file, and a file in
-    # Fortran's order needs no extra copy.
+    # As a memory map: the length of the file is checked, and a file in Fortran order needs no extra
+    # copy.
     yield _Unnamed(np.load(path, mmap_mode="r", allow_pickle=False))
 
 
@@ -126,7 +126,7 @@ def _open_npy(path: Path) -> Iterator[OpenFile]:
 def _open_npz(path: Path) -> Iterator[OpenFile]:
     if not zipfile.is_zipfile(path):
         raise ContentError("not an .npz archive, or a truncated one")
-    # Opened here: NumPy leaves a file open that it fails to read.
+    # Open the file explicitly, because NumPy does not close a file that it cannot read.
     with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
         yield _Npz(archive)
 
@@ -143,12 +143,12 @@ def _open_torch(path: Path) -> Iterator[OpenFile]:
     try:
         found = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except RuntimeError:
-        # Files from before version 1.6 of torch cannot be mapped.
+        # Files of torch before version 1.6 cannot be mapped.
         found = torch.load(path, map_location="cpu", weights_only=True)
     arrays = {}
     for name, tensor in (found if isinstance(found, dict) else {"": found}).items():
         if isinstance(tensor, torch.Tensor):
-            # NumPy has no bfloat16; float32 holds all of its values.
+            # NumPy does not have bfloat16; float32 represents all of its values.
             plain = tensor.float() if tensor.dtype == torch.bfloat16 else tensor
             arrays[str(name)] = plain.detach().numpy()
         elif isinstance(tensor, np.ndarray):

@@ -1,7 +1,7 @@
-"""C4.5 files as the UCI archive keeps them: rows in ``.data``, columns in ``.names``.
+"""C4.5 files of the UCI archive: rows in ``.data``, columns in ``.names``.
 
-The layout is that of Musk: one row per instance; a discrete column that names the bag, perhaps
-another that names the instance, numeric features, and the class last.
+The layout of Musk is: one row per instance; a discrete column with the bag, optionally another
+column with the name of the instance, numeric features, and the class.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def read_c45(
 
 def _cells(line: str) -> list[str]:
     cells = [cell.strip() for cell in line.split(",")]
-    # A row may end in a period, which belongs to neither the class nor a number.
+    # A row may end in a period, which is not part of the class or of a number.
     cells[-1] = cells[-1].removesuffix(".")
     return cells
 
@@ -132,7 +132,7 @@ def _read_names(path: Path) -> _Names:
 
 
 def _roles(declared: _Names, bag: str | None, instance: str | None) -> tuple[int, int | None]:
-    """The columns of the bag and of the instance: those asked for, else the first discrete ones."""
+    """The columns of the bag and of the instance; by default, the first discrete ones."""
     for part, asked in (("bag", bag), ("instance", instance)):
         if asked is not None and asked not in declared.columns:
             raise ContentError(
@@ -152,7 +152,7 @@ def _roles(declared: _Names, bag: str | None, instance: str | None) -> tuple[int
 
 
 def write_c45(path: Path, record: BagRecord, file: BinaryIO, names_file: BinaryIO) -> None:
-    """Write the rows to ``file`` and their description to ``names_file``."""
+    """Write the rows to ``file`` and the names of the columns to ``names_file``."""
     target: Any = record.target
     if target.dtype.kind == "f":
         raise ContentError(

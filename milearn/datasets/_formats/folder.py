@@ -1,4 +1,4 @@
-"""Reading of a folder with one file per bag: ``load_bag_folder``."""
+"""Reading of folders with one file per bag: ``load_bag_folder``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .record import BagRecord, encode_labels, make_bags_of
 
 __all__ = ["load_bag_folder"]
 
-_SHOWN = 20  # bags that an error names
+_SHOWN = 20  # maximum number of bags in an error message
 _SPLITS = {"train": 0, "training": 0, "test": 1, "testing": 1}
 _SPLITS |= dict.fromkeys(("val", "valid", "validation"), 2)
 _DTYPES = (np.float16, np.float32, np.float64)
@@ -52,15 +52,15 @@ def load_bag_folder(
     n_jobs: int | None = None,
     verbose: bool = False,
 ) -> Bunch:
-    """Read a folder of files that hold one bag each, and a table of their labels.
+    """Read a folder with one file per bag, and a table of their labels.
 
     ==============================  ==============================================================
     folder                          content
     ==============================  ==============================================================
     ``*.h5``, ``*.hdf5``            arrays ``features`` (n, d) or (1, n, d) and ``coords`` (n, 2),
-                                    as TRIDENT writes them (needs h5py)
+                                    as written by TRIDENT (needs h5py)
     ``*.npy``                       one array (n, d)
-    ``*.npz``                       arrays ``features`` and, if at all, ``coords``
+    ``*.npz``                       arrays ``features`` and optionally ``coords``
     ``*.pt``                        a tensor (n, d) or a dict of tensors (needs torch)
     ``h5_files/``, ``pt_files/``    CLAM: features in either folder, coordinates in the first
     ``features/``, ``labels/``,     torchmil: files of the same names in each folder, of which only
@@ -68,8 +68,8 @@ def load_bag_folder(
                                     table by default
     ==============================  ==============================================================
 
-    The headers of all files are read first. Then one array is made and filled in place, so that
-    the memory that is needed is that of the bags and of one file per job.
+    The headers of all files are read first. Then one array is allocated and filled, so that the
+    required memory is that of the bags plus one file per job.
 
     Parameters
     ----------
@@ -77,57 +77,57 @@ def load_bag_folder(
         The folder.
     table : path-like or data frame, default=None
         A .csv, .tsv or .parquet file, or a pandas or polars frame, with one row per bag. The bags
-        come in the order of its rows, and in that of their names without a table. A row without a
-        file and a file without a row are errors; an empty label means that the bag has none.
+        are in the order of its rows, or in the order of their names without a table. A row without
+        a file and a file without a row are errors; an empty label means that the bag has no label.
     bag, label, group, split : str, default=None
-        Columns of the table: the bag, which is the name of its file with or without a suffix; its
+        Columns of the table: the bag, which is the name of its file with or without suffix; its
         label; the group that splitters keep together, such as a patient; the published part. When
         None they are recognised by their names: ``bag``, ``bag_name``, ``slide_id``, ...;
         ``label``, ``bag_label``, ``target``; ``group``, ``case_id``, ``patient_id``, ``patient``,
         ...; ``split``.
     key : str, default="features"
-        Name of the array of the instances in files that name their arrays.
+        Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
         Name of the array of the positions of the instances, which becomes
-        ``data.instance_data["coords"]`` where there is one; None leaves positions out.
+        ``data.instance_data["coords"]`` if it exists; None ignores positions.
     dtype : {float16, float32, float64}, default=None
-        Type of the instances. None keeps float16, float32 and float64, the widest where files
-        differ; integers of up to two bytes become float32 and others float64.
+        Type of the instances. None keeps float16, float32 and float64, the widest if files differ;
+        integers of up to two bytes become float32 and others float64.
     empty : {"raise", "drop"}, default="raise"
-        Whether a file without an instance is an error, or left out and named in ``dropped``.
+        Whether a file without instances is an error, or is ignored and listed in ``dropped``.
     mmap : path-like, default=False
-        A folder that does not exist yet. The instances are written into a file in it and mapped
-        from there, so that they need no memory; :func:`load_bags` opens the folder again with
-        ``mmap=True``. False reads into memory.
+        A new folder. The instances are written to a file in this folder and mapped into memory on
+        demand; :func:`load_bags` opens the folder again with ``mmap=True``. False reads into
+        memory.
     n_jobs : int, default=None
-        Threads that read files. None means 1 unless in a :func:`joblib.parallel_config` context,
-        -1 means one per processor. The HDF5 library always reads one file at a time.
+        Number of threads that read files. None means 1 unless in a :func:`joblib.parallel_config`
+        context, -1 means one per processor. The HDF5 library always reads one file at a time.
     verbose : bool, default=False
         Whether to show a progress bar on stderr, for which tqdm has to be installed.
 
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch`
-        As :func:`load_bags` returns it: ``data`` (:class:`~milearn.Bags`), ``target`` (None
-        without labels) and ``bag_names``; ``target_names`` for labels that are texts, ``groups``
-        and ``group_names``, ``split`` (0 = training, 1 = test, 2 = validation where the table
-        says so in words, else its values) and ``instance_labels`` where they are known; and
-        ``dropped``, the names of the bags that were left out.
+        As in :func:`load_bags`: ``data`` (:class:`~milearn.Bags`), ``target`` (None without labels)
+        and ``bag_names``; ``target_names`` for text labels, ``groups`` and ``group_names``,
+        ``split`` (0 = training, 1 = test, 2 = validation if the table contains these words,
+        otherwise its values) and ``instance_labels`` if they are known; and ``dropped``, the names
+        of the bags that were ignored.
 
     Raises
     ------
     FileNotFoundError
-        When there is no such folder or table.
+        If there is no such folder or table.
     BagFileError
-        A ValueError that names every file that is missing, without a row, unreadable, empty, of
-        the wrong shape or of another width than most.
+        A ValueError with every file that is missing, without a row, unreadable, empty, of the wrong
+        shape, or of a different width than most files.
     ImportError
         For a file whose library (h5py, torch, pyarrow) is not installed. A .pt file is a pickle;
-        torch reads it with ``weights_only=True``, which runs nothing that is in the file.
+        torch reads it with ``weights_only=True``, which does not execute code in the file.
 
     See Also
     --------
-    load_bags : Read one file that holds all bags.
+    load_bags : Read one file with all bags.
     milearn.structured.spatial_graph : Graph of near instances by their positions.
 
     Examples
@@ -165,7 +165,7 @@ def load_bag_folder(
         else:
             with naming(mapped):
                 write_npy_folder(mapped, record, {"instances": scratch})
-                del record  # Windows does not remove a file that is mapped
+                del record  # Windows cannot remove a mapped file
                 bunch = read_npy_folder(mapped, mmap=True).to_bunch(mapped)
     bunch["dropped"] = found.dropped
     return bunch
@@ -181,9 +181,9 @@ def survey(
     empty: str,
     progress: tuple[int | None, bool],
 ) -> FoundBags:
-    """What a folder holds, by the headers of its files; ``arrays`` are ``key`` and ``coords``.
+    """The contents of a folder by the headers of its files; ``arrays`` are ``key`` and ``coords``.
 
-    The parameters are those of :func:`load_bag_folder`, ``progress`` being its ``n_jobs`` and
+    The parameters are those of :func:`load_bag_folder`; ``progress`` contains ``n_jobs`` and
     ``verbose``.
     """
     if path.is_file():
@@ -212,7 +212,7 @@ def survey(
 
 
 def read_found(path: Path, bags: Sequence[FoundBag], dtype: np.dtype) -> Bags:
-    """Some of the bags that :func:`survey` found, in memory."""
+    """Some of the bags found by :func:`survey`, in memory."""
     return _filled(path, bags, _room(bags, dtype, None), 1, False).bags
 
 
@@ -221,7 +221,7 @@ def _place_of_map(mmap: Any) -> Path | None:
         return None
     if mmap is True:
         raise ValueError(
-            "mmap=True does not say where the instances are to be written: pass the path of a "
+            "mmap=True does not define where to write the instances: pass the path of a "
             "folder, mmap='folder', which stays and can be opened again."
         )
     place = Path(mmap)
@@ -247,7 +247,8 @@ def _rows(
     return BagTable(names, None, None, None, [])
 
 
-# -- first pass: what the files hold -------------------------------------------------------------
+# -- first pass: the contents of the files
+# -----------------------------------------------------------
 
 
 @dataclass
@@ -258,7 +259,7 @@ class _Part:
 
 @dataclass
 class FoundBag:
-    """What the headers of a bag's files say, or why they are refused."""
+    """The headers of a bag's files, or the problems with them."""
 
     name: str
     size: int = -1
@@ -270,7 +271,7 @@ class FoundBag:
 
 @dataclass
 class FoundBags:
-    """What a folder holds: the bags that are not empty, and their rows ``keep`` in the table."""
+    """The contents of a folder: the bags that are not empty, and their rows in the table."""
 
     path: Path
     bags: list[FoundBag]
@@ -281,7 +282,7 @@ class FoundBags:
 
 
 class _Files(contextlib.ExitStack):
-    """The files of a bag, each opened once; knows which of them a problem is about."""
+    """The files of a bag, each opened once, and the file of a problem."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -360,7 +361,7 @@ def _row_width(shape: tuple[int, ...], size: int) -> int | None:
 
 
 def _problems(bags: Sequence[FoundBag], empty: str) -> list[tuple[str, str]]:
-    """Everything that is wrong with the files, first alone, then against each other."""
+    """All problems of the files, first of single files, then between files."""
     found = [(bag.name, bag.problem) for bag in bags if bag.problem is not None]
     full = [bag for bag in bags if bag.problem is None and bag.size]
     if empty == "raise":
@@ -414,7 +415,7 @@ def _check_readable(path: Path, problems: Sequence[tuple[str, str]], bags: Itera
 
 @contextlib.contextmanager
 def _scratch_file(mapped: Path | None) -> Iterator[Path | None]:
-    """A file next to the folder of the map, removed at the end unless it was moved."""
+    """A file next to the folder of the map, which is removed at the end unless it was moved."""
     if mapped is None:
         yield None
         return
@@ -470,14 +471,14 @@ def _filled(
 
 
 def _kept(dtype: np.dtype) -> np.dtype:
-    """The type in which values are kept when none is asked for."""
+    """The default type of values."""
     if dtype.kind == "f" and dtype.itemsize in (2, 4, 8):
         return dtype.newbyteorder("=")
     return np.dtype(np.float32 if dtype.kind in "biu" and dtype.itemsize <= 2 else np.float64)
 
 
 def labels_of(found: FoundBags) -> dict[str, Any]:
-    """Labels, names, groups and splits of what :func:`survey` found, as a Bunch shows them."""
+    """Labels, names, groups and splits of the bags found by :func:`survey`, for a Bunch."""
     rows, bags = found.rows, found.bags
     label, group, split = (
         None if column is None else [column[at] for at in found.keep]

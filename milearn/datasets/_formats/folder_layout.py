@@ -1,4 +1,4 @@
-"""Where a folder keeps the arrays of its bags, and the table of their labels, groups and splits."""
+"""Layouts of folders of bags, and the table of their labels, groups and splits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .text import check_header, check_width, csv_rows, listed
 
 __all__ = ["BagFiles", "BagTable", "Place", "find_bags", "read_bag_table"]
 
-# Names under which the columns of a table are recognised, the surest first.
+# Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
 _COLUMNS = {
     "bag": tuple(_BAG_COLUMNS.split()),
@@ -28,7 +28,7 @@ _INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
 
 
 class Place(NamedTuple):
-    """A file and the name of an array in it; ``sure`` when its absence is an error."""
+    """A file and the name of an array in it; ``sure`` if its absence is an error."""
 
     path: Path
     name: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclass
 class BagFiles:
-    """The places of each part of a bag, of which the first that exists counts."""
+    """The possible places of each part of a bag, of which the first existing one is used."""
 
     name: str
     features: list[Place]
@@ -47,7 +47,7 @@ class BagFiles:
 
 
 class BagTable(NamedTuple):
-    """Columns of a table with one row per bag; None for a column that is not there."""
+    """Columns of a table with one row per bag; None for a missing column."""
 
     bags: list[str]
     label: list[Any] | None
@@ -57,7 +57,7 @@ class BagTable(NamedTuple):
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles], Path | None]:
-    """The bags of a folder sorted by name, and the table of splits that belongs to it."""
+    """The bags of a folder sorted by name, and its table of splits."""
     if (path / "features").is_dir():
         tables = [folder / "splits.csv" for folder in (path, path.parent)]
         bags = _parallel_folders(path, key, coords)
@@ -78,7 +78,7 @@ def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles],
 
 
 def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
-    """CLAM keeps the features in both folders, or in pt_files alone, and the coordinates in h5."""
+    """CLAM: features in both folders or only in pt_files, and coordinates in h5_files."""
     h5, pt = _files(path / "h5_files"), _files(path / "pt_files")
     if not h5 and not pt:
         raise BagFileError(f"{path}: h5_files and pt_files hold no file of a bag; check them.")
@@ -96,7 +96,7 @@ def _clam_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
 
 
 def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles]:
-    """One folder per part of the bags, as torchmil keeps them."""
+    """torchmil: one folder per part of the bags."""
     features = path / "features"
     files = _files(features)
     if not files:
@@ -117,7 +117,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles
         if folder is None or not folder.is_dir():
             return {}
         found = _files(folder)
-        # A path that is not there: the error then names the file that is missing.
+        # A path that does not exist, so that the error contains the missing file.
         return {
             name: [Place(found.get(name, folder / f"{name}{file.suffix}"), array)]
             for name, file in files.items()
@@ -138,7 +138,7 @@ def _parallel_folders(path: Path, key: str, coords: str | None) -> list[BagFiles
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    """Files of bags in a folder, by the name of their bag, sorted."""
+    """Files of bags in a folder, by the name of the bag, sorted."""
     found: dict[str, Path] = {}
     if not folder.is_dir():
         return found
@@ -166,7 +166,7 @@ def _folders_of_bags(path: Path) -> list[Path]:
 def read_bag_table(
     table: Any, names: Sequence[str], asked: dict[str, str | None], folder: Path
 ) -> BagTable:
-    """The rows of a table that belong to the bags ``names``; other rows are problems.
+    """The rows of a table for the bags ``names``; other rows are problems.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def read_bag_table(
     asked : dict
         The column for each of "bag", "label", "group" and "split", None to recognise it.
     folder : Path
-        The folder of the bags, named in errors when the table has no path.
+        The folder of the bags, for error messages if the table has no path.
     """
     is_frame = hasattr(table, "columns")
     with naming(f"{folder}: the table" if is_frame else table):
@@ -251,7 +251,7 @@ def _chosen(columns: dict[str, Any], part: str, asked: str | None) -> str | None
 def _bag_of_each_row(
     columns: dict[str, list[Any]], asked: str | None, names: Sequence[str]
 ) -> list[str | None]:
-    """The bag of each row: of several columns that may name bags the one that names most files."""
+    """The bag of each row, from the column that contains most names of files."""
     asked = asked if asked is None else _chosen(columns, "bag", asked)
     candidates = [name for name in _COLUMNS["bag"] if name in columns] if asked is None else [asked]
     if not candidates:
@@ -275,10 +275,10 @@ def _is_empty(value: Any) -> bool:
 
 
 def _bag_name(value: Any, known: set[str]) -> str | None:
-    """A cell as the name of a bag, without the folder and the suffix that files do not have."""
+    """A cell as the name of a bag, without folder and suffix unless files have them."""
     if _is_empty(value):
         return None
-    # A column of whole numbers with a gap comes as floats from pandas.
+    # pandas reads a column of integers with a missing value as floats.
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
     text = text.strip()
     shorter = (text, Path(text).name, Path(text).stem)

@@ -23,10 +23,10 @@ __all__ = ["FORMATS", "SUFFIXES", "Format", "format_of"]
 
 @dataclass(frozen=True)
 class Format:
-    """How a format is read and written, and its limits."""
+    """Reader, writer, options and limits of a format."""
 
     read: Callable[..., BagRecord]
-    # Takes the path, the record, an open file for the path, and one for each of ``beside``.
+    # Called with the path, the record, an open file for the path, and one for each of ``beside``.
     write: Callable[..., None]
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of load_bags
@@ -39,7 +39,7 @@ class Format:
     needs_names: bool = False  # which tell the bags apart
 
     def check(self, name: str, record: BagRecord) -> None:
-        """Refuse a record that the format cannot hold: a writer drops nothing silently."""
+        """Raise an error for a record that the format cannot store completely."""
         if self.holds is None:
             return
         bags, target = record.bags, record.target
@@ -126,7 +126,7 @@ SUFFIXES = {suffix: name for name, form in FORMATS.items() for suffix in form.su
 
 
 def format_of(path: Path, asked: str | None, *, reading: bool) -> str:
-    """The name of the format: as asked, by the suffix, or by the content of a file to read."""
+    """The name of the format: the given one, by the suffix, or by the content of the file."""
     if asked is not None:
         if asked not in FORMATS:
             raise ValueError(f"format={asked!r} is unknown; choose one of {', '.join(FORMATS)}.")

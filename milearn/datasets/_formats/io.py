@@ -45,9 +45,9 @@ def load_bags(
     ========== ==================== ==============================================================
     format     suffix               content
     ========== ==================== ==============================================================
-    npz        .npz                 the layout of :func:`save_bags`; holds everything
+    npz        .npz                 the layout of :func:`save_bags`; supports everything
     npy-folder (a folder)           the same as .npy files, which can be memory-mapped
-    csv, tsv   .csv, .tsv           one row per instance, a header line, a column that names the bag
+    csv, tsv   .csv, .tsv           one row per instance, a header line, a column with the bag
     parquet    .parquet, .pq        the same table (needs pyarrow)
     c45        .data, with .names   UCI archive, as for Musk
     arff       .arff                WEKA, one relational attribute
@@ -61,57 +61,58 @@ def load_bags(
     path : path-like
         The file or folder.
     format : str, default=None
-        One of the formats above; determined by the suffix, else by the content, when None.
+        One of the formats above; by default, it is determined by the suffix or the content.
     return_X_y : bool, default=False
         Return ``(data, target)`` instead of a Bunch.
     dtype : {float64, float32, float16}, default=None
-        Type of the instances, float16 for dense ones only; the type in the file when None (float64
-        for text).
+        Type of the instances, float16 only for dense ones; by default, the type in the file
+        (float64 for text).
     as_sparse : bool, default=None
-        CSR instances (True), dense ones (False), or as the file stores them (None).
+        CSR instances (True), dense instances (False), or as stored in the file (None).
     bag, label, instance, instance_label : str, default=None
-        Names of the columns that hold the bag, its label, the name of the instance and the label
-        of the instance. For tables the default is the name of the parameter, and all but ``bag``
-        may be absent; C4.5 takes the first two discrete columns for bag and instance; ARFF takes
-        the attribute before the relation for the bag and the last one for the label.
+        Names of the columns with the bag, its label, the name of the instance and the label of the
+        instance. For tables the default is the name of the parameter, and all except ``bag`` may be
+        absent; for C4.5 it is the first two discrete columns for bag and instance; for ARFF the
+        attribute before the relation for the bag and the last one for the label.
     missing : {"error", "nan"}, default="error"
-        For csv, tsv, parquet, c45 and arff: whether an empty or ``?`` feature value is refused
-        or becomes NaN. Estimators refuse NaN, so that an imputer has to come first.
+        For csv, tsv, parquet, c45 and arff: whether an empty or ``?`` feature value is an error or
+        becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
     delimiter : str, default=","
         For csv.
     names : path-like or False, default=None
-        For c45: the ``.names`` file; when None, the one with the name of ``path``. With False, or
+        For c45: the ``.names`` file; by default, the one with the name of ``path``. With False, or
         if the file does not exist, the columns are bag, instance, features, class.
     n_features : int, default=None
-        For svmlight: number of columns, when the file does not say and its last ones are unused.
+        For svmlight: number of columns, if the file does not contain it and the last columns are
+        empty.
     zero_based : bool or "auto", default="auto"
-        For svmlight: whether columns count from 0; "auto" says so when a 0 occurs.
+        For svmlight: whether columns are counted from 0; "auto" checks whether a 0 occurs.
     mmap : bool, default=False
-        For npy-folder: map the files into memory instead of loading them. Nothing is read before
-        it is used, worker processes share the files, and pickles of the bags refer to them by
-        their path. The files must stay as long as the bags, or their pickles, are used.
+        For npy-folder: map the files into memory instead of loading them. Data are read when they
+        are used, worker processes share the files, and pickles of the bags refer to them by their
+        path. The files must exist as long as the bags or their pickles are used.
     verify : bool, default=False
-        For npy-folder: compare the checksums of all files as well, which reads them completely.
-        Sizes and types are always checked.
+        For npy-folder: also compare the checksums of all files, which reads them completely. Sizes
+        and types are always checked.
 
     Returns
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
         ``data`` : :class:`~milearn.Bags`; ``target`` : ndarray of shape (n_bags,), (n_bags,
-        n_labels), or None when the file has no labels. Labels stay as the file gives them when
-        they are numbers (int64 when whole); class names become codes 0, 1, ... into
-        ``target_names``; a missing label becomes NaN. Where the file knows them:
-        ``feature_names``, ``target_names``, ``bag_names``, ``instance_names``,
-        ``instance_labels``, ``instance_position``, ``split``, ``groups``, ``group_names``,
-        ``sample_weight``, ``bag_links``, ``bag_links_instance``. Always ``DESCR`` and ``filename``.
+        n_labels), or None if the file has no labels. Labels are not changed if they are numbers
+        (int64 for integers); class names become codes 0, 1, ... into ``target_names``; a missing
+        label becomes NaN. If the file contains them: ``feature_names``, ``target_names``,
+        ``bag_names``, ``instance_names``, ``instance_labels``, ``instance_position``, ``split``,
+        ``groups``, ``group_names``, ``sample_weight``, ``bag_links``, ``bag_links_instance``.
+        Always ``DESCR`` and ``filename``.
 
     Raises
     ------
     FileNotFoundError
-        When there is no such file.
+        If there is no such file.
     BagFileError
-        A ValueError: when the file is empty, truncated, of an unknown format, contradicts itself,
-        or holds a pickle. Pickles are never loaded.
+        A ValueError: if the file is empty, truncated, of an unknown format, inconsistent, or
+        contains a pickle. Pickles are never loaded.
     ImportError
         For Parquet without pyarrow.
 
@@ -124,7 +125,8 @@ def load_bags(
     Notes
     -----
     In ARFF, a nominal attribute of the instances whose values are all numbers is read as these
-    numbers, any other one becomes a 0/1 column for each value, named ``attribute=value``.
+    numbers; any other nominal attribute becomes a 0/1 column for each value, named
+    ``attribute=value``.
 
     Examples
     --------
@@ -213,21 +215,20 @@ def save_bags(
     bag_links_instance: Any = None,
     descr: str = "",
 ) -> None:
-    """Write bags to a file or folder that appears only when it is complete.
+    """Write bags to a file or folder, which is created only when it is complete.
 
     Parameters
     ----------
     path : path-like
         The file; for c45 the ``.data`` file, next to which a ``.names`` file is written; for
-        npy-folder a folder that does not exist, is empty or holds bags of this format.
+        npy-folder a folder that does not exist, is empty or contains bags of this format.
     X : Bags, Bunch, or sequence of 2-D arrays
-        The bags. A Bunch, as :func:`load_bags` returns it, also provides the labels and all fields.
+        The bags. A Bunch of :func:`load_bags` also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
-        Labels. Strings become codes into ``target_names``, which are the sorted strings when
-        not given.
+        Labels. Strings become codes into ``target_names``, which are by default the sorted strings.
     format : str, default=None
-        One of the formats of :func:`load_bags`; determined by the suffix when None. A folder
-        needs ``format="npy-folder"``.
+        One of the formats of :func:`load_bags`; by default, it is determined by the suffix. A
+        folder needs ``format="npy-folder"``.
     target_names : array-like of str, default=None
         Names of the classes 0, 1, ... of an integer ``y``.
     bag_names : array-like of shape (n_bags,), default=None
@@ -235,7 +236,7 @@ def save_bags(
     instance_names : array-like of shape (n_instances,), default=None
         Names of the instances.
     instance_labels : array-like of shape (n_instances,), default=None
-        True labels of the instances, where they are known.
+        True labels of the instances, if they are known.
     instance_position : array-like of shape (n_instances,), default=None
         Position of each instance in its bag.
     split, groups : array-like of shape (n_bags,), default=None
@@ -243,20 +244,20 @@ def save_bags(
     group_names : array-like of str, default=None
         Names of the groups 0, 1, ...
     sample_weight : array-like of shape (n_bags,), default=None
-        Weights of the bags, which ARFF knows too.
+        Weights of the bags, which ARFF also supports.
     bag_links : array-like of shape (2, n_links), default=None
         Source and target bag of each directed link.
     bag_links_instance : array-like of shape (n_links,), default=None
-        Row of the instance that holds the link.
+        Row of the instance that contains the link.
     descr : str, default=""
-        Free text, npz and npy-folder only.
+        Free text, only for npz and npy-folder.
 
     Raises
     ------
     BagFileError
-        When the format cannot hold what it is given: nothing is dropped silently, and the file
-        that was there before stays as it was. Only npz and npy-folder hold everything, value for
-        value and in its own type; csv, tsv, parquet and c45 hold dense instances only.
+        If the format cannot store all of the data. An existing file is then not changed. Only npz
+        and npy-folder store everything with exact values and types; csv, tsv, parquet and c45 only
+        support dense instances.
 
     See Also
     --------

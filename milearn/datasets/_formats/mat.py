@@ -18,14 +18,14 @@ from .record import BagRecord, check_indices, group_rows
 from .text import check_not_empty
 
 _NEEDED = ("features", "bag_ids", "labels")
-# Newer versions of SciPy ask which kind of sparse matrix is meant.
+# Newer versions of SciPy have a parameter for the kind of sparse matrices.
 _SPARSE_ARRAYS: dict[str, Any] = (
     {"spmatrix": False} if "spmatrix" in inspect.signature(io.loadmat).parameters else {}
 )
 
 
 def read_mat(path: Path) -> BagRecord:
-    """Read a MATLAB 4 or 5 file; sparse features stay CSR."""
+    """Read a MATLAB 4 or 5 file; sparse features become CSR."""
     check_not_empty(path.stat().st_size)
     content, names = _loaded(path)
     for name in _NEEDED:
@@ -55,7 +55,7 @@ def read_mat(path: Path) -> BagRecord:
 
 
 def _loaded(path: Path) -> tuple[dict[str, Any], Any]:
-    """The variables that can be read, and the names of all."""
+    """The variables that can be read, and the names of all variables."""
     try:
         major, _ = io.matlab.matfile_version(path, appendmat=False)
         if major != 1:
@@ -83,7 +83,7 @@ def _matrix(name: str, values: Any) -> Any:
         raise ContentError(f"{name!r} is not a {what} of numbers; check the file.")
     if not sparse.issparse(values):
         return values
-    if values.format != "coo":  # of a MATLAB 4 file, whose indices were checked when it was made
+    if values.format != "coo":  # of a MATLAB 4 file, whose indices were checked by the constructor
         check_indices(values, name)
     return sparse.csr_array(values)
 

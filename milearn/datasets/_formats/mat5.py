@@ -1,8 +1,8 @@
-"""Structure of MATLAB 5 files: a check without which SciPy's parser may crash the process.
+"""Check of the structure of MATLAB 5 files, without which SciPy's parser may crash the process.
 
-A variable is an element of tagged parts: flags, dimensions, name and values. SciPy takes the type
-of a part for an index into a table of pointers without looking at it, so that one damaged byte ends
-in a segmentation fault instead of an error.
+A variable is an element with tagged parts: flags, dimensions, name and values. SciPy uses the type
+of a part as an index into a table of pointers without a check, so that one damaged byte may lead to
+a segmentation fault instead of an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _CHAR, _SPARSE, _NUMERIC = 4, 5, range(6, 16)
 _COMPLEX = 0x0800
 _NUMBERS = frozenset((1, 2, 3, 4, 5, 6, 7, 9, 12, 13))
 _TEXTS = frozenset((1, 2, 4, 16, 17, 18))
-_MAX_BYTES = 1 << 32  # a variable that inflates beyond is a decompression bomb, not a data set
+_MAX_BYTES = 1 << 32  # a larger variable is treated as a decompression bomb
 
 
 def variables(raw: bytes) -> dict[str, bool]:
@@ -27,7 +27,7 @@ def variables(raw: bytes) -> dict[str, bool]:
     Raises
     ------
     ValueError
-        For a file in which some element is damaged, or two variables have one name.
+        For a file with a damaged element, or with two variables of the same name.
     """
     order = "<" if raw[126:128] == b"IM" else ">"
     found: dict[str, bool] = {}
@@ -50,7 +50,7 @@ def _is_sound(flags: int, shape: bytes, values: list[tuple[int, bytes]], order: 
         n_rows, n_columns = struct.unpack(f"{order}2I", shape)
         return types <= _TEXTS and n_rows * n_columns <= sum(len(part) for _, part in values)
     if kind != _SPARSE and kind not in _NUMERIC:
-        return False  # cells, structures and objects, which are not looked into
+        return False  # cells, structures and objects, which are not inspected
     needed = (3 if kind == _SPARSE else 1) + bool(flags & _COMPLEX)
     if len(shape) != 8 or len(values) != needed or not types <= _NUMBERS:
         raise ValueError("the values of a matrix are damaged")
@@ -66,7 +66,7 @@ def _inflated(body: bytes) -> bytes:
 
 
 def _parts(raw: bytes, order: str, alignment: int = 8) -> Iterator[tuple[int, bytes]]:
-    """The type and the bytes of each part, all of which fill an element together."""
+    """The type and the bytes of each part of an element."""
     at = 0
     while at < len(raw):
         (kind, size), tag = struct.unpack_from(f"{order}II", raw, at), 8

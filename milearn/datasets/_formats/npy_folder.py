@@ -1,8 +1,8 @@
-"""A folder of .npy files with a head in JSON: the layout of bags that can be memory-mapped.
+"""A folder of .npy files with a JSON header: the layout of bags that can be memory-mapped.
 
-The head names the files, and replacing it is what makes a new version of the folder valid: every
-save gives its files names of their own, so that a process that stops in between leaves the old
-head with the old files, and maps and pickles of an old version never see the data of another.
+The header contains the names of the files, and a new version of the folder becomes valid when it is
+replaced. Every save uses new file names, so that a process that stops in between leaves the old
+header with the old files, and maps and pickles of an old version never refer to newer data.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FORMAT = "milearn bags"
 _VERSION = 1
 _KINDS = "biufUSMm"
 _COUNTS = ("n_bags", "n_instances", "n_features")
-# Arrays of text that the head holds itself.
+# Arrays of text, which are stored in the header.
 _TEXTS = ("feature_names", "instance_data", "DESCR")
-# Arrays with entries per instance or link; those with entries per bag are always loaded.
+# Arrays with entries per instance or link; arrays with entries per bag are always loaded.
 _MAPPED = ("instances", "data", "indices", "indptr", "bag_offsets", "bag_graph_", "instance_")
 _AGAIN = "copy or save the folder again."
 
@@ -47,7 +47,7 @@ def is_npy_folder(path: Path) -> bool:
 
 
 def read_npy_folder(path: Path, *, mmap: bool = False, verify: bool = False) -> BagRecord:
-    """Read the layout that :func:`write_npy_folder` writes.
+    """Read the layout of :func:`write_npy_folder`.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def read_npy_folder(path: Path, *, mmap: bool = False, verify: bool = False) -> 
     mmap : bool, default=False
         Whether to map the large arrays read-only instead of loading them.
     verify : bool, default=False
-        Whether to compare checksums too, which reads every file.
+        Whether to compare checksums, which reads every file.
     """
     head = _head(path)
     arrays = {
@@ -111,7 +111,7 @@ def _are_counts(values: Any) -> bool:
 
 
 def _are_texts(values: Any) -> bool:
-    # NumPy's strings end before a NUL and hold no half of a pair of surrogates.
+    # NumPy strings cannot contain trailing NULs or unpaired surrogates.
     return isinstance(values, list) and all(
         isinstance(value, str) and not any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value)
         for value in values
@@ -130,7 +130,7 @@ def _is_entry(entry: Any) -> bool:
 def _array(path: Path, key: str, entry: dict[str, Any], mapped: bool, verify: bool) -> np.ndarray:
     name = entry["file"]
     file = path / name
-    # A name alone: the head of a folder from elsewhere must not lead out of the folder.
+    # The header of a foreign folder must not refer to files outside of the folder.
     if Path(name).name != name or not name.endswith(".npy") or not file.is_file():
         raise ContentError(f"the file {name!r} of the array {key!r} is missing; {_AGAIN}")
     size = file.stat().st_size
@@ -181,19 +181,19 @@ def write_npy_folder(
     *,
     chunk_bytes: int = 2**24,
 ) -> None:
-    """Write a folder that has either its old content or the whole of the new one.
+    """Write a folder atomically: it has either its old or its new content.
 
     The files are written into a temporary folder in the same place, and flushed to the disk. A new
-    folder appears by one renaming. In a folder of bags the new files join the old ones; then the
-    head is replaced, and the old files are removed.
+    folder is created by renaming. In a folder of bags the new files are added to the old ones, then
+    the header is replaced, and then the old files are removed.
 
     Parameters
     ----------
     path : Path
     record : BagRecord
     written : mapping of str to Path, default=None
-        Files in which arrays of the record lie already, C-contiguous .npy files on the same disk,
-        which are moved into the folder.
+        Existing C-contiguous .npy files on the same disk with arrays of the record, which are moved
+        into the folder.
     chunk_bytes : int, default=16777216
         Bytes of an array in memory that are written at a time.
     """
@@ -255,7 +255,7 @@ def _chunks(values: np.ndarray, chunk_bytes: int) -> Iterator[np.ndarray]:
 
 
 def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> str:
-    """Write one .npy file; its checksum."""
+    """Write one .npy file and return its checksum."""
     header = {
         "descr": np.lib.format.dtype_to_descr(values.dtype),
         "fortran_order": False,
@@ -273,18 +273,18 @@ def _write_array(file: Path, values: Any, blocks: Iterator[np.ndarray]) -> str:
 
 
 def _take_array(file: Path, written: Path) -> str:
-    """Move one .npy file into its place; its checksum."""
+    """Move one .npy file to its place and return its checksum."""
     try:
         os.replace(written, file)
     except PermissionError:
-        # Windows does not move a file that is mapped.
+        # Windows cannot move a mapped file.
         shutil.copyfile(written, file)
     with _flushed(file, "r+b"):
         return _sha256(file)
 
 
 def _replace(path: Path, temporary: Path) -> None:
-    """Add the new files to the old ones, replace the head, and remove the old files."""
+    """Add the new files to the old ones, replace the header, and remove the old files."""
     old = _files_of(path)
     moved = []
     try:
@@ -300,13 +300,13 @@ def _replace(path: Path, temporary: Path) -> None:
         raise
     _flush_folder(path)
     for file in old:
-        # Windows keeps a file that is mapped; nothing refers to it any more.
+        # Windows cannot remove a mapped file, which is no longer used.
         with contextlib.suppress(OSError):
             file.unlink(missing_ok=True)
 
 
 def _files_of(path: Path) -> list[Path]:
-    """The files of a folder that can be read; none where its head is damaged."""
+    """The files of a valid folder; none if its header is damaged."""
     try:
         entries = _head(path)["arrays"].values()
     except ContentError:
@@ -316,7 +316,7 @@ def _files_of(path: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def _flushed(file: Path, mode: str = "xb") -> Iterator[BinaryIO]:
-    """An open file, whose content is on the disk at the end."""
+    """Context of an open file, whose content is flushed to the disk at the end."""
     with open(file, mode) as stream:
         yield stream  # type: ignore[misc]
         stream.flush()
@@ -324,7 +324,7 @@ def _flushed(file: Path, mode: str = "xb") -> Iterator[BinaryIO]:
 
 
 def _flush_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk, where folders can be opened for that."""
+    """Flush the names in a folder to the disk, if the system supports it."""
     if os.name == "nt":
         return
     descriptor = os.open(path, os.O_RDONLY)

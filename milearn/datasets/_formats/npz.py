@@ -16,7 +16,7 @@ _REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
 def read_npz(path: Path) -> BagRecord:
-    """Read the layout that :func:`write_npz` writes."""
+    """Read the layout of :func:`write_npz`."""
     check_not_empty(path.stat().st_size)
     with open(path, "rb") as file:
         start = file.read(6)
@@ -57,14 +57,14 @@ def _array(archive: Any, key: str) -> np.ndarray:
 
 
 def check_unicode(values: np.ndarray) -> None:
-    """Raise for text beyond Unicode, which would fail later where a name is used."""
+    """Raise an error for invalid Unicode text, which would fail later."""
     if values.dtype.kind == "U":
         for start in range(0, values.size, 2**20):
             values.reshape(-1)[start : start + 2**20].tolist()
 
 
 def write_npz(path: Path, record: BagRecord, file: BinaryIO) -> None:
-    """Write every part of a record under its own key, compressed."""
+    """Write every part of a record as a compressed array."""
     arrays = arrays_of(record)
     if "instances" in arrays:
         arrays["instances"] = record.bags.instances

@@ -17,7 +17,7 @@ from ..._bags.stack import first_conflict
 from .._errors import ContentError
 from .text import MISSING, number_text
 
-# The optional contents of a data set, by the name under which the Bunch shows them.
+# The optional contents of a data set, by their names in a Bunch.
 BAG_FIELDS = ("bag_names", "split", "groups", "sample_weight")
 INSTANCE_FIELDS = ("instance_names", "instance_labels", "instance_position")
 OTHER_FIELDS = ("target_names", "group_names", "bag_links", "bag_links_instance")
@@ -26,7 +26,7 @@ FIELDS = BAG_FIELDS + INSTANCE_FIELDS + OTHER_FIELDS
 
 @dataclass
 class BagRecord:
-    """A data set between a file and a Bunch; ``fields`` holds those of ``FIELDS`` it has."""
+    """A data set between a file and a Bunch; ``fields`` contains its optional contents."""
 
     bags: Bags
     target: np.ndarray | None = None
@@ -49,7 +49,7 @@ class BagRecord:
         text = f"{path.name}: {n_bags} bags, {n_instances} instances, {n_features} features"
         return text + (", no labels." if self.target is None else ".")
 
-    # -- texts for formats that hold nothing else
+    # -- texts for text formats
 
     def bag_names(self) -> list[str]:
         """The names of the bags, or their numbers from 0."""
@@ -62,7 +62,7 @@ class BagRecord:
         return [str(name) for name in names]
 
     def label_texts(self) -> list[str]:
-        """One text per bag: the name of its class if known, else the number; ``?`` is missing."""
+        """One text per bag: the name of its class or the number; ``?`` is missing."""
         names = self.fields.get("target_names")
         texts = []
         for value in [] if self.target is None else self.target:
@@ -88,7 +88,7 @@ class BagRecord:
 
 
 def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
-    """The container; if it refuses the parts, the file is at fault."""
+    """The container, or an error about the file if its parts are invalid."""
     try:
         return Bags(instances, offsets, **options)
     except (TypeError, ValueError) as error:
@@ -96,10 +96,10 @@ def make_bags_of(instances: Any, offsets: Any, **options: Any) -> Bags:
 
 
 def check_indices(matrix: Any, what: str) -> None:
-    """Refuse a compressed matrix whose indices point outside of it.
+    """Raise an error for a compressed matrix with indices out of range.
 
-    Conversions in SciPy trust the indices and write wherever they point to. Its own check
-    overlooks pointers that decrease if the last one says that there is no entry.
+    Conversions in SciPy do not check indices and write outside of the arrays. SciPy's check does
+    not find decreasing pointers if the last pointer is zero.
     """
     try:
         matrix.check_format(full_check=True)
@@ -136,11 +136,11 @@ def group_rows(
     labels : sequence of n_instances values or None
         The label of the instance's bag, equal within a bag.
     lines : sequence of n_instances int, default=None
-        Line of each row in the file; rows are counted from 1 without it.
+        Line of each row in the file; by default, rows are counted from 1.
     row_fields : dict of arrays of length n_instances, default=None
-        Further columns, put into the order of the instances.
+        Further columns, which are sorted like the instances.
     feature_names, declared
-        Names of the columns; names of the classes in the order that the file declares.
+        Names of the columns; names of the classes in the order of the file.
     """
     names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
@@ -183,8 +183,8 @@ def encode_labels(
     """Labels as numbers, and the names of the numbers.
 
     Whole numbers become int64 and other numbers float64, both without names. Anything else is a
-    class name: the codes 0, 1, ... follow ``declared``, else the sorted names. A missing label
-    (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
+    class name, with codes 0, 1, ... in the order of ``declared`` or of the sorted names. A missing
+    label (None, NaN, an empty cell or ``?``) becomes NaN, which makes the labels float64.
     """
     missing = np.array([is_missing(label) or str(label).strip() in MISSING for label in labels])
     known = [label for label, gap in zip(labels, missing, strict=True) if not gap]

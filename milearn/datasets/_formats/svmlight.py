@@ -1,4 +1,4 @@
-"""svmlight / libsvm files, the query identifier being the bag.
+"""svmlight / libsvm files, where the query identifier is the bag.
 
 ``label qid:bag index:value ... # comment``, one row per instance. The text files of Andrews et al.
 write ``instance:bag:label index:value ...`` instead; both are read.
@@ -17,7 +17,7 @@ from .._errors import ContentError
 from .record import BagRecord, group_rows
 from .text import NOTHING, number_text, read_text
 
-# Without it the last columns would vanish from a file in which no instance uses them.
+# Without it the last columns would be lost if they are empty.
 _WIDTH = re.compile(r"#\s*n_features\s*[:=]\s*(\d+)")
 _MAX_COLUMN = np.iinfo(np.int64).max
 
@@ -59,7 +59,7 @@ def read_svmlight(
 
 
 def _head(head: str, pairs: list[str], line: int) -> tuple[str | None, str, float]:
-    """Name, bag and label of an instance; the bag is taken from the ``pairs`` where it is there."""
+    """Name, bag and label of an instance; the bag may be in ``pairs``."""
     name: str | None = None
     if head.count(":") == 2:
         name, bag, label = head.split(":")
@@ -113,7 +113,7 @@ def _columns(
 
 
 def _declared_width(text: str, line: int) -> int:
-    # Python refuses to convert texts of thousands of digits.
+    # Python does not convert texts with thousands of digits.
     width = int(text) if len(text) < 20 else _MAX_COLUMN + 1
     if not 0 < width <= _MAX_COLUMN:
         raise ContentError(

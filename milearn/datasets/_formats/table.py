@@ -29,11 +29,13 @@ _PARTS = {
     "instance": "instance_names",
     "instance_label": "instance_labels",
 }
-_CHUNK = 4096  # rows of text turned into numbers at once: bounds the memory of long files
+_CHUNK = (
+    4096  # number of rows of text that are converted at once, to limit the memory for long files
+)
 
 
 class _Columns:
-    """Which column of a table plays which part; the rest are features."""
+    """Columns of a table that are not features."""
 
     def __init__(self, header: list[str], options: dict[str, Any]) -> None:
         check_header(header)
@@ -80,7 +82,7 @@ class _Columns:
 
 
 def _instance_labels(texts: list[Any]) -> np.ndarray:
-    """Numbers where all are numbers, else the texts."""
+    """Numbers if all are numbers, otherwise the texts."""
     try:
         values = np.array([float(text) for text in texts])
     except (TypeError, ValueError):
@@ -173,12 +175,12 @@ def _pyarrow(path: Path) -> Any:
 
 
 def open_parquet(path: Path) -> Any:
-    """A Parquet file as a table of pyarrow, whose values are checked."""
+    """A Parquet file as a checked table of pyarrow."""
     arrow = _pyarrow(path)
     check_not_empty(path.stat().st_size)
     try:
         table = arrow.parquet.read_table(str(path))
-        # In full: otherwise bytes that are not text raise only when they are converted.
+        # Full validation: otherwise invalid text only raises an error when it is converted.
         table.validate(full=True)
         check_header(table.column_names)  # which raises for names that are not text
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -231,7 +233,7 @@ def _entries(column: Any, name: str, part: str, nested: Callable[[Any], bool]) -
             f"the column {name!r} for {part}= holds values of the type {column.type}; bags, labels "
             "and instances are named by numbers or texts."
         )
-    # NaN differs from itself, so that an unlabelled bag would seem to carry two labels.
+    # NaN differs from itself, so that an unlabelled bag would seem to have two labels.
     values = column.to_pylist()
     return [None if value != value else value for value in values] if part == "label" else values
 

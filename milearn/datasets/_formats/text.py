@@ -1,4 +1,4 @@
-"""Texts of files: lines, cells, numbers, and the checks that formats of text share."""
+"""Lines, cells, numbers, and common checks of text formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTHING = "there is not a single instance in it; check the file."
 
 
 def read_text(path: Path) -> str:
-    """The whole file as UTF-8 text with plain newlines; an empty file is refused."""
+    """The file as UTF-8 text with ``\\n`` newlines; an empty file is an error."""
     raw = path.read_bytes()
     check_not_empty(raw.strip())
     try:
@@ -65,7 +65,7 @@ def csv_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def number_text(value: Any) -> str:
-    """The shortest text that reads back as the same float64."""
+    """The shortest text that is read as the same float64."""
     return repr(float(value)).removesuffix(".0")
 
 
@@ -133,7 +133,7 @@ def check_width(cells: Sequence[str], width: int, place: str, wanted: str, hint:
 
 
 def check_distinct(names: Sequence[str], complaint: str) -> None:
-    """Refuse a name that occurs twice, by a message that begins like ``two columns``."""
+    """Raise an error for a name that occurs twice, which replaces the braces in ``complaint``."""
     seen: set[str] = set()
     for name in names:
         if name in seen:

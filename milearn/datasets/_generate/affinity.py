@@ -34,15 +34,15 @@ def make_affinity(
     r"""Random artificial molecules with their binding affinity, for regression.
 
     A bag is a molecule and an instance one of its shapes: distances :math:`d_k` to the receptor
-    along ``n_features`` directions, of which ``n_relevant`` matter. The affinity of a shape is the
-    share that it reaches of the best energy,
+    along ``n_features`` directions, of which ``n_relevant`` are relevant. The affinity of a shape
+    is its energy relative to the best one,
 
     .. math::
 
         a(x) = \frac{\sum_k s_k \, v(d_k / \sigma_k)}{\sum_k s_k}, \qquad
         v(u) = 4 \, (u^{-6} - u^{-12}),
 
-    with the Lennard-Jones potential :math:`-v`, whose best value 1 is at
+    with the Lennard-Jones potential :math:`-v`, where :math:`v` has its maximum 1 at
     :math:`u = 2^{1/6}`, scale factors :math:`s_k` and receptor distances :math:`\sigma_k`. The
     value of a molecule is the affinity of its best shape, in [0, 1].
 
@@ -53,15 +53,16 @@ def make_affinity(
     n_features : int, default=30
         Number of distances.
     n_relevant : int, default=16
-        Number of distances that matter: the first ones.
+        Number of relevant distances, which are the first ones.
     n_scales : int, default=2
-        Number of different scale factors, 1, 1/2, 1/3, ..., dealt out in turn.
+        Number of different scale factors 1, 1/2, 1/3, ..., assigned cyclically.
     bag_size : int or (int, int), default=(3, 5)
-        Shapes of a molecule: a fixed number, or a range from which it is drawn (ends included).
+        Number of shapes of a molecule: a fixed number, or a range from which it is drawn (ends
+        included).
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same molecules in every call.
     return_instance_values : bool, default=False
-        Return the affinities of the shapes too.
+        Also return the affinities of the shapes.
 
     Returns
     -------
@@ -75,16 +76,16 @@ def make_affinity(
     Raises
     ------
     ValueError
-        When a parameter is out of its range.
+        If a parameter is out of its range.
 
     See Also
     --------
-    add_irrelevant_features : Make any problem harder.
+    add_irrelevant_features : Add features without information.
 
     Notes
     -----
-    The model is that of [1]_ and [2]_ in outline: Lennard-Jones energies, scale factors, the best
-    shape decides. Their constants are not published in full; the published sets (LJ-16.30.2 and
+    The model follows [1]_ and [2]_ in outline: Lennard-Jones energies, scale factors, and the best
+    shape. Not all of their constants are published, so the published sets (LJ-16.30.2 and
     others) are not reproduced.
 
     References
@@ -113,7 +114,7 @@ def make_affinity(
     bounds = size_range(bag_size)
     rng = check_random_state(random_state)
     offsets = offsets_of(random_sizes(n_bags, bounds, rng))
-    # A shape that fits badly does so in most directions: one factor scales them all.
+    # A shape with a low affinity has wrong distances in most directions: use a common factor.
     fit = rng.uniform(0.0, 1.0, size=(offsets[-1], 1))
     away = 1.2 * (1.0 - fit) * rng.uniform(0.2, 1.0, size=(offsets[-1], n_features))
     sigma = rng.uniform(5.0, 9.0, size=n_features)
@@ -122,7 +123,7 @@ def make_affinity(
     energies = 4.0 * (relative[:, :n_relevant] ** -6 - relative[:, :n_relevant] ** -12)
     values = energies @ factors / factors.sum()
     distances = sigma * relative
-    # The irrelevant distances are independent of how well the others fit.
+    # The irrelevant distances are independent of the relevant ones.
     distances[:, n_relevant:] = sigma[n_relevant:] * (
         _BEST + rng.uniform(0.0, 1.2, size=(offsets[-1], n_features - n_relevant))
     )
@@ -131,10 +132,10 @@ def make_affinity(
 
 
 def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None) -> Bags:
-    """Bags with further features that carry no information.
+    """Add features without information to bags.
 
-    Each new column holds values of an existing column, drawn at random with replacement: it looks
-    like a feature of these data but is independent of bags and labels.
+    Each new column contains values of an existing column, drawn at random with replacement. It has
+    the same distribution as a feature of these data but is independent of bags and labels.
 
     Parameters
     ----------
@@ -148,7 +149,7 @@ def add_irrelevant_features(X: Any, n_features: int, *, random_state: Any = None
     Returns
     -------
     Bags
-        Feature names, where there were any, go on with "irrelevant0", "irrelevant1", ...
+        If there are feature names, the new ones are "irrelevant0", "irrelevant1", ...
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Data sets that test whether a model keeps the multiple-instance assumption.
+"""Data sets that test whether a model respects the multiple-instance assumption.
 
-Each generator returns training and test bags whose labels obey the same rule, together with a
-cue that goes along with the labels in training and against them at test. A model that asks for
-witnesses does not notice; one that asks for anything else is found out by its AUC at test.
-The three tasks are those of Raff & Holt (2023); distributions and numbers are our own.
+Each generator returns training and test bags whose labels follow the same rule. An additional cue
+agrees with the labels in training and contradicts them at test. It has no effect on models that
+only use witnesses; other models have a low AUC at test. The three tasks are those of Raff & Holt
+(2023); distributions and numbers are our own.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["make_false_frequency", "make_single_concept", "make_threshold_concep
 
 
 class _Scene:
-    """Clusters on axes of their own in standard normal background."""
+    """Clusters on separate axes in a standard normal background."""
 
     def __init__(self, n_features: int, distance: float, rng: np.random.RandomState) -> None:
         if n_features < 3:
             raise ValueError(f"n_features={n_features!r} is out of range; it must be >= 3.")
-        # A random rotation: no model is to profit from clusters that lie along a coordinate.
+        # A random rotation, so that clusters are not on coordinate axes.
         axes = np.linalg.qr(rng.standard_normal((n_features, n_features)))[0]
         self.concepts = distance * axes[:2]
         self.poison = 2 * distance * axes[2]
@@ -58,7 +58,7 @@ def _labels(n_bags: int, rng: np.random.RandomState) -> np.ndarray:
 def _poisoned_parts(
     n_bags: int, rng: np.random.RandomState, block: Callable[[int, bool], np.ndarray]
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Training and test bags; ``block`` draws a bag of a label, poisoned in training if it is 0."""
+    """Training and test bags; ``block`` draws a bag, with poison in training if its label is 0."""
     parts: list[Any] = []
     for poisoned in (0, 1):
         y = _labels(n_bags, rng)
@@ -74,12 +74,12 @@ def make_single_concept(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, and a poison that changes sides between training and test.
+    """One concept, and a poison that is in different classes in training and test.
 
-    A bag is positive when it holds an instance of the concept. In training every negative bag
-    also holds one of the poison; at test every positive bag does. A model that has learned "no
-    poison, hence positive" gets an AUC below 1/2 at test; the largest instance score of a model
-    that looks for the concept does not change by the poison.
+    A bag is positive if it contains an instance of the concept. In training every negative bag also
+    contains one of the poison; at test every positive bag does. A model that has learned "no
+    poison, hence positive" has an AUC below 1/2 at test. The largest instance score of a model of
+    the concept does not depend on the poison.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def make_single_concept(
     scene = _Scene(n_features, distance, rng)
 
     def block(label: int, poisoned: bool) -> np.ndarray:
-        # The size is the same whether or not a bag is poisoned, so that it is not a cue.
+        # The size does not depend on the poison, so that it is not a cue.
         return scene.bag(bag_size + 1 - label - poisoned, (label, 0), poisoned)
 
     return _poisoned_parts(n_bags, rng, block)
@@ -131,12 +131,12 @@ def make_threshold_concepts(
     poison: bool = True,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """Two concepts that a positive bag needs both of.
+    """Two concepts, of which a positive bag contains both.
 
-    A positive bag holds one instance of each concept, a negative one two instances of one concept
-    or of none, so that neither one concept nor the number of instances of concepts suffices. A
-    model whose bag score is the maximum over instances promises nothing here; one that combines
-    maxima of several instance scores can solve the task.
+    A positive bag contains one instance of each concept. A negative bag contains two instances of
+    one concept or none, so that neither a single concept nor the number of instances of concepts is
+    sufficient. A model whose bag score is the maximum over instances cannot solve this task; a
+    model that combines maxima of several instance scores can.
 
     Parameters
     ----------
@@ -149,8 +149,8 @@ def make_threshold_concepts(
     distance : float, default=6.0
         Distance of the concepts from the background, whose standard deviation is 1.
     poison : bool, default=True
-        Whether negative bags in training, and positive ones at test, hold an instance of a poison
-        as in :func:`make_single_concept`.
+        Whether negative bags in training, and positive ones at test, contain an instance of a
+        poison as in :func:`make_single_concept`.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same bags in every call.
 
@@ -191,12 +191,12 @@ def make_false_frequency(
     distance: float = 6.0,
     random_state: Any = None,
 ) -> tuple[Bags, np.ndarray, Bags, np.ndarray]:
-    """One concept, in bags whose background reveals the label by its size, in training only.
+    """One concept, in bags whose size depends on the label, differently in training and test.
 
-    A bag is positive when it holds an instance of the concept. In training positive bags hold
-    three of them, and twice the background of negative bags; at test they hold one, and half the
-    background of negative bags, which is ``dilution`` times as large. A model that uses the
-    number of instances, or the share of the concept in a bag, fails at test.
+    A bag is positive if it contains an instance of the concept. In training positive bags contain
+    three of them, and twice the background of negative bags. At test they contain one, and half the
+    background of negative bags, which is ``dilution`` times as large. A model that uses the number
+    of instances, or the fraction of the concept in a bag, fails at test.
 
     Parameters
     ----------

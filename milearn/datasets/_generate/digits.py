@@ -1,4 +1,4 @@
-"""Real bags without a network: the handwritten digits that scikit-learn carries."""
+"""Bags of the handwritten digits that are included in scikit-learn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def load_digit_bags(
     random_state: Any = 0,
     return_X_y: bool = False,
 ) -> Any:
-    """Bags of handwritten digits; a bag is positive when it holds a given digit.
+    """Bags of handwritten digits; a bag is positive if it contains a given digit.
 
     The images are the 1797 scans of 8 x 8 pixels of :func:`sklearn.datasets.load_digits`.
 
@@ -38,17 +38,17 @@ def load_digit_bags(
     digit : int, default=9
         The digit, 0 to 9, that makes a bag positive.
     bag_size : int or (int, int), default=(4, 10)
-        Images in a bag; drawn uniformly from the range, both ends included.
+        Number of images in a bag, or a range from which it is drawn uniformly (ends included).
     positive_fraction : float, default=0.5
         Fraction of positive bags; rounded to the nearest number of bags.
     witness_rate : float, default=0.0
-        A positive bag holds the digit once, and each of its other images is the digit with this
+        A positive bag contains the digit once, and each of its other images is the digit with this
         probability.
     scale : bool, default=True
         Pixels from 0 to 1 instead of 0 to 16.
     replace : bool, default=False
-        Whether an image may occur more than once. Without it no image is in two bags, so that
-        you can split the bags into training and test as you like.
+        Whether an image may occur more than once. Otherwise no image is in two bags, so that you
+        can split the bags into training and test as you like.
     random_state : int, RandomState instance or None, default=0
         Choice of the images. The default always gives the same bags.
     return_X_y : bool, default=False
@@ -58,14 +58,14 @@ def load_digit_bags(
     -------
     data : :class:`~sklearn.utils.Bunch` or (Bags, ndarray)
         ``data`` : Bags with 64 features. ``target`` : ndarray of shape (n_bags,), 1 for bags with
-        the digit. ``instance_labels`` : ndarray of shape (n_instances,), 1 for images of the
-        digit. ``instance_digits`` : the digit on each image. ``instance_index`` : its row in
-        ``load_digits``. Further ``feature_names``, ``target_names``, ``DESCR``.
+        the digit. ``instance_labels`` : ndarray of shape (n_instances,), 1 for images of the digit.
+        ``instance_digits`` : the digit on each image. ``instance_index`` : its row in
+        ``load_digits``. Also ``feature_names``, ``target_names`` and ``DESCR``.
 
     Raises
     ------
     ValueError
-        When the images do not suffice, or a parameter is out of its range.
+        If there are not enough images, or a parameter is out of its range.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Checks of parameters, sizes and labels that the generators of bags share."""
+"""Checks of parameters, random sizes and random labels for generators of bags."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def random_sizes(
 
 
 def random_labels(n_bags: int, positive_fraction: float, rng: np.random.RandomState) -> np.ndarray:
-    """Labels 0 and 1, of which the nearest number to the fraction are 1."""
+    """Random labels 0 and 1; the number of ones is the fraction of bags, rounded."""
     labels = np.zeros(n_bags, dtype=np.int64)
     labels[rng.permutation(n_bags)[: int(np.rint(positive_fraction * n_bags))]] = 1
     return labels

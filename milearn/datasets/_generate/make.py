@@ -50,20 +50,21 @@ def make_bags(
     n_features : int, default=10
         Number of features.
     bag_size : int, (int, int) or float, default=(5, 15)
-        Instances in a bag: a fixed number, a range from which sizes are drawn uniformly (both ends
-        included), or, when a float, the mean of one plus a Poisson number.
+        Number of instances in a bag: a fixed number, a range from which it is drawn uniformly (both
+        ends included), or for a float the mean of one plus a Poisson number.
     n_concepts : int, default=1
         Number of concepts.
     concept_rule : {"any", "all"}, default="any"
-        Whether a positive bag has witnesses of some concept, or of every one. With "all", negative
-        bags hold as many instances of concepts as positive ones but lack at least one concept.
+        Whether a positive bag has witnesses of one concept, or of all concepts. With "all",
+        negative bags contain as many instances of concepts as positive ones but lack at least one
+        concept.
     concept_centers : array-like of shape (n_concepts, n_features), default=None
-        Centres of the concepts; random directions when None.
+        Centres of the concepts; by default, random directions.
     concept_distance : float, default=5.0
-        Distance of all drawn clusters from the origin, in standard deviations of the background.
+        Distance of all random clusters from the origin, in standard deviations of the background.
     concept_scale : float, default=1.0
-        Standard deviation of a cluster about its centre. With ``sparse=True`` the background of
-        an instance is scaled by it.
+        Standard deviation of a cluster around its centre. With ``sparse=True`` the background of an
+        instance is scaled by it.
     witness_rate : float, default=0.2
         Expected fraction of witnesses in a positive bag, which has at least one (of each concept
         that it needs).
@@ -72,19 +73,19 @@ def make_bags(
     distractor_rate : float, default=0.2
         Probability that an instance that is not a witness comes from a distractor.
     poison_rate : float, default=0.0
-        Probability that a negative bag holds an instance of the poison cluster.
+        Probability that a negative bag contains an instance of the poison cluster.
     positive_fraction : float, default=0.5
         Fraction of positive bags; rounded to the nearest number of bags.
     flip_y : float, default=0.0
-        Fraction of bags whose label is exchanged afterwards.
+        Fraction of bags whose label is flipped afterwards.
     sparse : bool, default=False
-        CSR instances: non-negative, with about ``density`` of the features used, as in texts.
+        CSR instances: nonnegative, with a fraction ``density`` of nonzero features, as in texts.
     density : float, default=0.05
-        Fraction of features that an instance uses when ``sparse``.
+        Fraction of nonzero features of an instance if ``sparse``.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same bags in every call.
     return_instance_labels : bool, default=False
-        Return the instance labels too.
+        Also return the instance labels.
 
     Returns
     -------
@@ -94,13 +95,13 @@ def make_bags(
         Their labels.
     instance_labels : ndarray of shape (n_instances,), 1 for witnesses
         Only with ``return_instance_labels=True``. With ``concept_rule="all"`` instances of a
-        concept in negative bags are marked too: which concept an instance belongs to does not
-        depend on its bag. Label noise leaves them as they are.
+        concept in negative bags are also 1, because the concept of an instance does not depend on
+        its bag. They are not affected by label noise.
 
     Raises
     ------
     ValueError
-        When a parameter is out of its range.
+        If a parameter is out of its range.
 
     See Also
     --------
@@ -204,7 +205,7 @@ def _concepts_of_bag(
         return np.concatenate(
             [1 + rng.permutation(n_concepts), 1 + rng.randint(n_concepts, size=count - needed)]
         )
-    # As many instances as in a positive bag, so that their number gives nothing away.
+    # As many instances as in a positive bag, so that the number is not informative.
     present = rng.permutation(n_concepts)[: rng.randint(1, n_concepts)]
     return 1 + rng.choice(present, size=count)
 
@@ -231,5 +232,5 @@ def _sparse_noise(
     rows = np.repeat(np.arange(len(scale)), size)
     columns = rng.randint(n_features, size=len(rows))
     values = np.abs(rng.standard_normal(len(rows))) * scale[rows]
-    # A column that is drawn twice for an instance adds up, as words of a text do.
+    # Values of a column that is drawn twice for an instance are added, as word counts.
     return csr_array((values, (rows, columns)), shape=(len(scale), n_features))

@@ -25,7 +25,7 @@ def plane_side(points: Any, *, margin: float = 0.1) -> np.ndarray:
     points : array-like of shape (n_points, 2)
         Points of the unit square.
     margin : float, default=0.1
-        Height of the band around the curve that belongs to neither region.
+        Height of the band around the curve, which is in neither region.
 
     Returns
     -------
@@ -52,28 +52,28 @@ def make_ambiguous_plane(
     random_state: Any = None,
     return_instance_labels: bool = False,
 ) -> Any:
-    """Positive bags with one positive instance each, and bags of one instance, in the plane.
+    """Positive bags with one positive instance, and bags of one instance, in the plane.
 
-    Instances are uniform over two regions of the unit square that a curved margin divides (see
-    :func:`plane_side`). An ambiguous bag is positive: one instance of the positive region and the
-    others of the negative one. Its size is a Poisson number, drawn again until it is 2 or more.
-    The bags of one instance are drawn from both regions alike.
+    Instances are uniform over two regions of the unit square, separated by a curved margin (see
+    :func:`plane_side`). An ambiguous bag is positive: one instance is in the positive region and
+    the others in the negative one. Its size is a Poisson number, drawn again until it is at least
+    2. The bags of one instance are drawn from both regions.
 
     Parameters
     ----------
     n_ambiguous : int, default=20
         Number of ambiguous bags.
     n_single : int, default=None
-        Number of bags of one instance, half of them positive (of an odd number, the smaller half);
-        as many as ambiguous ones when None.
+        Number of bags of one instance, half of them positive (rounded down); by default, the number
+        of ambiguous bags.
     ambiguity : float, default=3.0
-        Mean of the Poisson numbers, the paper's lambda.
+        Mean of the Poisson numbers (the lambda of the paper).
     margin : float, default=0.1
         Height of the band between the regions.
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same bags in every call.
     return_instance_labels : bool, default=False
-        Return the instance labels too.
+        Also return the instance labels.
 
     Returns
     -------
@@ -87,12 +87,12 @@ def make_ambiguous_plane(
     Raises
     ------
     ValueError
-        When a parameter is out of its range.
+        If a parameter is out of its range.
 
     References
     ----------
     S. Andrews, T. Hofmann. Multiple Instance Learning via Disjunctive Programming Boosting. NIPS
-    16, 2003. The regions of its Figure 1 cannot be recovered; these are others.
+    16, 2003. The regions of its Figure 1 are not published; these are different ones.
 
     Examples
     --------
