@@ -15,11 +15,11 @@ __all__ = ["BagScoresDisplay"]
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BagScoresDisplay(Display):
-    """Distribution of the scores of bags, class by class, and the threshold between them.
+    """Distribution of the scores of bags by class, and the decision threshold.
 
-    A threshold far from the crossing of the distributions explains a high AUC with a poor accuracy;
-    distributions that overlap explain a poor AUC. Draw bags that the model has not
-    seen. It is recommended to use :meth:`from_estimator` or :meth:`from_predictions`.
+    A threshold far from the crossing of the distributions explains a high AUC with a low accuracy.
+    Overlapping distributions explain a low AUC. Use bags that were not in the training data. It is
+    recommended to use :meth:`from_estimator` or :meth:`from_predictions`.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class BagScoresDisplay(Display):
     bins_ : ndarray of shape (n_bins + 1,)
         Edges of the bins, the same for all classes.
     counts_ : dict of ndarray of shape (n_bins,)
-        Height of the bars by class.
+        Heights of the bars by class.
     patches_ : dict of list of matplotlib Polygon
         The histogram of each class.
     line_ : matplotlib Line2D or None
@@ -78,36 +78,37 @@ class BagScoresDisplay(Display):
         density: bool = False,
         ax: Any = None,
     ) -> BagScoresDisplay:
-        """Draw the scores that a fitted classifier gives to bags.
+        """Plot the bag scores of a fitted classifier.
 
         Parameters
         ----------
         estimator : fitted classifier
-            Has ``decision_function`` or ``predict_proba``.
+            A classifier with ``decision_function`` or ``predict_proba``.
         X : bags, see :class:`milearn.Bags`
-            Bags to score, best those that the model has not seen.
+            Bags to score, preferably test bags.
         y : array-like of shape (n_bags,)
             Class of each bag.
         response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-            Which scores to draw; "auto" takes ``decision_function`` where there is one. For
-            :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it takes the scores that
-            the threshold was tuned on.
+            The scores; "auto" uses ``decision_function`` if there is one. For
+            :class:`~sklearn.model_selection.TunedThresholdClassifierCV` it uses the scores for
+            which the threshold was tuned.
         class_label : label, default=None
-            Class of the scores; needed for three or more. ``classes_[1]`` when None.
+            Class of the scores; required for three or more classes. By default, ``classes_[1]``.
         threshold : float, default=None
-            Position of the line. None means the threshold of the classifier: ``best_threshold_`` if
-            one was tuned, else zero for decision functions and one half for probabilities.
+            Position of the line. By default, the threshold of the classifier: ``best_threshold_``
+            if it was tuned, otherwise zero for decision functions and one half for probabilities.
         bins : int or array-like, default=20
             Number of bins, or their edges.
         density : bool, default=False
-            Whether the area of each class is one, so that rare classes are seen.
+            Whether the histogram of each class has an area of one, so that rare classes are
+            visible.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         BagScoresDisplay
-            The display, drawn.
+            The display with the plot.
         """
         if response_method not in ("auto", "decision_function", "predict_proba"):
             raise ValueError(
@@ -117,7 +118,7 @@ class BagScoresDisplay(Display):
         tuned = getattr(estimator, "best_threshold_", None)
         order = ["decision_function", "predict_proba"]
         if tuned is not None:
-            # scikit-learn's order: what "auto" tuned the threshold on.
+            # scikit-learn's order for "auto" in the tuning of thresholds.
             given = getattr(estimator, "response_method", "auto")
             order = ["predict_proba", "decision_function"] if given == "auto" else [given]
         tuned_on = next((name for name in order if hasattr(estimator, name)), None)
@@ -165,7 +166,7 @@ class BagScoresDisplay(Display):
         density: bool = False,
         ax: Any = None,
     ) -> BagScoresDisplay:
-        """Draw scores that were computed before, such as those of a cross-validation.
+        """Plot given scores, such as those of a cross-validation.
 
         Parameters
         ----------
@@ -174,20 +175,20 @@ class BagScoresDisplay(Display):
         y_score : array-like of shape (n_bags,)
             Score of each bag.
         threshold : float, default=None
-            Where the line is; None for no line.
+            Position of the line; None for no line.
         score_name : str, default="score of the bag"
             Label of the scores.
         bins : int or array-like, default=20
             Number of bins, or their edges.
         density : bool, default=False
-            Whether the area of each class is one.
+            Whether the histogram of each class has an area of one.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         BagScoresDisplay
-            The display, drawn.
+            The display with the plot.
         """
         labels, scores = np.asarray(y_true), np.asarray(y_score, dtype=np.float64)
         if labels.ndim != 1 or labels.shape != scores.shape or len(labels) == 0:
@@ -201,16 +202,16 @@ class BagScoresDisplay(Display):
         return display.plot(ax, bins=bins, density=density)
 
     def plot(self, ax: Any = None, *, bins: Any = 20, density: bool = False) -> BagScoresDisplay:
-        """Draw the histograms.
+        """Plot the histograms.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
         bins : int or array-like, default=20
             Number of bins, or their edges.
         density : bool, default=False
-            Whether the area of each class is one.
+            Whether the histogram of each class has an area of one.
 
         Returns
         -------

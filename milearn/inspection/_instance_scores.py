@@ -12,19 +12,19 @@ from ._scores import instance_scores, local_bags, pixel_pictures
 
 __all__ = ["InstanceScoresDisplay"]
 
-_MAX_BARS = 300  # a bag of more instances has one bar for several of them
+_MAX_BARS = 300  # if a bag has more instances, one bar represents several of them
 _MAX_THUMBNAILS = 40
-_MAX_POINTS = 2000  # up to which the points of a map have their full size and an edge
-_MAX_EMPTY = 16  # cells of a grid for each instance up to which it is drawn as a grid
+_MAX_POINTS = 2000  # maximum number of points of a map with full size and an edge
+_MAX_EMPTY = 16  # maximum number of grid cells per instance for a plot as a grid
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class InstanceScoresDisplay(Display):
     """Scores of the instances of one bag.
 
-    Bars in the order of the instances, with the :term:`witness` in another colour; or a map, where
-    the instances have coordinates: a heat map if they lie on a grid, coloured points otherwise, on
-    the picture that they were cut from where it is given. It is recommended to use
+    The plot has bars in the order of the instances, with the :term:`witness` in another colour, or
+    is a map if the instances have coordinates: a heat map if they are on a grid, otherwise coloured
+    points, on their original picture if it is given. It is recommended to use
     :meth:`from_estimator` or :meth:`from_scores`.
 
     Parameters
@@ -32,19 +32,19 @@ class InstanceScoresDisplay(Display):
     scores : ndarray of shape (n_instances,)
         Score of each instance of the bag.
     witness : int, default=None
-        Position, in the bag, of the instance that decides it.
+        Position in the bag of the instance that determines its score.
     coordinates : ndarray of shape (n_instances, 2), default=None
         Column (x, to the right) and row (y, downwards) of each instance.
     patch_size : float, default=None
-        Side of the patches, in units of the coordinates, whose upper left corners these then are.
-        None means that the coordinates are centres.
+        Side of the patches, in units of the coordinates, which are then their upper left corners.
+        If None, the coordinates are centres.
     background : ndarray of shape (height, width) or (height, width, channels), default=None
         Picture under the map, one pixel per unit of the coordinates.
     pictures : ndarray of shape (n_instances, height, width) or \
 (n_instances, height, width, channels), default=None
-        Thumbnails of the instances, drawn under the bars.
+        Thumbnails of the instances under the bars.
     threshold : float, default=0.0
-        Score above which an instance indicates the class; None for values of a regression.
+        Score above which an instance indicates the class; None for regression.
     score_name : str, default="score"
         Label of the scores.
 
@@ -55,12 +55,12 @@ class InstanceScoresDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the display.
     bars_ : matplotlib BarContainer or None
-        One bar per instance. In a bag of more than 300 instances each bar stands for several
-        consecutive ones, and is as high as the highest of them.
+        One bar per instance. In a bag of more than 300 instances each bar represents several
+        consecutive ones by their highest score.
     image_ : matplotlib AxesImage or None
         The heat map; cells without an instance are masked.
     points_ : matplotlib PathCollection or None
-        The points of a map whose instances lie on no grid.
+        The points of a map whose instances are not on a grid.
     line_ : matplotlib Line2D or None
         The threshold.
     thumbnails_ : list of matplotlib AxesImage
@@ -111,14 +111,14 @@ class InstanceScoresDisplay(Display):
         limit: float | None = None,
         ax: Any = None,
     ) -> InstanceScoresDisplay:
-        """Draw the scores that a fitted model gives to the instances of one bag.
+        """Plot the instance scores of one bag by a fitted model.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Scores instances; may be the last step of a pipeline or inside a search.
+            An estimator that scores instances; it may be in a pipeline or a search.
         X : bags, see :class:`milearn.Bags`
-            Bags of which one is drawn.
+            Bags, of which one is plotted.
         bag : int, default=0
             Position of the bag in ``X``.
         class_label : label, default=None
@@ -126,26 +126,27 @@ class InstanceScoresDisplay(Display):
             predicted one of more.
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
             Column and row of each instance, or the name of an entry of ``X.instance_data`` that
-            holds them.
+            contains them.
         patch_size : float, default=None
-            Side of the patches whose upper left corners the coordinates are; None means centres.
+            Side of the patches, if the coordinates are their upper left corners; None if they are
+            centres.
         background : array-like, default=None
             Picture under the map, one pixel per unit of the coordinates.
         instance_shape : tuple of int, default=None
             Shape of an instance as a picture, for thumbnails under the bars.
         kind : {"auto", "bars", "map"}, default="auto"
-            What to draw; "auto" is a map where there are coordinates.
+            Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
             Colours of a map.
         limit : float, default=None
-            Distance from the threshold at which the colours of a map end, see :meth:`plot`.
+            Distance from the threshold at which the colours of a map are cut off, see :meth:`plot`.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         InstanceScoresDisplay
-            The display, drawn.
+            The display with the plot.
         """
         bags = local_bags(X)
         position = range(len(bags))[bag]
@@ -195,39 +196,40 @@ class InstanceScoresDisplay(Display):
         limit: float | None = None,
         ax: Any = None,
     ) -> InstanceScoresDisplay:
-        """Draw scores of the instances of one bag.
+        """Plot given scores of the instances of one bag.
 
         Parameters
         ----------
         scores : array-like of shape (n_instances,)
             Score of each instance.
         witness : int, default=None
-            Position of the instance that decides the bag; the highest when None.
+            Position of the deciding instance; by default, the highest one.
         coordinates : array-like of shape (n_instances, 2), default=None
             Column and row of each instance.
         patch_size : float, default=None
-            Side of the patches whose upper left corners the coordinates are; None means centres.
+            Side of the patches, if the coordinates are their upper left corners; None if they are
+            centres.
         background : array-like, default=None
             Picture under the map, one pixel per unit of the coordinates.
         pictures : array-like of shape (n_instances, height, width[, channels]), default=None
             Thumbnails under the bars.
         threshold : float, default=0.0
-            Where the line over the bars is; None for no line.
+            Position of the line; None for no line.
         score_name : str, default="score"
             Label of the scores.
         kind : {"auto", "bars", "map"}, default="auto"
-            What to draw; "auto" is a map where there are coordinates.
+            Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
             Colours of a map.
         limit : float, default=None
-            Distance from the threshold at which the colours of a map end, see :meth:`plot`.
+            Distance from the threshold at which the colours of a map are cut off, see :meth:`plot`.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         InstanceScoresDisplay
-            The display, drawn.
+            The display with the plot.
         """
         values = np.asarray(scores, dtype=np.float64)
         if values.ndim != 1 or len(values) == 0:
@@ -263,21 +265,21 @@ class InstanceScoresDisplay(Display):
         cmap: Any = None,
         limit: float | None = None,
     ) -> InstanceScoresDisplay:
-        """Draw the scores.
+        """Plot the scores.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
         kind : {"auto", "bars", "map"}, default="auto"
-            What to draw; "auto" is a map where there are coordinates.
+            Type of the plot; "auto" is a map if there are coordinates.
         cmap : str or matplotlib Colormap, default=None
-            Colours of a map. None means colours on both sides of the threshold where there is one.
+            Colours of a map. By default, diverging from the threshold if there is one.
         limit : float, default=None
-            Distance from the threshold, in both directions, at which the colours of a map end:
-            scores beyond it look alike. Maps with one limit can be compared, and a few instances
-            a little above the threshold are visible among many far below it. None includes all
-            scores.
+            Distance from the threshold, in both directions, at which the colours of a map are cut
+            off: scores beyond it have the same colour. Maps with the same limit can be compared,
+            and a few instances slightly above the threshold are visible among many far below it.
+            None includes all scores.
 
         Returns
         -------
@@ -319,7 +321,7 @@ class InstanceScoresDisplay(Display):
         patch = {"marker": "s", "markersize": 9, "linestyle": "none"}
         if self.witness is not None:
             ax.plot([], [], color=HIGHLIGHT, label="witness", **patch)
-            if each > 1:  # its bar alone would be too thin to be seen
+            if each > 1:  # a single bar would be too thin
                 tip = (self.witness, self.scores[self.witness])
                 ax.plot(*tip, color=HIGHLIGHT, marker="v", markersize=9, zorder=3)
         if n > 1:
@@ -336,7 +338,7 @@ class InstanceScoresDisplay(Display):
             self._plot_thumbnails()
 
     def _plot_thumbnails(self) -> None:
-        """The instances below the axis, each under its bar."""
+        """Thumbnails of the instances below their bars."""
         ax, n = self.ax_, len(self.scores)
         assert self.pictures is not None
         box = ax.get_position()
@@ -399,7 +401,7 @@ class InstanceScoresDisplay(Display):
             ring: dict[str, Any] = {"marker": "o", "markerfacecolor": "none", "markersize": 12}
             ring["linestyle"] = "none"
             place = centres[self.witness]
-            # White around black is seen on dark and on light cells.
+            # White around black is visible on dark and light cells.
             ax.plot(*place, markeredgecolor="white", markeredgewidth=4.0, **ring)
             ring |= {"markeredgewidth": 1.8, "label": "witness"}
             ax.plot(*place, markeredgecolor="black", **ring)
@@ -415,7 +417,7 @@ class InstanceScoresDisplay(Display):
 def _as_grid(
     centres: np.ndarray, scores: np.ndarray, size: float | None
 ) -> tuple[np.ndarray, tuple[float, float, float, float]] | None:
-    """Scores as a picture and its extent, where the instances lie on a grid with few gaps."""
+    """Scores as an image and its extent, if the instances are on a grid with few gaps."""
     cells, lows, steps = [], [], []
     for axis in range(2):
         values = np.unique(centres[:, axis])
@@ -433,7 +435,7 @@ def _as_grid(
         return None
     values = np.ma.masked_all(shape)
     if len(np.unique(rows * shape[1] + columns)) < n:
-        return None  # two instances in one place: only points show both
+        return None  # two instances at the same place are only visible as points
     values[rows, columns] = scores
     left, top = lows
     return values, (left, left + shape[1] * steps[0], top + shape[0] * steps[1], top)

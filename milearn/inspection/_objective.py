@@ -1,4 +1,4 @@
-"""The objective of a fit, step by step, and the bounds of its minimum."""
+"""The objective of a fit after each step, and bounds of its minimum."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ._scores import class_column
 
 __all__ = ["ObjectiveDisplay"]
 
-_MAX_MARKERS = 60  # steps up to which each has a marker
-_ROUNDING = 1e-10  # part of the objective that a gap of zero may be off by
+_MAX_MARKERS = 60  # maximum number of steps with markers
+_ROUNDING = 1e-10  # relative gap that counts as zero
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ObjectiveDisplay(Display):
-    """Objective of a fit after each step, with the lower bound of the minimum where it is known.
+    """Objective of a fit after each step, with the lower bound of the minimum if it is known.
 
-    The objective of a :term:`CCCP` falls to a local minimum, and the history does not show how
-    far that is from the global minimum. A lower bound does: the shaded band between both is the
-    :term:`optimality gap`, and the minimum lies in it. It is recommended to use
+    The objective of a :term:`CCCP` decreases to a local minimum, and the history does not show how
+    far this is from the global minimum. A lower bound does: the shaded band between both is the
+    :term:`optimality gap`, which contains the minimum. It is recommended to use
     :meth:`from_estimator` or :meth:`from_history`.
 
     Parameters
@@ -30,7 +30,7 @@ class ObjectiveDisplay(Display):
     history : ndarray of shape (n_steps,)
         Objective after each step.
     objective : float, default=None
-        Objective of the solution that was returned; the lowest of the history when None.
+        Objective of the returned solution; by default, the lowest of the history.
     lower_bound : float, default=None
         Lower bound of the minimum.
     lower_bound_history : ndarray of shape (n_bounds,), default=None
@@ -51,7 +51,7 @@ class ObjectiveDisplay(Display):
     bound_ : matplotlib Line2D or None
         The lower bound.
     gap_band_ : matplotlib PolyCollection or None
-        The band between the bound and the objective at the end.
+        The band between the final bound and objective.
 
     See Also
     --------
@@ -77,21 +77,21 @@ class ObjectiveDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, class_label: Any = None, ax: Any = None
     ) -> ObjectiveDisplay:
-        """Draw the history and the bounds of the objective of a fitted model.
+        """Plot the history and the bounds of the objective of a fitted model.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Has ``objective_history_``; may be the last step of a pipeline or inside a search.
+            An estimator with ``objective_history_``; it may be in a pipeline or a search.
         class_label : label, default=None
-            Class whose binary problem to draw; needed for three or more classes.
+            Class whose binary problem is plotted; required for three or more classes.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         ObjectiveDisplay
-            The display, drawn.
+            The display with the plot.
         """
         model = getattr(estimator, "best_estimator_", estimator)
         if hasattr(model, "steps"):
@@ -139,16 +139,16 @@ class ObjectiveDisplay(Display):
         estimator_name: str | None = None,
         ax: Any = None,
     ) -> ObjectiveDisplay:
-        """Draw values of an objective.
+        """Plot values of an objective.
 
         Parameters
         ----------
         history : array-like of shape (n_steps,)
             Objective after each step.
         objective : float, default=None
-            Objective of the solution; the lowest of the history when None.
+            Objective of the solution; by default, the lowest of the history.
         lower_bound : float, default=None
-            Lower bound of the minimum; the last of its history when None.
+            Lower bound of the minimum; by default, the last of its history.
         lower_bound_history : array-like of shape (n_bounds,), default=None
             The bound after each step.
         dual_gap : float, default=None
@@ -156,12 +156,12 @@ class ObjectiveDisplay(Display):
         estimator_name : str, default=None
             Name of the estimator, for the title.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         ObjectiveDisplay
-            The display, drawn.
+            The display with the plot.
         """
         values = np.asarray(history, dtype=np.float64)
         if values.ndim != 1 or len(values) == 0:
@@ -172,7 +172,7 @@ class ObjectiveDisplay(Display):
         if lower_bound is None and bounds is not None:
             lower_bound = float(bounds[-1])
         if lower_bound is not None and not np.isfinite(lower_bound):
-            lower_bound = None  # a fit that was stopped before it had a bound
+            lower_bound = None  # the fit was stopped before a bound was computed
         return cls(
             history=values,
             objective=float(values.min()) if objective is None else objective,
@@ -183,12 +183,12 @@ class ObjectiveDisplay(Display):
         ).plot(ax)
 
     def plot(self, ax: Any = None) -> ObjectiveDisplay:
-        """Draw the history and the bound.
+        """Plot the history and the bound.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------

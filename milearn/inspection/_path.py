@@ -19,21 +19,21 @@ _MAX_LINES = 200
 class RegularizationPathDisplay(Display):
     """Coefficients of a linear model, or scores of a search, against a parameter such as C.
 
-    It is recommended to use :meth:`from_estimator`, which fits the model at each value and draws
-    its coefficients, or :meth:`from_search`, which draws the scores that a search has computed.
+    It is recommended to use :meth:`from_estimator`, which fits the model at each value and plots
+    its coefficients, or :meth:`from_search`, which plots the scores of a search.
 
     Parameters
     ----------
     param_name : str
         Name of the parameter.
     param_range : ndarray of shape (n_values,)
-        Its values, in rising order.
+        Its values in ascending order.
     coefs : ndarray of shape (n_values, n_features), default=None
         Coefficients at each value.
     scores : ndarray of shape (n_values, n_splits), default=None
-        Scores of bags that were left out, at each value.
+        Test scores at each value.
     best : float, default=None
-        The value that was chosen.
+        The chosen value.
     feature_names : ndarray of shape (n_features,), default=None
         Names of the features.
     score_name : str, default="score"
@@ -46,14 +46,13 @@ class RegularizationPathDisplay(Display):
     figure_ : matplotlib Figure
         Figure of the display.
     lines_ : list of matplotlib Line2D
-        One line per entry of ``features_``, or one of the mean scores.
+        One line per entry of ``features_``, or one line of the mean scores.
     features_ : ndarray of int or None
-        The features drawn: all, or of more than 200 those with the largest coefficients anywhere
-        on the path.
+        The plotted features: all, or the 200 features with the largest coefficients on the path.
     band_ : matplotlib PolyCollection or None
-        One standard deviation of the scores over the splits, on both sides of the mean.
+        The mean plus and minus one standard deviation of the scores over the splits.
     best_line_ : matplotlib Line2D or None
-        The value that was chosen.
+        The chosen value.
 
     See Also
     --------
@@ -90,30 +89,30 @@ class RegularizationPathDisplay(Display):
         n_labels: int = 5,
         ax: Any = None,
     ) -> RegularizationPathDisplay:
-        """Fit a linear model at each value of a parameter and draw its coefficients.
+        """Fit a linear model at each value of a parameter and plot its coefficients.
 
         Parameters
         ----------
         estimator : estimator
-            Has ``coef_`` once it is fitted, such as ``MISVC(kernel="linear")``; may be the
-            last step of a pipeline. It is cloned.
+            A linear model with ``coef_``, such as ``MISVC(kernel="linear")``; it may be the last
+            step of a pipeline. It is cloned.
         X : bags, see :class:`milearn.Bags`
             Bags to fit on.
         y : array-like of shape (n_bags,)
             Labels of two classes, or values.
         param_range : array-like of shape (n_values,)
-            Values of the parameter, all above zero.
+            Values of the parameter, which must be positive.
         param_name : str, default="C"
-            Name of the parameter, of the last step where the estimator is a pipeline.
+            Name of the parameter, or of a parameter of the last step of a pipeline.
         n_labels : int, default=5
-            Number of features that are named: those with the largest coefficients at the end.
+            Number of features with labels: those with the largest coefficients at the end.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         RegularizationPathDisplay
-            The display, drawn.
+            The display with the plot.
         """
         values = _rising(param_range)
         steps = getattr(estimator, "steps", None)
@@ -146,21 +145,21 @@ class RegularizationPathDisplay(Display):
     def from_search(
         cls, search: Any, *, param_name: str | None = None, ax: Any = None
     ) -> RegularizationPathDisplay:
-        """Draw the scores of a search over one parameter.
+        """Plot the scores of a search over a parameter.
 
         Parameters
         ----------
         search : fitted GridSearchCV or RandomizedSearchCV
-            Of other parameters that it searched, the best values are kept fixed.
+            The search. Other parameters are fixed at their best values.
         param_name : str, default=None
-            The parameter, as in the grid; the one that ends in "C", or the only one, when None.
+            The parameter, as in the grid. By default, the one that ends in "C", or the only one.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         RegularizationPathDisplay
-            The display, drawn.
+            The display with the plot.
         """
         if not hasattr(search, "cv_results_"):
             raise TypeError(f"{type(search).__name__} has no cv_results_: fit a search first.")
@@ -209,27 +208,27 @@ class RegularizationPathDisplay(Display):
         score_name: str = "score",
         ax: Any = None,
     ) -> RegularizationPathDisplay:
-        """Draw scores that were computed before.
+        """Plot given scores.
 
         Parameters
         ----------
         param_range : array-like of shape (n_values,)
-            Values of the parameter in rising order, all above zero.
+            Values of the parameter in ascending order, which must be positive.
         scores : array-like of shape (n_values, n_splits)
-            Scores of bags that were left out.
+            Test scores.
         param_name : str, default="C"
             Name of the parameter.
         best : float, default=None
-            The value that was chosen; that with the highest mean when None.
+            The chosen value; by default, the one with the highest mean.
         score_name : str, default="score"
             Label of the scores.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         RegularizationPathDisplay
-            The display, drawn.
+            The display with the plot.
         """
         values = _rising(param_range)
         table = np.asarray(scores, dtype=np.float64)
@@ -249,14 +248,14 @@ class RegularizationPathDisplay(Display):
         ).plot(ax)
 
     def plot(self, ax: Any = None, *, n_labels: int = 5) -> RegularizationPathDisplay:
-        """Draw the path.
+        """Plot the path.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
         n_labels : int, default=5
-            Number of features that are named.
+            Number of features with labels.
 
         Returns
         -------

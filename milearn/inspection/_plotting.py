@@ -1,4 +1,4 @@
-"""The base of the displays: matplotlib where it is needed, axes, colours, legends."""
+"""Base class of the displays: import of matplotlib, axes, colours and legends."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = [
     "legend_below",
 ]
 
-# Okabe and Ito's palette, which readers with any colour vision can tell apart; dark enough to be
-# seen on white.
+# Okabe and Ito's palette, which can be distinguished with any colour vision, and is dark enough to
+# be visible on white.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#9A6A00", "#56B4E9")
 HIGHLIGHT = "#D55E00"
 NEUTRAL = "#7F8FA3"
@@ -25,10 +25,10 @@ LINE = "#333333"
 
 
 class Display:
-    """Base of the displays, which keep what they draw and the axes that they draw in."""
+    """Base class of the displays, which store their artists and axes."""
 
     def _open(self, ax: Any, figsize: tuple[float, float] | None = (7.4, 3.8)) -> Any:
-        """The axes to draw in: those given, or the only ones of a new figure."""
+        """The given axes, or the axes of a new figure."""
         try:
             import matplotlib.pyplot as plt
         except ImportError as error:
@@ -41,7 +41,7 @@ class Display:
         return ax
 
     def _dashed(self, at: float | None, label: str, *, vertical: bool = True) -> Any:
-        """A line across the axes, or None without a place for it."""
+        """A line across the axes, or None without a position."""
         if at is None:
             return None
         draw = self.ax_.axvline if vertical else self.ax_.axhline
@@ -53,7 +53,7 @@ class Display:
         return self.ax_.fill_between(x, low, high, label=label, **style)
 
     def _label(self, x: str, y: str) -> None:
-        """Labels of the axes, no frame, and a legend to the right, where it hides nothing."""
+        """Set labels of the axes, remove the frame, and add a legend to the right of the plot."""
         ax = self.ax_
         ax.set_xlabel(x)
         ax.set_ylabel(y)
@@ -64,12 +64,12 @@ class Display:
 
 
 def evenly_spaced(n: int, limit: int) -> np.ndarray:
-    """At most ``limit`` of ``n`` positions, from the first to the last."""
+    """At most ``limit`` of ``n`` positions, evenly spaced from the first to the last."""
     return np.unique(np.linspace(0, n - 1, min(n, limit)).round().astype(np.intp))
 
 
 def legend_below(ax: Any) -> None:
-    """A legend under the label of the axis, where a scale takes the room to the right."""
+    """A legend below the label of the axis, if there is a colour bar to the right."""
     from matplotlib.transforms import ScaledTranslation
 
     shift = ScaledTranslation(0.0, -0.45, ax.figure.dpi_scale_trans)

@@ -1,4 +1,4 @@
-"""Instance scores of any fitted model: pipelines, searches, classes, values of a regression."""
+"""Instance scores of fitted models, including pipelines and searches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["InstanceScores", "class_column", "instance_scores", "local_bags", "p
 
 
 class InstanceScores(NamedTuple):
-    """Scores of all instances, and the row of the one that decides each bag."""
+    """Scores of all instances, and the row of the deciding instance of each bag."""
 
     scores: np.ndarray
     witnesses: np.ndarray
@@ -26,7 +26,7 @@ class InstanceScores(NamedTuple):
 
 
 def local_bags(X: Any) -> Bags:
-    """Bags of any input, in this process."""
+    """Any input as bags in this process."""
     bags = _bags(X)
     if bags.is_remote:
         raise TypeError(
@@ -37,12 +37,12 @@ def local_bags(X: Any) -> Bags:
 
 
 def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:
-    """Scores of instances by the last step of an estimator, however it is wrapped.
+    """Scores of instances by the last step of an estimator.
 
     Parameters
     ----------
     estimator : fitted estimator
-        May be a pipeline whose transformers keep the instances, or a search over one.
+        It may be a pipeline whose transformers keep the instances, or a search over one.
     bags : Bags
         Bags to score.
     class_label : label, default=None
@@ -107,7 +107,7 @@ def pixel_pictures(instances: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
-    """The estimator inside of searches and pipelines, and the bags as it gets them."""
+    """The innermost estimator of searches and pipelines, and its transformed input."""
     rows: Any = bags
     while True:
         if hasattr(estimator, "best_estimator_"):
@@ -125,6 +125,6 @@ def _last_step(estimator: Any, bags: Bags) -> tuple[Any, Bags]:
 
 
 def _bags(X: Any) -> Any:
-    """Bags as they are, rows of a plain matrix as bags of one instance."""
+    """The input as bags; rows of a plain matrix are bags of one instance."""
     bags = as_bags(X)
     return check_bags(X) if bags is None else bags

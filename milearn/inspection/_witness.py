@@ -1,4 +1,4 @@
-"""The deciding instances of many bags, as thumbnails or as parallel features."""
+"""The deciding instances of many bags, as thumbnails or as lines over features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._scores import instance_scores, local_bags, pixel_pictures
 __all__ = ["WitnessDisplay"]
 
 _ROWS_AT_ONCE = 100_000
-_MAX_THUMBNAILS = 120  # of more, as many are drawn, evenly spaced
+_MAX_THUMBNAILS = 120  # if there are more, evenly spaced ones are plotted
 _MAX_LINES = 200
 
 
@@ -23,16 +23,16 @@ _MAX_LINES = 200
 class WitnessDisplay(Display):
     """The deciding instances of many bags.
 
-    Instances that are pictures are drawn as thumbnails, each with the score of its bag's
-    :term:`witness`. Others are lines over their features, in standard deviations from the mean of
-    all instances of ``X``: the model looks for the features in which the lines of a class leave
-    the grey band together. It is recommended to use :meth:`from_estimator` or
+    Instances that are pictures are plotted as thumbnails, each with the score of its bag's
+    :term:`witness`. Other instances are lines over their features, in standard deviations from the
+    mean of all instances of ``X``. Features in which the lines of a class are outside of the grey
+    band are relevant for the model. It is recommended to use :meth:`from_estimator` or
     :meth:`from_instances`.
 
     Parameters
     ----------
     instances : ndarray of shape (n_bags, n_features)
-        The deciding instance of each bag drawn.
+        The deciding instance of each plotted bag.
     scores : ndarray of shape (n_bags,)
         Their scores.
     labels : ndarray of shape (n_bags,), default=None
@@ -40,31 +40,32 @@ class WitnessDisplay(Display):
     instance_shape : tuple of int, default=None
         Shape of an instance as a picture.
     mean, std : ndarray of shape (n_features,), default=None
-        Of the features over all instances.
+        Mean and standard deviation of the features over all instances.
     feature_names : ndarray of shape (n_features,), default=None
         Names of the features.
     bags : ndarray of shape (n_bags,), default=None
         Positions of the bags.
     classes : ndarray of shape (n_classes,), default=None
-        All classes, of which ``labels`` may hold some: a class has its colour in every picture.
+        All classes, of which ``labels`` may contain some, so that the colours of classes do not
+        change.
     label_name : str, default="class"
-        What the labels are, for titles and legend.
+        Name of the labels, for titles and legend.
 
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes of the display; those around the thumbnails.
+        Axes of the display, which contain the thumbnails.
     figure_ : matplotlib Figure
         Figure of the display.
     shown_ : ndarray of int
-        Which of the instances are drawn: all, or of more than 120 thumbnails or 200 lines as many,
-        evenly spaced from the first to the last.
+        The plotted instances: all, or 120 thumbnails or 200 lines if there are more, evenly spaced
+        from the first to the last.
     images_ : list of matplotlib AxesImage
         Thumbnails, in the order of ``shown_``.
     lines_ : list of matplotlib Line2D
         Lines over the features, in the order of ``shown_``.
     features_ : ndarray of int or None
-        The features that the lines run over.
+        The features on the axis.
 
     See Also
     --------
@@ -107,35 +108,35 @@ class WitnessDisplay(Display):
         max_features: int = 20,
         ax: Any = None,
     ) -> WitnessDisplay:
-        """Draw the deciding instances that a fitted model finds.
+        """Plot the deciding instances of a fitted model.
 
         Parameters
         ----------
         estimator : fitted estimator
-            Scores instances; may be the last step of a pipeline or inside a search.
+            An estimator that scores instances; it may be in a pipeline or a search.
         X : bags, see :class:`milearn.Bags`
-            Bags to look into. All instances count for the mean and deviation of the features.
+            The bags. Mean and deviation of the features are computed from all instances.
         y : array-like of shape (n_bags,), default=None
             Classes of the bags, for colours and titles.
         bags : array-like of int, default=None
-            Positions of the bags to draw, in this order. None means the ``max_bags`` whose
+            Positions of the plotted bags, in this order. By default, the ``max_bags`` bags whose
             witnesses have the highest scores.
         max_bags : int, default=24
-            Maximum number of bags that are drawn when ``bags`` is None.
+            Maximum number of plotted bags if ``bags`` is None.
         class_label : label, default=None
             Class of the scores. None means ``classes_[1]`` of two classes, and the
             predicted one of more.
         instance_shape : tuple of int, default=None
-            Shape of an instance as a picture; None means lines over the features.
+            Shape of an instance as a picture. If None, lines over the features are plotted.
         max_features : int, default=20
-            Maximum number of features that the lines run over, see :meth:`plot`.
+            Maximum number of features on the axis, see :meth:`plot`.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         WitnessDisplay
-            The display, drawn.
+            The display with the plot.
         """
         container = local_bags(X)
         labels = None
@@ -186,7 +187,7 @@ class WitnessDisplay(Display):
         max_features: int = 20,
         ax: Any = None,
     ) -> WitnessDisplay:
-        """Draw instances that were chosen elsewhere.
+        """Plot given instances.
 
         Parameters
         ----------
@@ -197,26 +198,26 @@ class WitnessDisplay(Display):
         labels : array-like of shape (n_bags,), default=None
             Classes of the bags.
         instance_shape : tuple of int, default=None
-            Shape of an instance as a picture; None means lines over the features.
+            Shape of an instance as a picture. If None, lines over the features are plotted.
         mean, std : array-like of shape (n_features,), default=None
-            Of the features over all instances; of ``instances`` when None.
+            Mean and standard deviation of the features; by default, over ``instances``.
         feature_names : array-like of shape (n_features,), default=None
             Names of the features.
         bags : array-like of shape (n_bags,), default=None
-            Positions of the bags; 0, 1, ... when None.
+            Positions of the bags; by default, 0, 1, ...
         classes : array-like of shape (n_classes,), default=None
-            All classes, in the order of the colours; those of ``labels`` when None.
+            All classes, in the order of the colours; by default, the classes of ``labels``.
         label_name : str, default="class"
-            What the labels are, for titles and legend.
+            Name of the labels, for titles and legend.
         max_features : int, default=20
-            Maximum number of features that the lines run over, see :meth:`plot`.
+            Maximum number of features on the axis, see :meth:`plot`.
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
 
         Returns
         -------
         WitnessDisplay
-            The display, drawn.
+            The display with the plot.
         """
         rows = np.asarray(instances, dtype=np.float64)
         values = np.asarray(scores, dtype=np.float64)
@@ -239,15 +240,15 @@ class WitnessDisplay(Display):
         ).plot(ax, max_features=max_features)
 
     def plot(self, ax: Any = None, *, max_features: int = 20) -> WitnessDisplay:
-        """Draw the instances.
+        """Plot the instances.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
-            Axes to draw in; those of a new figure when None.
+            Axes to plot on. If None, a new figure and axes are created.
         max_features : int, default=20
-            Maximum number of features that lines run over: those whose mean over the instances
-            drawn is the furthest from the mean of all instances, in standard deviations.
+            Maximum number of features on the axis: those whose mean over the plotted instances has
+            the largest distance from the mean of all instances, in standard deviations.
 
         Returns
         -------
@@ -329,7 +330,7 @@ class WitnessDisplay(Display):
 
 
 def _positions(bags: Any, n_bags: int) -> np.ndarray:
-    """Positions of bags, however they are named: numbers, negative ones too, or a mask."""
+    """Positions of bags from a mask or from numbers, which may be negative."""
     return np.arange(n_bags)[np.asarray(bags)]
 
 

@@ -32,12 +32,12 @@ def all_estimators(
     """Public estimators of the package.
 
     Every public sub-package is searched for the classes that it exports; private modules, base
-    classes and classes from elsewhere are left out.
+    classes and classes of other packages are ignored.
 
     Parameters
     ----------
     type_filter : {"classifier", "regressor", "cluster", "transformer"} or list, default=None
-        Kinds to return; an estimator of any of several kinds is returned. All without it.
+        Kinds of estimators; with a list, estimators of any of these kinds. By default, all.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Checks that every estimator of bags must pass, in addition to scikit-learn's own.
 
-scikit-learn's checks only ever feed matrices, which are bags of one instance; these feed bags.
-Every check fails with an ``AssertionError`` and is run for each kind of input and each task that
-fits the estimator.
+scikit-learn's checks only use matrices, which are bags of one instance; these checks use bags. A
+failed check raises an ``AssertionError``. Checks run for each kind of input and each task that the
+estimator supports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["applies", "bag_checks", "check_bag_estimator", "parametrize_with_bag
 
 
 class _Check:
-    """A check bound to its problem, called with the estimator alone."""
+    """A check with its problem, which is called with an estimator."""
 
     def __init__(self, check: BagCheck, problem: Problem) -> None:
         self.check = check
@@ -37,7 +37,7 @@ class _Check:
         title = f"{self.id} of {type(estimator).__name__}"
         made = AssertionCount.made
         with warnings.catch_warnings():
-            # Tiny data and tight tolerances: whether it converges is the estimator's own test.
+            # Convergence on tiny data with tight tolerances is not checked.
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
                 self.check.function(estimator, self.problem)
@@ -57,16 +57,16 @@ class _Check:
 def applies(check: str, estimator: Any, problem: Problem) -> bool:
     """Whether a check applies to an estimator on a problem.
 
-    The tags, methods and parameters of the estimator decide; it need not be fitted.
+    This depends on the tags, methods and parameters of the estimator, which need not be fitted.
 
     Parameters
     ----------
     check : str
         Name of the check, such as ``"check_witness"``.
     estimator : estimator instance
-        The estimator in question.
+        The estimator.
     problem : problem of a check
-        The attribute ``problem`` of what :func:`bag_checks` yields: ``kind`` of input, ``task``,
+        The attribute ``problem`` of a check of :func:`bag_checks`: ``kind`` of input, ``task``,
         bags ``X`` and labels ``y``.
 
     Returns
@@ -77,7 +77,7 @@ def applies(check: str, estimator: Any, problem: Problem) -> bool:
     Raises
     ------
     ValueError
-        For a name that no check has.
+        If there is no check with this name.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     Parameters
     ----------
     estimator : estimator instance
-        Its tags, methods and parameters choose the checks.
+        The checks depend on its tags, methods and parameters.
 
     Yields
     ------
     callable
-        Takes the estimator; has ``name`` (of the check) and ``id`` (with kind and task).
+        Called with the estimator; it has a ``name`` and an ``id`` (with kind and task).
 
     Examples
     --------
@@ -117,7 +117,7 @@ def bag_checks(estimator: Any) -> Iterator[_Check]:
     >>> next(iter(bag_checks(SVC()))).id
     'check_clone(dense,binary)'
     """
-    # Asked once: the tags of an estimator of many parts take a millisecond.
+    # Computed once, because the tags of a nested estimator take a millisecond.
     takes_sparse = get_tags(estimator).input_tags.sparse
     for number, task in enumerate(_tasks(estimator)):
         for check in REGISTERED:
@@ -150,19 +150,19 @@ def _tasks(estimator: Any) -> list[str]:
 def check_bag_estimator(
     estimator: Any, *, expected_failed_checks: Mapping[str, str] | None = None
 ) -> None:
-    """Run all checks of bags on an estimator; the first failure raises.
+    """Run all checks of bags on an estimator, and raise the first failure.
 
     Parameters
     ----------
     estimator : estimator instance
         It is cloned for every check.
     expected_failed_checks : mapping of name to reason, default=None
-        Checks that are left out, by name or by name with kind and task.
+        Checks that are skipped, by name or by name with kind and task.
 
     Raises
     ------
     AssertionError
-        With the check, the kind of input and what differed.
+        With the check, the kind of input and the difference.
 
     Examples
     --------
@@ -190,9 +190,9 @@ def parametrize_with_bag_checks(
     estimators : iterable of estimator instances
         Estimators to test.
     expected_failed_checks : callable, default=None
-        Takes an estimator and returns a mapping of check to reason; these are marked to fail.
-        A check is named with kind and task, ``"check_pickle(dense,binary)"``, or without them
-        for all.
+        Called with an estimator; returns a mapping of check to reason. These checks are marked as
+        expected failures. The name of a check has kind and task, ``"check_pickle(dense,binary)"``,
+        or is without them for all of them.
 
     Returns
     -------

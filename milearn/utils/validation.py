@@ -1,4 +1,4 @@
-"""Validation of bags, labels and weights, for estimators of your own."""
+"""Validation of bags, labels and weights, for third-party estimators."""
 
 from .._fit.validation import (
     as_bags,

@@ -1,4 +1,4 @@
-"""Tiny data sets for the checks of estimators: one dictionary, {input kind} x {task}."""
+"""Small data sets for the checks of estimators, by kind of input and task."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class Problem:
 
 
 def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
-    """Two dozen bags whose label one instance, the witness, decides, far from any boundary."""
+    """Two dozen bags whose label depends on one instance, with a large margin."""
     rng = np.random.default_rng(7)
     n_bags = 24
     sizes = rng.integers(1, 5, size=n_bags) if size is None else np.full(n_bags, size)
     offsets = offsets_of(sizes)
     instances = 0.5 * rng.normal(size=(offsets[-1], 3))
-    # Entries that are zero make the sparse matrix sparse.
+    # Zeros, so that the sparse matrix is sparse.
     instances[rng.random(instances.shape) < 0.2] = 0.0
     y = rng.permutation(np.arange(n_bags) % (3 if task == "multiclass" else 2))
     witnesses = offsets[:-1] + rng.integers(0, sizes)
     if task == "multiclass":
-        # Every class has its own sign: one that is all noise has no unique solution.
+        # Every class has its own sign; for pure noise the solution would not be unique.
         instances[witnesses, y] += 3.0
     else:
         instances[witnesses[y == 1], 0] += 3.0
@@ -52,7 +52,7 @@ def _dense(task: str, size: int | None = None) -> tuple[Bags, np.ndarray]:
 
 
 def _outcomes(risks: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Events and times, in whole units so that some are tied; a third is censored."""
+    """Events and times, with ties and one third of censored bags."""
     times = np.ceil(10.0 * rng.exponential(np.exp(-risks)))
     return survival_outcomes(rng.random(len(risks)) < 0.67, times)
 
@@ -69,10 +69,10 @@ def _graphs(task: str) -> tuple[Bags, np.ndarray]:
 
 
 def _noisy(task: str) -> tuple[Bags, np.ndarray]:
-    """Bags whose classes overlap, with a fifth of the labels redrawn: no fit separates them."""
+    """Bags whose classes overlap, with a fifth of the labels redrawn, which are not separable."""
     if task == "unsupervised":
         return _dense(task)  # clusters of noise are many local minima
-    # Seeds for which ties, weights and the order of sums once decided about a fit.
+    # Seeds for which fits depended on ties, weights and the order of sums in earlier versions.
     rng, n_bags = np.random.default_rng({"multiclass": 6}.get(task, 11)), 24
     offsets = offsets_of(rng.integers(1, 5, size=n_bags))
     instances = rng.normal(size=(offsets[-1], 3))

@@ -1,4 +1,4 @@
-"""Checks of the life of an estimator: clone, fit, fit again, refused fit, changed parameters."""
+"""Checks of clones, fits, refits, failed fits, and changed parameters."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from .tools import (
     refuses,
 )
 
-# Pairs of settings of which one fits what the other does not: a refit has to remove it. The small
-# numbers keep the fits small.
+# Pairs of settings with different fitted attributes, which a refit has to remove. The small numbers
+# keep the fits small.
 SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"kernel": "linear"}, {"kernel": "rbf"}),
     ({"n_components": None}, {"n_components": 20}),
@@ -48,7 +48,7 @@ SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"statistics": ("min",)}, {"statistics": ("mean", "count")}),
 )
 
-# Values for parameters that a prediction might read: their meaning is fixed by the fit.
+# Values of parameters that a prediction must not read, because they are fixed by the fit.
 CHANGES: dict[str, tuple[Any, ...]] = {
     "kernel": ("linear", "rbf"),
     "gamma": (0.01, 0.5),
@@ -72,7 +72,7 @@ CHANGES: dict[str, tuple[Any, ...]] = {
 
 
 def _assert_as_fresh(refitted: Any, once: Any, X: Any, what: str) -> None:
-    """A second fit must leave the attributes and the outputs of a first one."""
+    """A second fit must have the attributes and the outputs of a first fit."""
     left, right = set(vars(once)), set(vars(refitted))
     ensure(
         left == right,
@@ -94,7 +94,7 @@ def check_clone(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", applies=always)
 def check_fit_again(estimator: Any, problem: Problem) -> None:
-    """A second fit starts afresh, whatever was fitted before: other bags, features and classes."""
+    """A second fit does not depend on an earlier fit with other bags, features and classes."""
     X, y = problem.X, problem.y
     first = problem
     if is_classifier(estimator) and get_tags(estimator).classifier_tags.multi_class:
@@ -119,7 +119,7 @@ def _can_switch(estimator: Any, problem: Problem) -> bool:
 
 @bag_check("dense", applies=_can_switch, once=True)
 def check_refit_with_other_settings(estimator: Any, problem: Problem) -> None:
-    """A refit with other settings leaves what a first fit with them does, and nothing else."""
+    """A refit with other settings is equivalent to a first fit with these settings."""
     X, y = problem.X, problem.y
     for before, after in _switches(estimator):
         first = fitted_with(estimator, problem, **before)
@@ -146,7 +146,7 @@ def _can_change(estimator: Any, problem: Problem) -> bool:
 
 @bag_check("dense", applies=both(predicts, _can_change))
 def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
-    """Parameters that are changed after the fit take effect in the next fit, not in prediction."""
+    """Parameters that are changed after the fit affect the next fit but not predictions."""
     fitted, expected = reference(estimator, problem)
     for name, value in _changes(estimator):
         changed = duplicate(fitted).set_params(**{name: value})
@@ -156,7 +156,7 @@ def check_parameters_after_fit(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", applies=always)
 def check_refused_refit(estimator: Any, problem: Problem) -> None:
-    """A fit that is refused leaves what was fitted before as it was."""
+    """A failed fit does not change the results of an earlier fit."""
     X, y = problem.X, problem.y
     shared, expected = reference(estimator, problem)
     fitted = duplicate(shared)
@@ -175,7 +175,7 @@ def check_refused_refit(estimator: Any, problem: Problem) -> None:
 
 
 def _refusals(estimator: Any, problem: Problem) -> list[tuple[str, Any, Any, dict[str, Any]]]:
-    """What a fit refuses, on fewer features than before: reason, bags, labels, other arguments."""
+    """Invalid input for a fit, with fewer features: reason, bags, labels, other arguments."""
     narrow, y = problem.X[:, [0, 1]], problem.y
     instances = problem.X.instances[:, [0, 1]].astype(np.float64)
     values = instances if isinstance(instances, np.ndarray) else instances.data

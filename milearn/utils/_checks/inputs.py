@@ -32,8 +32,8 @@ from .tools import (
     refuses_fit,
 )
 
-# Bytes above which joblib maps an array into a file: all but the very smallest. One limit for all
-# checks, so that joblib keeps its worker processes.
+# Bytes above which joblib maps an array into a file, which includes most arrays. The same limit for
+# all checks, so that joblib keeps its worker processes.
 MAPPED_BYTES = 1
 
 
@@ -50,7 +50,7 @@ def _assert_same_for(
 
 @bag_check("dense", "sparse")
 def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
-    """A list, a tuple or an object array of blocks is the same as Bags."""
+    """A list, a tuple or an object array of blocks is equivalent to Bags."""
     blocks = list(problem.X)
     objects = np.empty(len(blocks), dtype=object)
     for position, block in enumerate(blocks):
@@ -61,7 +61,7 @@ def check_bags_as_sequences(estimator: Any, problem: Problem) -> None:
 
 @bag_check("equal")
 def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
-    """Equal-sized bags are the same as a 3-D array, also one of objects."""
+    """A 3-D array, also of objects, is equivalent to bags of equal size."""
     stack = np.array([np.asarray(block) for block in problem.X])
     for what, other in (("a 3-D array", stack), ("a 3-D object array", stack.astype(object))):
         _assert_same_for(estimator, problem, other, SAME, what)
@@ -69,13 +69,13 @@ def check_bags_as_3d_array(estimator: Any, problem: Problem) -> None:
 
 @bag_check("singletons")
 def check_singletons_as_matrix(estimator: Any, problem: Problem) -> None:
-    """Bags of one instance are the same as the rows of a matrix."""
+    """The rows of a matrix are equivalent to bags of one instance."""
     _assert_same_for(estimator, problem, problem.X.instances, SAME, "a matrix")
 
 
 @bag_check("noisy", "graphs")
 def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
-    """CSR instances are the same as dense ones, or are refused by an estimator without tag."""
+    """CSR instances are equivalent to dense ones, or an error for an estimator without the tag."""
     X = problem.X
     csr = X.with_instances(sparse.csr_array(X.instances))
     if get_tags(estimator).input_tags.sparse:
@@ -86,7 +86,7 @@ def check_sparse_equals_dense(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense")
 def check_float32(estimator: Any, problem: Problem) -> None:
-    """float32 instances give nearly what the same values give in float64."""
+    """Results for float32 and float64 instances are nearly equal."""
     single = problem.X.instances.astype(np.float32)
     double = problem.X.with_instances(single.astype(np.float64))
     rounded = Problem(problem.kind, problem.task, double, problem.y)
@@ -95,7 +95,7 @@ def check_float32(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", "graphs", applies=predicts)
 def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
-    """Bags in a read-only memory map, as joblib hands them to workers, are the same."""
+    """Bags in a read-only memory map, as joblib passes them to workers, are supported."""
     _, expected = reference(estimator, problem)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         joblib.dump((problem.X, problem.y), Path(folder) / "bags")
@@ -106,7 +106,7 @@ def check_read_only_memory_map(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=predicts, once=True)
 def check_parallel_workers(estimator: Any, problem: Problem) -> None:
-    """Fits in worker processes, on memory maps, are the same as here."""
+    """Fits in worker processes, on memory maps, are the same as in this process."""
     _, expected = reference(estimator, problem)
     found = joblib.Parallel(n_jobs=2, max_nbytes=MAPPED_BYTES)(
         joblib.delayed(_fit_and_output)(estimator, problem.X, problem.y) for _ in range(2)
@@ -119,19 +119,19 @@ def check_parallel_workers(estimator: Any, problem: Problem) -> None:
 
 def _fit_and_output(estimator: Any, X: Bags, y: Any) -> Outputs | Exception:
     with warnings.catch_warnings():
-        # A process of its own, in which the filters of the check do not hold.
+        # A separate process, to which the warning filters of the check do not apply.
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             return outputs_of(fitted_on(estimator, X, y), X)
         except Exception as error:
-            # Were it raised here, joblib would end its workers, and start others for seconds.
+            # If an error were raised in it, joblib would restart its workers, which takes seconds.
             error.add_note(traceback.format_exc())
             return error
 
 
 @bag_check("dense", "sparse", "graphs", applies=always)
 def check_input_is_untouched(estimator: Any, problem: Problem) -> None:
-    """Neither fit nor prediction writes into bags or labels."""
+    """Neither fit nor prediction modifies bags or labels."""
     before = joblib.hash((problem.X, problem.y))
     outputs_of(fitted_on(estimator, problem.X, problem.y), problem.X)
     after = joblib.hash((problem.X, problem.y))
@@ -140,7 +140,7 @@ def check_input_is_untouched(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", "graphs", applies=predicts)
 def check_pickle(estimator: Any, problem: Problem) -> None:
-    """A fitted estimator comes back from a pickle and predicts the same."""
+    """An unpickled estimator has the same predictions."""
     fitted, expected = reference(estimator, problem)
     again = pickle.loads(pickle.dumps(fitted))
     assert_close(expected, outputs_of(again, problem.X), 0.0, "after a pickle")

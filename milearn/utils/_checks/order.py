@@ -28,7 +28,7 @@ from .tools import (
 
 @bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_instances(estimator: Any, problem: Problem) -> None:
-    """The order of instances inside bags changes nothing, in prediction and in fit."""
+    """The order of instances within bags has no effect on fits and predictions."""
     X, everything = problem.X, np.arange(len(problem.X))
     fitted, outputs = reference(estimator, problem)
     moved, rows = reordered(X)
@@ -43,7 +43,7 @@ def check_order_of_instances(estimator: Any, problem: Problem) -> None:
 
 @bag_check("noisy", "sparse", "graphs", applies=compares_order)
 def check_order_of_bags(estimator: Any, problem: Problem) -> None:
-    """Predictions move along with the bags, and the fit does not depend on their order."""
+    """Predictions follow the order of the bags, and the fit does not depend on it."""
     X = problem.X
     fitted, outputs = reference(estimator, problem)
     order = np.random.default_rng(2).permutation(len(X))
@@ -69,7 +69,7 @@ def check_subset_of_bags(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", "graphs", applies=predicts)
 def check_graphs_are_cut(estimator: Any, problem: Problem) -> None:
-    """Selected bags fit and predict as the same bags do with graphs that were cut by hand."""
+    """Selected bags are equivalent to bags whose graphs were sliced explicitly."""
     X, y = problem.X, problem.y
     keep = np.random.default_rng(3).permutation(len(X))[:18]
     rest = np.setdiff1d(np.arange(len(X)), keep)

@@ -50,7 +50,7 @@ def _has_instance_level(estimator: Any, problem: Problem) -> bool:
     )
 
 
-# Methods of instances, and those of bags that agree with them on bags of one instance.
+# Methods for instances, and the methods for bags that agree with them on bags of one instance.
 _LEVELS = (
     ("instance_decision_function", "decision_function"),
     ("predict_instances", "predict"),
@@ -59,7 +59,7 @@ _LEVELS = (
 
 @bag_check("dense", applies=both(classifies, _has_default_pos_label))
 def check_string_labels(estimator: Any, problem: Problem) -> None:
-    """Labels may be strings: the fit is that of their numbers."""
+    """String labels are equivalent to their codes."""
     names = np.array(["apple", "berry", "cherry"])
     for kind in (str, object):
         named = fitted_on(estimator, problem.X, names[problem.y].astype(kind))
@@ -77,7 +77,7 @@ def check_string_labels(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=both(classifies, _is_binary, takes("pos_label")))
 def check_pos_label(estimator: Any, problem: Problem) -> None:
-    """Naming the first class as positive is the mirror image of labels in the other order."""
+    """A positive first class is equivalent to labels in the opposite order."""
     X, y = problem.X, problem.y
     straight = fitted_with(estimator, problem, pos_label=None)
     names = np.array(["z", "a"])[y]
@@ -96,7 +96,7 @@ def check_pos_label(estimator: Any, problem: Problem) -> None:
 
 @bag_check("noisy", "sparse", applies=_takes_weights)
 def check_sample_weight(estimator: Any, problem: Problem) -> None:
-    """A weight of two is a bag that is there twice, a weight of zero one that is left out."""
+    """A weight of two is equivalent to duplicating a bag, a weight of zero to removing it."""
     X, y = problem.X, problem.y
     weight = np.random.default_rng(4).integers(0, 4, size=len(X))
     repeated = np.repeat(np.arange(len(X)), weight)
@@ -135,7 +135,7 @@ def check_feature_names(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", "sparse", "graphs", applies=has("transform"))
 def check_transform(estimator: Any, problem: Problem) -> None:
-    """``fit_transform`` is ``fit`` and ``transform``; the outcome has an entry for each bag."""
+    """``fit_transform`` is ``fit`` and ``transform``; the result has an entry for each bag."""
     X, y = problem.X, problem.y
     fitted, _ = reference(estimator, problem)
     separate = fitted.transform(X)
@@ -153,7 +153,7 @@ def check_transform(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=has("transform", "set_output"), once=True)
 def check_set_output(estimator: Any, problem: Problem) -> None:
-    """``set_output`` turns one row per bag into a frame and leaves bags alone."""
+    """``set_output`` converts rows of bags to a data frame and does not change bags."""
     expected = reference(estimator, problem)[0].transform(problem.X)
     for choice in ("default", "pandas"):
         again = fit(fresh(estimator).set_output(transform=choice), problem.X, problem.y)
@@ -183,17 +183,17 @@ def check_two_levels(estimator: Any, problem: Problem) -> None:
         )
         if not hasattr(fitted, bag_method):
             continue
-        # An instance on its own is a bag of one, so its score is the bag's.
+        # The score of a bag of one instance is the score of the instance.
         single = getattr(fitted, bag_method)(alone)
         assert_equal(single, values, SAME, f"instances as bags of one: {method}")
 
 
 @bag_check("dense", "sparse", "graphs", applies=has("witness"))
 def check_witness(estimator: Any, problem: Problem) -> None:
-    """A witness lies in its bag, whose other instances do not exceed its score.
+    """A witness is in its bag, and no other instance of the bag has a higher score.
 
-    Where a bag scores as its highest instance does (``_bag_score_is_max`` of the estimator, true
-    unless it says otherwise), its score is the witness's.
+    If bag scores are highest instance scores (``_bag_score_is_max`` of the estimator, by default
+    True), the score of the bag is that of the witness.
     """
     X = problem.X
     fitted, _ = reference(estimator, problem)

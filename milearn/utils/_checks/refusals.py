@@ -1,4 +1,4 @@
-"""Checks of input that must be refused, each with a message that names the bag and the remedy."""
+"""Checks of invalid input, for which the error message contains the bag and advice."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _blocks(problem: Problem) -> list[np.ndarray]:
 
 @bag_check("dense", applies=always, once=True)
 def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
-    """An empty bag is refused by its position."""
+    """An empty bag is an error with its position."""
     blocks = _blocks(problem)
     blocks[3] = blocks[3][:0]
     refuses_fit(estimator, blocks, problem.y, ValueError, "^Bag 3 is empty:", "an empty bag")
@@ -29,7 +29,7 @@ def check_error_empty_bag(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=always, once=True)
 def check_error_not_finite(estimator: Any, problem: Problem) -> None:
-    """NaN and infinity are refused by the position of the bag, in fit and in prediction."""
+    """NaN and infinity are errors with the position of the bag, in fit and prediction."""
     allow_nan = get_tags(estimator).input_tags.allow_nan
     fitted, _ = reference(estimator, problem)
     for value, name in ((np.nan, "NaN"), (np.inf, "infinity")):
@@ -46,7 +46,7 @@ def check_error_not_finite(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=always, once=True)
 def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
-    """Bags that differ in their features are refused by position; so are others than in fit."""
+    """Bags with different numbers of features, or not those of ``fit``, are errors."""
     blocks = _blocks(problem)
     blocks[4] = blocks[4][:, :2]
     pattern = "^Bag 4 has 2 features but bag 0 has 3:"
@@ -62,7 +62,7 @@ def check_error_feature_counts(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=always, once=True)
 def check_error_string(estimator: Any, problem: Problem) -> None:
-    """A string where bags belong is refused with advice."""
+    """A string instead of bags is an error with advice."""
     refuses_fit(
         estimator, "musk1.data", problem.y, TypeError, "^X is a string .*load_bags", "a string"
     )
@@ -75,7 +75,7 @@ def check_error_string(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=is_supervised)
 def check_error_labels(estimator: Any, problem: Problem) -> None:
-    """Labels of wrong number, and labels of one class, are refused."""
+    """A wrong number of labels, and labels of one class, are errors."""
     X, y = problem.X, problem.y
     pattern = f"^y has {len(X) - 1} labels for {len(X)} bags:"
     refuses_fit(estimator, X, y[:-1], ValueError, pattern, "one label too few")

@@ -20,18 +20,18 @@ Predicate = Callable[[Any, Problem], bool]
 
 @dataclass(frozen=True)
 class BagCheck:
-    """A check ``function(estimator, problem)`` and where it belongs.
+    """A check ``function(estimator, problem)`` and the problems for which it runs.
 
     Attributes
     ----------
     function : callable
     kinds : tuple of str
-        Kinds of input on which the check runs.
+        Kinds of input for which the check runs.
     applies : callable
-        ``applies(estimator, problem)`` decides from the tags, methods and parameters of an
-        estimator that is not fitted.
+        ``applies(estimator, problem)`` depends on the tags, methods and parameters of an estimator
+        that is not fitted.
     once : bool
-        Whether the first task of the estimator is enough.
+        Whether the check only runs for the first task of the estimator.
     """
 
     function: Function
@@ -73,7 +73,7 @@ def compares(estimator: Any, problem: Problem) -> bool:
 
 
 def compares_order(estimator: Any, problem: Problem) -> bool:
-    """Whether the order of the data can show: in predictions, or in a fit that draws nothing."""
+    """Whether the order of the data can be checked: in predictions, or in fits without a seed."""
     draws = "random_state" in estimator.get_params() or get_tags(estimator).non_deterministic
     return predicts(estimator, problem) or (is_clusterer(estimator) and not draws)
 
@@ -101,7 +101,7 @@ def takes(*parameters: str) -> Predicate:
 
 
 def both(*predicates: Predicate) -> Predicate:
-    """Predicate that holds where all of the given ones do."""
+    """Predicate that is true if all given predicates are."""
 
     def applies(estimator: Any, problem: Problem) -> bool:
         return all(each(estimator, problem) for each in predicates)

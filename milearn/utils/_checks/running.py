@@ -33,7 +33,7 @@ from .tools import (
 
 
 class _Threads(ThreadingBackend):
-    """Threads that note for how many jobs they were asked."""
+    """A joblib backend with threads that records the requested number of jobs."""
 
     def __init__(self, **parameters: Any) -> None:
         super().__init__(**parameters)
@@ -57,7 +57,7 @@ def _has_most_classes(estimator: Any, problem: Problem) -> bool:
 
 @bag_check("dense", applies=both(predicts, takes("n_jobs")))
 def check_n_jobs(estimator: Any, problem: Problem) -> None:
-    """``n_jobs`` changes nothing but the time, also where workers get memory maps."""
+    """``n_jobs`` does not change results, also if workers get memory maps."""
     expected = fit_outputs(fitted_on(estimator, problem.X, problem.y, n_jobs=1), problem.X)
     with joblib.parallel_config(max_nbytes=MAPPED_BYTES):
         two = fitted_on(estimator, problem.X, problem.y, n_jobs=2)
@@ -66,7 +66,7 @@ def check_n_jobs(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=both(predicts, takes("n_jobs"), _has_most_classes))
 def check_parallel_config(estimator: Any, problem: Problem) -> None:
-    """``parallel_config`` decides where ``n_jobs=None``, and the fit is the serial one."""
+    """``parallel_config`` applies to ``n_jobs=None`` and does not change results."""
     parameters = {"n_jobs": None, **_several_fits(estimator)}
     X, y = problem.X, problem.y
     serial = fit_outputs(fitted_with(estimator, problem, **parameters), X)
@@ -86,7 +86,7 @@ _CALLER = "<the user's file>"
 
 
 def _warnings_of_fit(estimator: Any, problem: Problem) -> list[warnings.WarningMessage]:
-    """What a fit warns of, called as from a file outside of any package."""
+    """Warnings of a fit that is called from a file outside of any package."""
     call = "estimator.fit(X)" if problem.y is None else "estimator.fit(X, y)"
     names = {"__name__": "__main__", "estimator": estimator, "X": problem.X, "y": problem.y}
     with warnings.catch_warnings(record=True) as seen:
@@ -101,7 +101,7 @@ def _iterations(estimator: Any) -> int:
 
 @bag_check("dense", applies=takes("max_iter"))
 def check_max_iter(estimator: Any, problem: Problem) -> None:
-    """``max_iter=1`` is kept, and the warning about it points at the line that called ``fit``."""
+    """``max_iter=1`` is respected, and its warning points at the line that called ``fit``."""
     stopped = fresh(estimator, max_iter=1)
     seen = _warnings_of_fit(stopped, problem)
     ensure(_iterations(stopped) <= 1, f"max_iter=1, but n_iter_ is {_iterations(stopped)}")
@@ -116,7 +116,7 @@ def check_max_iter(estimator: Any, problem: Problem) -> None:
 
 
 class _Watcher:
-    """A callback that notes which tasks begin and end, and what it can predict at the end."""
+    """A callback that records the begin and end of tasks, and the predictions at the end."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -141,7 +141,7 @@ class _Watcher:
 
 
 class _Stopper:
-    """A callback that asks every task but the fit itself to stop."""
+    """A callback that asks every task except the fit to stop."""
 
     def setup(self, estimator: Any, context: Any) -> None:
         self.stops = 0
@@ -159,7 +159,7 @@ class _Stopper:
 
 @bag_check("dense", applies=has("set_callbacks"))
 def check_callbacks(estimator: Any, problem: Problem) -> None:
-    """Callbacks see every task begin and end, and at last the fitted estimator."""
+    """Callbacks see the begin and end of every task, and finally the fitted estimator."""
     watcher = _Watcher(problem.X)
     fit(fresh(estimator).set_callbacks(watcher), problem.X, problem.y)
     events = watcher.events
@@ -174,7 +174,7 @@ def check_callbacks(estimator: Any, problem: Problem) -> None:
 
 @bag_check("dense", applies=both(has("set_callbacks"), takes("max_iter")))
 def check_callback_stop(estimator: Any, problem: Problem) -> None:
-    """A fit stopped by a callback warns of that, and gives no advice about ``max_iter``."""
+    """A fit that is stopped by a callback has a warning that does not mention ``max_iter``."""
     whole, _ = reference(estimator, problem)
     stopper = _Stopper()
     stopped = fresh(estimator).set_callbacks(stopper)

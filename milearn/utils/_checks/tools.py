@@ -23,7 +23,7 @@ BAG_METHODS = ("predict", "decision_function", "predict_proba", "score_samples",
 INSTANCE_METHODS = ("instance_decision_function", "predict_instances")
 SCORES = ("decision_function", "instance_decision_function", "predict_proba")
 
-# How far two fits may differ, relative to the largest score: solvers stop by a tolerance.
+# Largest difference between two fits, relative to the largest score, due to tolerances of solvers.
 REFIT = 1e-3
 SAME = 1e-8
 
@@ -34,13 +34,13 @@ Outputs = dict[str, tuple[str, np.ndarray]]
 
 
 class AssertionCount:
-    """How many assertions were made: a check that ends without one has tested nothing."""
+    """Number of assertions: a check without assertions is an error."""
 
     made = 0
 
 
 def ensure(condition: Any, message: str) -> None:
-    """Assert, and count that something was asserted."""
+    """Assert a condition, and count the assertion."""
     AssertionCount.made += 1
     assert condition, message
 
@@ -74,7 +74,7 @@ class _Reference:
 
     def __init__(self, parameters: dict[str, Any]) -> None:
         self.parameters = parameters
-        # The problem is kept, so that its id stays its own.
+        # Store the problem, so that its id is not reused.
         self.fits: dict[tuple[int, int], tuple[Problem, Any, Outputs]] = {}
 
     def is_of(self, parameters: dict[str, Any]) -> bool:
@@ -87,10 +87,10 @@ _REFERENCES: WeakKeyDictionary[Any, _Reference] = WeakKeyDictionary()
 
 
 def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Outputs]:
-    """A clone fitted on the problem, and its outputs there: both shared by all checks.
+    """A clone fitted on the problem, and its outputs, both shared by all checks.
 
-    Nothing may be changed in either. A check that is about the fit itself, or that changes the
-    estimator afterwards, makes a fit of its own by :func:`fitted_on`.
+    They must not be modified. A check of the fit itself, or a check that changes the estimator
+    afterwards, uses :func:`fitted_on`.
     """
     parameters = estimator.get_params()
     held = _REFERENCES.get(estimator)
@@ -106,7 +106,7 @@ def reference(estimator: Any, problem: Problem, seed: int = 0) -> tuple[Any, Out
 
 
 def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
-    """A clone fitted with the parameters: the shared one, where the estimator has them already."""
+    """A clone fitted with the parameters, which is shared if the estimator has these parameters."""
     held = estimator.get_params()
     if all(held[name] == value for name, value in parameters.items()):
         return reference(estimator, problem)[0]
@@ -114,7 +114,7 @@ def fitted_with(estimator: Any, problem: Problem, /, **parameters: Any) -> Any:
 
 
 def accepts(estimator: Any, /, **parameters: Any) -> bool:
-    """Whether the estimator has the parameters and takes the values for them."""
+    """Whether the estimator has the parameters and accepts their values."""
     if not set(parameters) <= set(estimator.get_params()):
         return False
     return has_valid_parameters(clone(estimator).set_params(**parameters))
@@ -129,7 +129,7 @@ def duplicate(fitted: Any) -> Any:
 
 
 def outputs_of(estimator: Any, X: Any) -> Outputs:
-    """What each method returns for ``X``: whether it is per bag or instance, and the array."""
+    """Outputs of all methods for ``X``: whether they are per bag or instance, and the arrays."""
     found: Outputs = {}
     for method, call in methods_of(estimator):
         value = call(X)
@@ -139,7 +139,7 @@ def outputs_of(estimator: Any, X: Any) -> Outputs:
 
 
 def methods_of(fitted: Any, *others: str) -> Iterator[tuple[str, Callable[[Any], Any]]]:
-    """Name and method of what a fitted estimator returns for bags, and of others that it has."""
+    """Names and functions of the outputs of a fitted estimator, and of further methods."""
     for name in (*BAG_METHODS, *INSTANCE_METHODS, *others):
         if hasattr(fitted, name):
             yield name, getattr(fitted, name)
@@ -152,15 +152,15 @@ def plain(value: Any) -> np.ndarray:
 
 
 def fit_outputs(estimator: Any, X: Any) -> Outputs:
-    """Outputs as two fits can be compared by them."""
+    """Outputs of a fit, for comparison with another fit."""
     return comparable(estimator, outputs_of(estimator, X))
 
 
 def comparable(estimator: Any, outputs: Outputs) -> Outputs:
-    """The outputs of a fitted estimator without what two equal fits need not agree in."""
+    """The outputs of a fitted estimator that are the same for equivalent fits."""
     found = dict(outputs)
     if is_clusterer(estimator):
-        # Clusters have no names: compare which bags share one.
+        # Numbers of clusters are arbitrary: compare which bags are in the same cluster.
         if hasattr(estimator, "labels_"):
             found["labels_"] = "bag", np.asarray(estimator.labels_)
         for name in ("labels_", "predict", "predict_instances"):
@@ -168,25 +168,25 @@ def comparable(estimator: Any, outputs: Outputs) -> Outputs:
                 level, labels = found[name]
                 found[name] = level, (labels[:, None] == labels[None, :]).astype(float)
     elif getattr(estimator, "_columns_follow_bags", False):
-        # A column for each training bag, in their order: compare the values of a row.
+        # Columns depend on the order of training bags: compare sorted values of rows.
         level, rows = found["transform"]
         found["transform"] = level, np.sort(rows, axis=1)
     elif is_classifier(estimator) and any(name in found for name in SCORES):
-        # A score near the boundary may fall to either side; the scores themselves are compared.
+        # Predictions near the boundary may differ; the scores are compared instead.
         found.pop("predict", None)
         found.pop("predict_instances", None)
     return found
 
 
 def assert_close(left: Outputs, right: Outputs, tolerance: float, what: str) -> None:
-    """Assert that the outputs are those of the same methods and equal within the tolerance."""
+    """Assert that the outputs have the same methods and are equal within the tolerance."""
     assert set(left) == set(right), f"{what}: methods differ, {sorted(left)} and {sorted(right)}"
     for method, (_, mine) in left.items():
         assert_equal(mine, right[method][1], tolerance, f"{what}: {method}")
 
 
 def assert_equal(mine: Any, other: Any, tolerance: float, what: str) -> None:
-    """Assert that two arrays have one shape and are equal, numbers within the tolerance."""
+    """Assert that two arrays have the same shape and values, numbers within the tolerance."""
     mine, other = plain(mine), plain(other)
     ensure(mine.shape == other.shape, f"{what} has shape {other.shape} instead of {mine.shape}")
     if mine.dtype.kind != "f" or other.dtype.kind != "f":
@@ -203,7 +203,7 @@ def assert_equal(mine: Any, other: Any, tolerance: float, what: str) -> None:
 
 
 def taken(outputs: Outputs, bags: np.ndarray, rows: np.ndarray) -> Outputs:
-    """The outputs of the given bags and rows; both axes where bags are compared in pairs."""
+    """The outputs of the given bags and rows; on both axes for outputs of pairs."""
     found: Outputs = {}
     for method, (level, values) in outputs.items():
         picked = bags if level == "bag" else rows
@@ -213,12 +213,12 @@ def taken(outputs: Outputs, bags: np.ndarray, rows: np.ndarray) -> Outputs:
 
 
 def is_random(estimator: Any, problem: Problem) -> bool:
-    """Whether the seed changes the fit: then a new order of the data is a new draw."""
+    """Whether the fit depends on the seed, and therefore on the order of the data."""
     if "random_state" not in estimator.get_params():
         return bool(get_tags(estimator).non_deterministic)
     draws = [reference(estimator, problem, seed=seed) for seed in (0, 1)]
     first, second = (comparable(fitted, outputs) for fitted, outputs in draws)
-    # No assert_close: that the seed matters is no fault, and nothing to count.
+    # Not assert_close, because a dependence on the seed is not an error.
     return set(first) != set(second) or any(
         values.shape != second[method][1].shape
         or not np.allclose(values, second[method][1], rtol=SAME, atol=SAME)
@@ -268,7 +268,7 @@ def refuses(call: Callable[[], Any], kinds: Any, pattern: str, what: str) -> Non
 def refuses_fit(
     estimator: Any, X: Any, y: Any, kinds: Any, pattern: str, what: str, **parameters: Any
 ) -> None:
-    """Fail unless ``fit`` refuses the input and leaves the estimator as it was, not fitted."""
+    """Fail unless ``fit`` raises an error and does not change the estimator."""
     estimator = fresh(estimator, **parameters)
     refuses(lambda: fit(estimator, X, y), kinds, pattern, what)
     if not get_tags(estimator).requires_fit:
