@@ -16,6 +16,7 @@ sum to the weight of all events.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -186,6 +187,10 @@ class PartialLikelihood:
         return np.where(self._tied, of_tied[self._entry], total[self._entry])
 
 
+def _chunks(n: int, step: int) -> Iterator[tuple[int, int]]:
+    return ((first, min(first + step, n)) for first in range(0, n, step))
+
+
 @dataclass(frozen=True)
 class Curvature:
     """The second derivative of G, diag(p) - sum_s g_s q_s q_s' with q_s = a_s c exp(f) / S_s.
@@ -216,6 +221,42 @@ class Curvature:
         else:
             found[subjects] = self._times(given[subjects])
         return found
+
+    def gram(self, values: np.ndarray, *, chunk_numbers: int = 2**17) -> np.ndarray:
+        """The product with values of shape (n, k) from both sides, shape (k, k).
+
+        Chunks of rows with ``chunk_numbers`` numbers stay in a core's cache.
+        """
+        given, terms, width = self.likelihood, self.likelihood._terms, values.shape[1]
+        found, total = np.zeros((width, width)), np.zeros(width)
+        step = max(1, chunk_numbers // max(1, width))
+        # Sums up to the first and to the last of tied events.
+        bounds = [(given._begin, np.zeros((len(given._begin), width)))] if self._efron else []
+        bounds.append((given._end, np.empty((len(given._end), width))))
+        for first, last in _chunks(len(given.subjects), step):
+            rows = np.asarray(values[given.subjects[first:last]], dtype=np.float64)
+            found += rows.T @ (self.slopes[first:last, None] * rows)
+            rows *= self.weights[first:last, None]
+            rows[0] += total
+            np.cumsum(rows, axis=0, out=rows)
+            for places, sums in bounds:
+                mine = slice(*np.searchsorted(places, [first, last], side="right"))
+                sums[mine] = rows[places[mine] - 1 - first]
+            total = rows[-1].copy()
+        upto = bounds[-1][1]
+        for first, last in _chunks(len(terms.time), step):
+            time = terms.time[first:last]
+            means = upto[time]
+            if self._efron:
+                before = bounds[0][1][time]
+                means = before + terms.coefs[first:last, None] * (means - before)
+            means *= (np.sqrt(terms.weights) * self.inverse)[first:last, None]
+            found -= means.T @ means
+        return np.asarray(self.factor * found)
+
+    @property
+    def _efron(self) -> bool:
+        return bool((self.likelihood._terms.coefs < 1.0).any())
 
     def _times(self, values: np.ndarray) -> np.ndarray:
         given, terms = self.likelihood, self.likelihood._terms

@@ -3,7 +3,7 @@
     min_w  1/2 |w|^2 + C [ G(f) - m.w ],    f_g = max_{r in g} z_r.w
 
 with G of :mod:`.likelihood`, which is convex and does not decrease. m.w, at most the weighted sum
-of the f_g of events, stands for their scores: it is the last row. The maxima are smoothed by h > 0
+of the f_g of events, stands for their scores. The maxima are smoothed by h > 0
 around proportions q,
 
     f_g(u) = max_{p >= 0, sum p = 1}  p.u - h/2 |p - q|^2,
@@ -34,9 +34,9 @@ __all__ = ["RiskProblem"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# A Newton round ends when its residuals cost less than this share of the value: between kinks the
-# problem is smooth, and one more step has all digits.
-_RESIDUALS = 1e-14
+# A Newton round ends when its residuals cost less than a tenth of the gap, or for fine gaps this
+# fraction of the value: between kinks the problem is smooth, and one more step has all digits.
+_FINE, _RESIDUALS = 1e-5, 1e-14
 # First h, alone and around proportions of a similar problem.
 _SMOOTHING, _WARM_SMOOTHING = 0.5, 0.05
 
@@ -79,14 +79,13 @@ class RiskProblem:
 
     @cached_property
     def Z(self) -> Matrix:
-        """The rows in float64, and m as the last one."""
-        rows = self.rows
+        """The rows in float64, and m over the weight of all events, which is of their size."""
+        rows, mean = self.rows, self.linear / self.likelihood.n_events
         if sparse.issparse(rows):
-            return stacked(
-                [rows.astype(np.float64, copy=False), sparse.csr_array(self.linear[None])]
-            )
+            below = sparse.csr_array(mean[None])
+            return stacked([rows.astype(np.float64, copy=False), below])
         found = np.empty((rows.shape[0] + 1, rows.shape[1]))
-        found[:-1], found[-1] = rows, self.linear
+        found[:-1], found[-1] = rows, mean
         return found
 
     @property
@@ -127,7 +126,7 @@ class RiskProblem:
 
     def _losses(self, scores: np.ndarray, values: np.ndarray) -> float:
         given = self.likelihood
-        return self.C * (given.log_sums(scores) - float(values[-1]) - given.lowest)
+        return self.C * (given.log_sums(scores) - given.lowest) - self.cost * float(values[-1])
 
     def _maxima(self, values: np.ndarray) -> np.ndarray:
         return values[:-1] if self.singles else np.maximum.reduceat(values[:-1], self.offsets[:-1])
@@ -156,7 +155,8 @@ class RiskProblem:
     def coefficients(self, proportions: _Dual) -> np.ndarray:
         """Slope of the smoothed losses in each row."""
         slopes = self.likelihood.slopes(proportions.scores)
-        return self.C * np.append(slopes[self.owner] * proportions.proportions, -1.0)
+        found = self.C * slopes[self.owner] * proportions.proportions
+        return np.append(found, -self.cost)
 
     def curvature(self, at: _Smoothed) -> list[Part]:
         """Second derivative: that of G in mixtures of rows, and that of the smoothed maxima."""
@@ -222,6 +222,6 @@ class RiskProblem:
             self.start_dual(u, proportions),
             lambda best: best.objective - best.lower_bound <= gap_tol * max(best.objective, scale),
             smoothing=_SMOOTHING if proportions is None else _WARM_SMOOTHING,
-            precision=min(0.1 * gap_tol, _RESIDUALS),
+            precision=0.1 * gap_tol if gap_tol > _FINE else _RESIDUALS,
         )
         return replace(found, proportions=found.proportions.proportions)

@@ -36,6 +36,11 @@ def test_value_slopes_and_curvature(ties):
         np.testing.assert_allclose(matrix, 2 * slopes_of(given.slopes, f), atol=1e-5)
         vector = np.arange(len(f), dtype=float)
         np.testing.assert_allclose(given.curvature(f, 2.0) @ vector, matrix @ vector, atol=1e-10)
+        several = np.random.default_rng(seed + 1).normal(size=(len(f), 3))
+        expected = several.T @ matrix @ several
+        for numbers in (2**17, 6):
+            found = given.curvature(f, 2.0).gram(several, chunk_numbers=numbers)
+            np.testing.assert_allclose(found, expected, atol=1e-9)
         assert (np.diag(matrix) <= given.curvature(f, 2.0).diagonal() + 1e-12).all()
 
 

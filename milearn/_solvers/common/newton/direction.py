@@ -51,8 +51,8 @@ class Limits:
 class Pooled:
     """A part A'QA of S; A may be given as row numbers, and a diagonal Q as a vector.
 
-    Any other Q has products ``Q @ values`` with one or two dimensions, and ``diagonal()``, of which
-    an upper bound is sufficient.
+    Any other Q has products ``Q @ values`` with one or two dimensions, ``gram(V)``, which is V'QV,
+    and ``diagonal()``, of which an upper bound is sufficient.
     """
 
     A: Any
@@ -76,7 +76,7 @@ class Pooled:
         V = np.empty((self.A.shape[0], len(system)))
         V[:, :n] = _dense(X[self.A] if picked else self.A @ X)
         V[:, n:] = E[self.A] if picked else self.A @ E
-        system += V.T @ _times(self.Q, V)
+        system += V.T @ _times(self.Q, V) if _is_matrix(self.Q) else self.Q.gram(V)
 
     def pooled(self, n: int) -> list[Pooled]:
         """Parts with a matrix A."""
@@ -191,6 +191,10 @@ def newton_direction(
 
 def _dense(matrix: Matrix) -> np.ndarray:
     return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix)
+
+
+def _is_matrix(Q: Any) -> bool:
+    return isinstance(Q, np.ndarray) or sparse.issparse(Q)
 
 
 def _times(Q: Any, values: np.ndarray) -> np.ndarray:
