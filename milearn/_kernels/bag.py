@@ -7,9 +7,9 @@ After Gaertner, Flach, Kowalczyk & Smola (2002), with s(A, B) the sum of k(x, z)
     "normalized_set"  s(A, B) / sqrt(s(A, A) s(B, B))
     "minmax"          k(t(A), t(B)),  t(B) = (minimum, maximum of each feature)
 
-The first three are inner products of a bag's scaled sum of images, t_B sum_x phi(x): what is
-needed of a bag is its scale t_B and sums over the rows of the instances' kernel matrix, which
-is made block by block and never kept.
+The first three are inner products of scaled sums of images, t_B sum_x phi(x). They only need the
+scales t_B and sums over rows of the kernel matrix of the instances, which is computed in blocks and
+not stored.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = [
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
-# Rows and columns of a block where each is made once: few enough that it stays near the processor.
+# Rows and columns of a block of kernel values that fits into the processor's cache.
 _SYMMETRIC_ROWS = 512
-# Rows of a block from which the self-similarities of bags are cut.
+# Number of rows of a block for the self-similarities of bags.
 _SELF_ROWS = 256
 
 Kernel = Callable[[Any, Any], np.ndarray]
@@ -63,8 +63,8 @@ def row_sums(
     offsets : ndarray of shape (n_bags + 1,), of the bags on the left
     kernel : callable
     block_bytes : int, default=None
-        Maximum size of a block of kernel values, except for one row; that of
-        :func:`milearn._kernels.memory.block_bytes` when None.
+        Maximum size of a block of kernel values, which has at least one row; by default, that of
+        :func:`milearn._kernels.memory.block_bytes`.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def row_sums(
 def symmetric_row_sums(
     instances: Any, offsets: np.ndarray, kernel: Kernel
 ) -> tuple[np.ndarray, np.ndarray]:
-    """sum_{x in bag} k(x, z) for every bag and instance z, each value of the kernel made once.
+    """sum_{x in bag} k(x, z) for every bag and instance z; kernel values are computed once.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def symmetric_row_sums(
 
 
 def _bags_of_rows(offsets: np.ndarray, rows: slice) -> tuple[slice, np.ndarray]:
-    """The bags that have some of the rows, and where each of them begins among these."""
+    """The bags that contain some of the rows, and the first of these rows in each bag."""
     first = int(np.searchsorted(offsets, rows.start, side="right")) - 1
     last = int(np.searchsorted(offsets, rows.stop, side="left"))
     return slice(first, last), np.maximum(offsets[first:last], rows.start) - rows.start
@@ -132,7 +132,7 @@ def pair_sums(
     block_bytes: int | None = None,
     n_jobs: int | None = None,
 ) -> np.ndarray:
-    """s(A, B) for every bag A on the left and B on the right; both are the same without ``right``.
+    """s(A, B) for every bag A on the left and B on the right; both are equal without ``right``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def pair_sums(
     left_offsets, right_offsets : ndarray
     kernel : callable
     block_bytes : int, default=None
-        See :func:`row_sums`; of the blocks of each thread.
+        See :func:`row_sums`; it applies to each thread.
     n_jobs : int, default=None
         Number of threads that share the bags on the right.
 
@@ -154,13 +154,13 @@ def pair_sums(
     assert other_offsets is not None
     n_left, n_right = len(left_offsets) - 1, len(other_offsets) - 1
     sums = np.zeros((n_left, n_right))
-    # Bags on the right in ranges whose instances fill a block's width; a bag is never cut there.
+    # Ranges of bags on the right whose instances fill the width of a block; bags are not divided.
     width = _width(other.shape[0], block_bytes)
 
     def fill(first: int, last: int) -> None:
         start, stop = int(other_offsets[first]), int(other_offsets[last])
         inner = other_offsets[first:last] - start
-        # By symmetry only the bags up to the range's last one are paired with it.
+        # By symmetry, only pairs with bags up to the last one of the range are needed.
         top = last if symmetric else n_left
         rows = left[: int(left_offsets[top])]
         partial = np.zeros((top, stop - start))
@@ -205,7 +205,7 @@ def bag_scales(
     Raises
     ------
     ValueError
-        Where a bag has a negative similarity with itself and is to be normalised by it.
+        If a bag is normalised by a negative similarity to itself.
     """
     n_bags = len(offsets) - 1
     if name in ("set", "minmax"):
@@ -221,7 +221,7 @@ def normalising_scales(own: np.ndarray, what: str = "Bag") -> np.ndarray:
     Raises
     ------
     ValueError
-        Where a bag has a negative similarity with itself.
+        If a bag has a negative similarity to itself.
     """
     if (own < 0).any():
         bag = int(np.argmax(own < 0))
@@ -249,7 +249,7 @@ def minmax_vectors(instances: Any, offsets: np.ndarray, *, keep_sparse: bool = F
     instances : ndarray or CSR of shape (n_instances, n_features)
     offsets : ndarray of shape (n_bags + 1,)
     keep_sparse : bool, default=False
-        Whether CSR instances give a CSR matrix, which takes the memory of their entries instead
+        Whether the result for CSR instances is CSR, which needs the memory of their entries instead
         of :func:`minmax_bytes`.
 
     Returns
@@ -271,16 +271,16 @@ def minmax_bytes(n_bags: int, n_features: int) -> int:
 def _sparse_extremes(instances: Any, offsets: np.ndarray) -> Any:
     n_bags, width = len(offsets) - 1, instances.shape[1]
     owner = np.repeat(segment_index(offsets), np.diff(instances.indptr))
-    # The entries by bag and feature, those of each pair next to each other.
+    # The entries sorted by bag and feature.
     cells = owner * np.int64(width) + instances.indices
     order = np.argsort(cells, kind="stable")
     cells = cells[order]
     starts = np.flatnonzero(np.r_[len(cells) > 0, cells[1:] != cells[:-1]])
     values = instances.data[order].astype(np.float64, copy=False)
-    # Some of scikit-learn's kernels take 32-bit indices alone.
+    # Some of scikit-learn's kernels only accept 32-bit indices.
     index = np.int32 if max(n_bags, width) < np.iinfo(np.int32).max else np.int64
     bags, features = (part.astype(index) for part in np.divmod(cells[starts], width))
-    # Where an instance of the bag has no entry, it has a zero.
+    # Instances without an entry have a zero.
     full = np.diff(np.r_[starts, len(cells)]) == np.diff(offsets)[bags]
     parts = []
     for reduce in (np.minimum, np.maximum):
@@ -310,5 +310,5 @@ def _add_row_sums(
 
 
 def _width(n_columns: int, block_bytes: int) -> int:
-    """Columns of a block: with as many rows, it takes ``block_bytes``."""
+    """Number of columns of a square block of ``block_bytes``."""
     return max(1, min(n_columns, int(np.sqrt(block_bytes / 8))))

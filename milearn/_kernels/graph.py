@@ -6,7 +6,7 @@ is one over its number of links. With a scale s, the kernel is
 
     k(A, B) = sum_a sum_b W_a W_b exp(-d(a, b)^2 / s) / (sum_a W_a sum_b W_b),
 
-in which a clique of many alike instances counts as one (Zhou, Sun & Li, 2009).
+in which a clique of many similar instances counts as one (Zhou, Sun & Li, 2009).
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ def over_blocks(
     rows, columns : Side
     wanted : Wanted
     visit : callable
-        ``visit(block, group, other)`` with the ranges (first, last) of the bags on the left and
-        on the right. Threads call it, each for blocks of its own.
+        ``visit(block, group, other)`` with the ranges (first, last) of the bags on the left and on
+        the right. It is called by several threads for different blocks.
     symmetric : bool
         Whether both sides are the same bags. The blocks of a group of rows then begin with the
         group's first bag.
@@ -130,7 +130,7 @@ def _block(
 
 
 def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
-    """A range of several bags unchanged, or the parts of one large bag."""
+    """A range of several bags, or the parts of one large bag."""
     size = int(offsets[-1])
     if len(offsets) > 2:
         return [(0, size)]
@@ -138,7 +138,7 @@ def _tiles(offsets: np.ndarray, limit: int) -> list[tuple[int, int]]:
 
 
 def _starts(offsets: np.ndarray) -> np.ndarray:
-    # A part of one large bag is a segment of its own.
+    # A part of one large bag is one segment.
     return offsets[:-1] if len(offsets) > 2 else np.zeros(1, dtype=np.intp)
 
 
@@ -186,9 +186,9 @@ def pair_reductions(
     symmetric : bool
         Whether both sides are the same bags.
     means, nearest : bool
-        Whether ``there`` and ``back``, and ``nearest``, are wanted.
+        Whether ``there`` and ``back``, and ``nearest``, are computed.
     scale : float, default=None
-        Scale s of the RBF; no ``sums`` when None.
+        Scale s of the RBF; if None, ``sums`` are not computed.
     root : bool, default=False
         Whether ``there`` and ``back`` are means of distances instead of squared ones.
     n_jobs : int, default=None

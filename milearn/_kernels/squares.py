@@ -12,12 +12,12 @@ from .memory import block_bytes
 
 __all__ = ["BLOCKS_HELD", "Side", "block_shape", "columns_of", "rows_of", "squares"]
 
-# Rows for columns of a block of pairs of instances.
+# Ratio of rows to columns of a block of pairs of instances.
 _COLUMNS_PER_ROW = 4
-# A block is held several times: as squares, and as what is compared with them.
+# A block is in memory several times: as squares, and as the values they are compared with.
 BLOCKS_HELD = 4
 
-# A squared distance below this share of the squared norms has lost digits in |a|^2 + |b|^2 - 2ab
+# A squared distance below this fraction of the squared norms is inaccurate as |a|^2 + |b|^2 - 2ab
 # and is computed again from a - b.
 _CANCELLED = {np.dtype(np.float64): 1e-5, np.dtype(np.float32): 1e-3}
 _PAIRS_AT_ONCE = 4096
@@ -27,9 +27,9 @@ _PAIRS_AT_ONCE = 4096
 class Side:
     """Instances of one side of a matrix of distances.
 
-    The rows' ``factor`` times the columns' ``factor`` transposed is the matrix of squared
-    distances of dense instances: norms and ones are two more columns, so that the product
-    adds them. ``scaling`` times the first columns of ``factor`` are the instances.
+    ``rows.factor @ columns.factor.T`` is the matrix of squared distances of dense instances: norms
+    and ones are two more columns, so that the product adds them. ``scaling`` times the first
+    columns of ``factor`` are the instances.
     """
 
     factor: Any
@@ -42,7 +42,7 @@ class Side:
         return bool(sparse.issparse(self.factor))
 
     def take(self, rows: np.ndarray) -> Any:
-        """Some of the instances, less the centre that was subtracted from all."""
+        """Some of the instances, centred."""
         if self.is_sparse:
             return self.factor[rows]
         return self.scaling * self.factor[rows, :-2]
@@ -51,17 +51,17 @@ class Side:
 def rows_of(
     instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None, dtype: Any = np.float64
 ) -> Side:
-    """Instances as the rows of blocks.
+    """Instances on the side of the rows.
 
     Parameters
     ----------
     instances : ndarray or CSR of shape (n_instances, n_features)
     offsets : ndarray of shape (n_bags + 1,)
     centre : ndarray of shape (n_features,), default=None
-        What both sides subtract from dense instances: distances do not change with the origin,
-        but digits are lost with the distance from it.
+        Point that is subtracted from dense instances on both sides, because distances are
+        inaccurate if instances are far from the origin.
     dtype : dtype, default=float64
-        In which the squared distances of dense instances are computed, the same on both sides.
+        Type of the squared distances of dense instances, the same on both sides.
     """
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
@@ -73,7 +73,7 @@ def rows_of(
 def columns_of(
     instances: Any, offsets: np.ndarray, centre: np.ndarray | None = None, dtype: Any = np.float64
 ) -> Side:
-    """Instances as the columns of blocks, see :func:`rows_of`."""
+    """Instances on the side of the columns, see :func:`rows_of`."""
     if sparse.issparse(instances):
         return _sparse_side(instances, offsets)
     factor, norms = _factor(instances, centre, dtype)
@@ -85,7 +85,7 @@ def columns_of(
 def _factor(
     instances: np.ndarray, centre: np.ndarray | None, dtype: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Instances less the centre with room for two more columns, and their squared norms."""
+    """Centred instances with two additional columns, and their squared norms."""
     n, n_features = instances.shape
     factor = np.empty((n, n_features + 2), dtype=dtype)
     lines = factor[:, :-2]
@@ -99,7 +99,7 @@ def _sparse_side(instances: Any, offsets: np.ndarray) -> Side:
 
 
 def block_shape() -> tuple[int, int]:
-    """Rows and columns of a block of pairs: few enough that it stays in a core's cache."""
+    """Numbers of rows and columns of a block of pairs that fits into a core's cache."""
     pairs = block_bytes() // (8 * BLOCKS_HELD)
     height = max(1, int((pairs / _COLUMNS_PER_ROW) ** 0.5))
     return height, _COLUMNS_PER_ROW * height
@@ -108,8 +108,8 @@ def block_shape() -> tuple[int, int]:
 def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = True) -> np.ndarray:
     """Squared distances between two ranges of instances.
 
-    Those of equal instances are exactly zero, and small ones have all digits; with
-    ``exact=False`` they have the errors of |a|^2 + |b|^2 - 2ab and may be negative.
+    They are exactly zero for equal instances, and small ones are accurate; with ``exact=False``
+    they have the errors of |a|^2 + |b|^2 - 2ab and may be negative.
     """
     if rows.is_sparse:
         values = -2.0 * (rows.factor[of] @ columns.factor[to].T).toarray()
@@ -119,7 +119,7 @@ def squares(rows: Side, columns: Side, of: slice, to: slice, *, exact: bool = Tr
         values = rows.factor[of] @ columns.factor[to].T
     if not exact:
         return values
-    # First by one number for the block: the norms of pairs are looked at for those alone.
+    # First by one bound for the block; the norms of pairs are only computed for the candidates.
     lost_below = _CANCELLED[values.dtype]
     most = lost_below * (rows.norms[of].max() + columns.norms[to].max())
     near = np.flatnonzero(values <= most)

@@ -72,25 +72,25 @@ def bag_kernel(
             \frac{\sum_{x \in A} \sum_{z \in B} W_x W_z \exp(-d(x, z)^2 / s)}
                 {\sum_{x \in A} W_x \sum_{z \in B} W_z}.
 
-    :math:`r(B)` is the mean of the instances ("mean"); that of instances divided by their lengths
-    ("unit_mean"); minimum and maximum of each feature ("minmax_laplacian"); minimum, mean, maximum
-    and standard deviation of each feature, each divided by its standard deviation over the training
-    bags ("statistics"); :math:`D(B, T)` for each training
-    bag T, standardised over them and clipped at three standard deviations ("mind_rows", [2]_); and
-    :math:`\max_{x \in B} \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s
-    the median of the squared distances of training instances ("miles_rows", [3]_). "graph" (the
-    miGraph kernel of [4]_) links two instances of a bag whose distance does not exceed the mean
-    distance in the bag; :math:`W_x` is one over the number of links of x, including the link to
-    itself, and s is as above, times ``width``. "set_median" is "normalized_set" with
-    :math:`k(x, z) = \exp(-d(x, z)^2 / s)` and the same s. With ``gamma="median"`` the width of
-    "normalized_set" and "minmax" is also a median.
+    :math:`r(B)` is the mean of the instances ("mean"); the mean of instances divided by their
+    lengths ("unit_mean"); minimum and maximum of each feature ("minmax_laplacian"); minimum, mean,
+    maximum and standard deviation of each feature, each divided by its standard deviation over the
+    training bags ("statistics"); :math:`D(B, T)` for each training bag T, standardised over them
+    and clipped at three standard deviations ("mind_rows", [2]_); and :math:`\max_{x \in B}
+    \exp(-d(x, t)^2 / s)` for each training instance t, standardised, with s the median of the
+    squared distances of training instances ("miles_rows", [3]_). "graph" (the miGraph kernel of
+    [4]_) links two instances of a bag whose distance does not exceed the mean distance in the bag;
+    :math:`W_x` is one over the number of links of x, including the link to itself, and s is as
+    above, times ``width``. "set_median" is "normalized_set" with :math:`k(x, z) = \exp(-d(x, z)^2 /
+    s)` and the same s. With ``gamma="median"`` the width of "normalized_set" and "minmax" is also a
+    median.
 
     Parameters
     ----------
     X : bags, see :class:`milearn.Bags`
         Rows of a plain matrix are bags of one instance.
     Y : bags, default=None
-        The bags of the columns; those of ``X`` when None.
+        The bags of the columns; by default, those of ``X``.
     bag_kernel : str, default="normalized_set"
         "normalized_set", "set", "mean_set" or "minmax", which take ``kernel``; or "mean",
         "unit_mean", "minmax_laplacian", "statistics", "set_median", "mind", "mind_rows",
@@ -101,8 +101,8 @@ def bag_kernel(
         matrix of shape (n_left, n_right). "poly" has the degree 3 and, like "sigmoid", the
         constant 0.
     gamma : float or "median", default=None
-        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; 1 / n_features when
-        None (of an instance, also for "minmax"). With "rbf" and "laplacian", "median" sets gamma
+        Coefficient of "rbf", "poly", "laplacian", "chi2" and "sigmoid"; by default, 1 / n_features
+        (of an instance, also for "minmax"). With "rbf" and "laplacian", "median" sets gamma
         to one over ``width`` times the median of the distances that gamma multiplies: over pairs of
         training instances, or of training bags with "minmax".
     width : float, default=1.0
@@ -114,7 +114,7 @@ def bag_kernel(
         :math:`r(B)` of "miles_rows" holds the largest cosine with each training instance, without
         standardisation.
     n_jobs : int, default=None
-        Number of threads. A callable ``kernel`` is called in them, too. None means 1 unless in a
+        Number of threads, which also call a callable ``kernel``. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means using all processors.
     random_state : int, RandomState instance or None, default=None
         Determines the sample of training bags or instances on which the medians are computed if

@@ -59,7 +59,7 @@ def bag_distances(
     X : bags, see :class:`milearn.Bags`
         Rows of a plain matrix are bags of one instance.
     Y : bags, default=None
-        The bags of the columns; those of ``X`` when None.
+        The bags of the columns; by default, those of ``X``.
     metric : {"min", "max", "mean", "mind", "emd"}, default="mean"
         The distance.
     directed : bool, default=False
@@ -79,7 +79,7 @@ def bag_distances(
     Returns
     -------
     ndarray of shape (n_bags_X, n_bags_Y)
-        With a diagonal of zeros when ``Y`` is None, and symmetric unless ``directed``.
+        With a diagonal of zeros if ``Y`` is None, and symmetric unless ``directed``.
 
     Raises
     ------
@@ -177,7 +177,7 @@ def _hausdorff(
     wanted = Wanted(to_columns=True, to_rows=metric != "min")
     over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
-        # Exactly as above the diagonal, where rounding depends on the side.
+        # Exactly symmetric, because rounding depends on the side.
         lower = np.tril_indices(len(distances), -1)
         distances[lower] = distances.T[lower]
     return distances
@@ -222,8 +222,8 @@ def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
 
 
 def _check_memory(left: Bags, right: Bags, symmetric: bool) -> None:
-    # The result exists twice while it is made symmetric, and so do dense instances, with two more
-    # columns.
+    # The result is in memory twice while it is made symmetric, and so are dense instances, with two
+    # more columns.
     needed = 16.0 * len(left) * len(right) + BLOCKS_HELD * block_bytes()
     for side in (left,) if symmetric else (left, right):
         n_copied = side.instances.nnz if sparse.issparse(side.instances) else None

@@ -18,10 +18,10 @@ __all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
 
 
 class BagSplitter(BaseCrossValidator):
-    """Base of the splitters: ``groups`` requested under metadata routing, one ``split``."""
+    """Base class of the splitters: requests ``groups`` and implements ``split``."""
 
-    # Requested like the group splitters of scikit-learn do, so that params={"groups": ...} needs
-    # no further word from the user.
+    # Requested as in the group splitters of scikit-learn, so that params={"groups": ...} works
+    # without further settings.
     __metadata_request__split: ClassVar[dict[str, bool]] = {"groups": True}
 
     n_splits: int
@@ -33,7 +33,7 @@ class BagSplitter(BaseCrossValidator):
         Parameters
         ----------
         X : ignored
-            Not used; present for consistency with scikit-learn's splitters.
+            Not used, present for consistency with scikit-learn's splitters.
         y : ignored
             Not used, as ``X``.
         groups : ignored
@@ -69,8 +69,7 @@ class BagSplitter(BaseCrossValidator):
         Raises
         ------
         ValueError
-            When labels, groups and sizes leave no split in which training and test bags hold
-            every class.
+            If there is no split in which both training and test bags contain every class.
         """
         problem = read_problem(type(self).__name__, X, y, groups, self.unlabeled)
         for test, train in self._masks(problem):
@@ -173,7 +172,7 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
 
 
 def check_count(name: str, value: Any, least: int) -> int:
-    """A whole number of splits or repeats, refused in scikit-learn's way when it is none."""
+    """An integer number of splits or repeats, or scikit-learn's error."""
     whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     if not whole or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}.")

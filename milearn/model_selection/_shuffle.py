@@ -47,8 +47,8 @@ class BagShuffleSplit(BagSplitter):
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same splits at every call.
     unlabeled : label, default=None
-        A value of ``y`` that marks unlabelled bags, besides NaN and None. Unlabelled bags are
-        treated as in :class:`StratifiedBagKFold`.
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None. Unlabelled bags
+        are treated as in :class:`StratifiedBagKFold`.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def _numbers(n: int, test_size: Any, train_size: Any) -> tuple[int, int]:
 
 
 def _count(size: Any, rounded: Callable[[float], int], n: int, tolerance: float) -> Any:
-    """Number of bags of n that a share or a number names; None for None."""
+    """Number of bags for a fraction of n or a number; None for None."""
     return rounded(size * n + tolerance) if _is_share(size) else size
 
 

@@ -48,7 +48,7 @@ class StratifiedBagKFold(BagSplitter):
     random_state : int, RandomState instance or None, default=None
         Only with ``shuffle=True``. Pass an int for the same folds at every call.
     unlabeled : label, default=None
-        A value of ``y`` that marks unlabelled bags, besides NaN and None.
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
     random_state : int, RandomState instance or None, default=None
         Pass an int for the same folds at every call.
     unlabeled : label, default=None
-        A value of ``y`` that marks unlabelled bags, besides NaN and None.
+        A value of ``y`` that marks unlabelled bags, in addition to NaN and None.
 
     Raises
     ------
@@ -181,7 +181,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         Parameters
         ----------
         X : ignored
-            Not used; present for consistency with scikit-learn's splitters.
+            Not used, present for consistency with scikit-learn's splitters.
         y : ignored
             Not used, as ``X``.
         groups : ignored
@@ -202,7 +202,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         Parameters
         ----------
         X : bags, see :class:`milearn.Bags`
-            Bags to split; their sizes count.
+            Bags to split; only their sizes are used.
         y : array-like of shape (n_bags,)
             Class of each bag. Bags without a class are in every training set.
         groups : array-like of shape (n_bags,), default=None

@@ -117,7 +117,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_bags, n_columns), or csr_array with ``sparse_output=True``
-            Columns as :meth:`get_feature_names_out` names them.
+            Columns in the order of :meth:`get_feature_names_out`.
         """
         check_is_fitted(self)
         bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
@@ -137,7 +137,7 @@ class BagStatistics(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the features; ``feature_names_in_``, or ``x0, x1, ...`` without them.
+            Names of the features. By default, ``feature_names_in_`` or ``x0, x1, ...``.
 
         Returns
         -------
@@ -195,7 +195,7 @@ def _rows_of_block(block: Block, statistics: tuple[Any, ...]) -> Any:
 
 
 def _rows_of(bags: Bags, statistics: tuple[Any, ...]) -> Any:
-    """The statistics of each bag side by side, CSR for CSR instances."""
+    """The concatenated statistics of each bag, CSR for CSR instances."""
     if sparse.issparse(bags.instance_rows):
         stored = _Stored(bags)
         columns = [stored.statistic(name) for name in statistics]

@@ -152,12 +152,12 @@ class ClippedScaler(InstanceTransformer):
     inverse_transform = property(doc="Not available.")
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Requests of this estimator, which takes no metadata.
+        """Requests of this estimator, which does not use metadata.
 
         Returns
         -------
         MetadataRequest
-            Nothing is requested.
+            An empty request.
         """
         return BaseEstimator.get_metadata_routing(self)
 

@@ -26,7 +26,7 @@ def inner_tags(inner: Any) -> Any:
 
 
 def finite_of(inner: Any) -> bool | str:
-    """The ``ensure_all_finite`` of validation: NaN is left to an inner estimator that takes it."""
+    """The ``ensure_all_finite`` of validation: allow NaN if the inner estimator supports it."""
     tags = inner_tags(inner)
     return "allow-nan" if tags is not None and tags.input_tags.allow_nan else True
 

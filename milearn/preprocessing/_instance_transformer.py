@@ -60,7 +60,7 @@ class _ByKind:
         Returns
         -------
         Bags or matrix
-            As ``transform`` returns it.
+            The result of ``transform``.
         """
         bags = as_bags(X)
         kind = X if bags is None else bags
@@ -159,8 +159,8 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         y : array-like of shape (n_bags,) or (n_bags, n_outputs), default=None
             Labels of the bags, for supervised transformers.
         **params : dict
-            Further arguments for the ``fit`` of the inner transformer, those with one entry per
-            bag repeated for its instances.
+            Further arguments for the ``fit`` of the inner transformer. Those with one entry per bag
+            are repeated for its instances.
 
         Returns
         -------

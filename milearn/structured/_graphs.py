@@ -117,7 +117,7 @@ def homophily(
         nodes. A few large, fully connected groups make the first high, regardless of the other
         nodes.
     unlabeled : label, default=None
-        A value of ``y`` that marks nodes without a class, besides NaN and None.
+        A value of ``y`` that marks nodes without a class, in addition to NaN and None.
 
     Returns
     -------
