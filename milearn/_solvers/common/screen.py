@@ -1,0 +1,235 @@
+"""Screened starts for the highest instance: many directions are tried, the best are refined.
+
+The highest score of a bag is not convex in the positive bags, and a procedure that starts from the
+means of bags stops at a bad minimum where few instances decide. A candidate direction is
+
+    w_k = S^-1 (x_k - m),
+
+with an instance x_k of a bag with a positive target, the mean m of the instances and their
+covariance S plus ``ridge`` times its mean variance. Its value is the correlation of the targets
+with the ranks of the highest scores of the bags; for two classes that is the area under the ROC
+curve up to scale. The best ones are refined: with the highest instances h_i of the bags,
+
+    w <- S^-1 (mean of h_i over positive targets - (m + mean of h_i over negative targets) / 2),
+
+where both means are weighted by the absolute targets. The scores of all candidates are one matrix
+product in single precision. Everything is weighted by the bags, so that a weight of two is a bag
+that is there twice. No choice depends on the order of bags or instances: instances are chosen at
+equal distances along their projections on a random direction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, sparse
+
+from ..._bags.segments import segment_argmax, segment_max
+from .passes import Block, PassSource, gather, instance_scores
+
+__all__ = ["ScreenLimits", "Screened", "screened", "targets_of"]
+
+# Candidates whose scores are computed at once.
+_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class ScreenLimits:
+    """Extent of a screen.
+
+    Attributes
+    ----------
+    candidates, per_feature : int
+        Candidates at most, and at most per feature.
+    products : float
+        Multiplications of candidates with instances, at the most.
+    refined, rounds : int
+        Candidates that are refined, and how often.
+    kept : int
+        Directions that are returned at the most.
+    ridge : float
+        Share of the mean variance that is added to the covariance.
+    covariance_rows : int
+        Instances for the covariance, at the most.
+    """
+
+    candidates: int = 2_000
+    per_feature: int = 50
+    products: float = 5e10
+    refined: int = 24
+    rounds: int = 3
+    kept: int = 3
+    ridge: float = 0.05
+    covariance_rows: int = 20_000
+
+    def n_candidates(self, n_instances: int, n_features: int) -> int:
+        """Number of candidates for data of this size."""
+        affordable = int(self.products / (n_instances * n_features))
+        wanted = min(self.candidates, self.per_feature * n_features)
+        return max(self.refined, min(wanted, affordable))
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Directions of shape (n_kept, n_features), best first.
+
+    ``rows`` of shape (n_kept, n_bags) are the highest instances of the bags, ``values`` the
+    correlations of the targets with the ranks of their scores.
+    """
+
+    directions: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+
+
+def targets_of(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Values of the bags less their weighted mean."""
+    return np.asarray(values - np.average(values, weights=weights))
+
+
+def screened(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    limits: ScreenLimits | None = None,
+) -> Screened:
+    """The best directions.
+
+    Parameters
+    ----------
+    source : PassSource
+    targets : ndarray of shape (n_bags,)
+        What the highest score of a bag should grow with; their weighted mean is zero.
+    weights : ndarray of shape (n_bags,), above zero
+    limits : ScreenLimits, default=None
+    """
+    limits = ScreenLimits() if limits is None else limits
+    line = np.random.RandomState(0).standard_normal((1, source.n_features))
+    along = instance_scores(source, line)[:, 0]
+    owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
+    some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
+    mean, factor = _whitening(_dense(gather(source, some)), limits.ridge)
+    n_candidates = limits.n_candidates(source.n_instances, source.n_features)
+    pull = weights * np.maximum(targets, 0.0)
+    rows = np.unique(_at_equal_distances(along, pull[owner], n_candidates))
+    vectors = _dense(gather(source, rows)) - mean
+    directions = linalg.cho_solve(factor, vectors.T).T
+    values = np.concatenate(
+        [
+            _values(_maxima(source, directions[first : first + _AT_ONCE]), targets, weights)
+            for first in range(0, len(directions), _AT_ONCE)
+        ]
+    )
+    best = np.argsort(-values, kind="stable")[: limits.refined]
+    directions = directions[best]
+    for _ in range(limits.rounds):
+        directions = _refined(source, directions, targets * weights, (mean, factor))
+    return _best(source, directions, (targets, weights), limits.kept)
+
+
+def _dense(rows: object) -> np.ndarray:
+    return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+
+
+def _at_equal_distances(along: np.ndarray, weights: np.ndarray, count: int) -> np.ndarray:
+    """``count`` instances at equal distances of their cumulative weights, in order of ``along``."""
+    used = np.flatnonzero(weights > 0)
+    order = used[np.argsort(along[used], kind="stable")]
+    ends = np.cumsum(weights[order])
+    places = ends[-1] * (np.arange(count) + 0.5) / count
+    return np.asarray(order[np.minimum(np.searchsorted(ends, places), len(order) - 1)])
+
+
+def _whitening(rows: np.ndarray, ridge: float) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
+    """Mean of the rows and the Cholesky factor of their covariance."""
+    mean = rows.mean(axis=0)
+    centred = rows - mean
+    covariance = centred.T @ centred / len(rows)
+    # Where instances do not differ any direction will do.
+    covariance[np.diag_indices(len(mean))] += ridge * (np.trace(covariance) / len(mean) or 1.0)
+    return mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)
+
+
+def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:
+    """Highest scores of the bags in single precision, (n_directions, n_bags)."""
+    parts = source.map(_maxima_of_block, directions.astype(np.float32))
+    return np.concatenate(parts, axis=1)
+
+
+def _maxima_of_block(block: Block, directions: np.ndarray) -> np.ndarray:
+    return np.maximum.reduceat(_scores(block, directions), block.offsets[:-1], axis=1)
+
+
+def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
+    instances = block.instances
+    if isinstance(instances, np.ndarray):
+        return np.asarray(directions @ instances.astype(directions.dtype, copy=False).T)
+    return np.ascontiguousarray((instances @ directions.T).T)
+
+
+def _values(highest: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Correlation of the targets with the weighted ranks in each row; equal scores share a rank."""
+    order = np.argsort(highest, axis=1, kind="stable")
+    sorted_scores = np.take_along_axis(highest, order, axis=1)
+    mass = weights[order]
+    ends = np.cumsum(mass, axis=1)
+    new = np.ones(highest.shape, dtype=bool)
+    new[:, 1:] = sorted_scores[:, 1:] > sorted_scores[:, :-1]
+    below = np.maximum.accumulate(np.where(new, ends - mass, 0.0), axis=1)
+    last = np.concatenate([new[:, 1:], np.ones((len(new), 1), dtype=bool)], axis=1)
+    flipped = np.where(last, ends, np.inf)[:, ::-1]
+    above = np.minimum.accumulate(flipped, axis=1)[:, ::-1]
+    ranks = 0.5 * (below + above - ends[:, -1:])
+    norms = np.sqrt((mass * ranks**2).sum(axis=1) * float(weights @ targets**2))
+    sums = (mass * targets[order] * ranks).sum(axis=1)
+    return np.asarray(np.divide(sums, norms, out=np.zeros(len(sums)), where=norms > 0))
+
+
+def _refined(
+    source: PassSource,
+    directions: np.ndarray,
+    pull: np.ndarray,
+    whitening: tuple[np.ndarray, tuple[np.ndarray, bool]],
+) -> np.ndarray:
+    mean, factor = whitening
+    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
+    sums = np.sum(source.map(_sums_of_highest, directions, up / up.sum(), down / down.sum()), axis=0)
+    return np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
+
+
+def _sums_of_highest(
+    block: Block, directions: np.ndarray, up: np.ndarray, down: np.ndarray
+) -> np.ndarray:
+    shares = (up - 0.5 * down)[block.bags]
+    highest = segment_argmax(np.ascontiguousarray(_scores(block, directions).T), block.offsets)
+    found = np.empty(directions.shape)
+    for k in range(len(directions)):
+        found[k] = block.weighted_sum(highest[:, k], shares)
+    return found
+
+
+def _best(
+    source: PassSource,
+    directions: np.ndarray,
+    bags: tuple[np.ndarray, np.ndarray],
+    count: int,
+) -> Screened:
+    """The best directions with different highest instances."""
+    parts = source.map(_highest_of_block, directions)
+    rows = np.concatenate([rows for rows, _ in parts], axis=1)
+    values = _values(np.concatenate([top for _, top in parts], axis=1), *bags)
+    kept: list[int] = []
+    up = bags[0] > 0
+    for k in np.argsort(-values, kind="stable"):
+        if all(np.any(rows[k, up] != rows[other, up]) for other in kept):
+            kept.append(int(k))
+        if len(kept) == count:
+            break
+    return Screened(directions[kept], rows[kept], values[kept])
+
+
+def _highest_of_block(block: Block, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    scores = np.ascontiguousarray(_scores(block, directions).T)
+    rows = segment_argmax(scores, block.offsets)
+    return rows.T + block.first_row, segment_max(scores, block.offsets).T
