@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .._solvers.common.descent import precision
@@ -16,6 +14,7 @@ from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
 from .._solvers.svm.maximum.linear import with_weights
 from .._solvers.svm.maximum.rows import RowsSolution, solve_mi_svm_rows
+from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
 from ..exceptions import SolverError
 
@@ -38,13 +37,13 @@ def solve_unlinked(
     """
     loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
     gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
-    first: Any = "auto" if start is None else start
     n_bags = len(problem.signs)
     found = None
     if not suits_rows((n_bags, *problem.X.shape), n_bags):
-        found = _in_dual(problem, loss, first, options)
+        found = _in_dual(problem, loss, start, options)
     if found is None:
         source = ArraySource(problem.X, problem.offsets)
+        first = "auto" if start is None else start
         found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
     size = max(abs(found.objective), found.objective_scale)
     return LinkedSolution(
@@ -64,12 +63,15 @@ def solve_unlinked(
 
 
 def _in_dual(
-    problem: LinkedProblem, loss: Hinge, start: Any, options: SolverOptions
+    problem: LinkedProblem, loss: Hinge, start: np.ndarray | None, options: SolverOptions
 ) -> RowsSolution | None:
     """The minimum by the dual, or None where it has too few digits."""
     gram = LinearGram(problem.X)
     bags = BinaryProblem(gram, problem.offsets, loss.signs, loss.weights)
+    others = None
+    if start is None:
+        others = screened_witnesses(ArraySource(problem.X, problem.offsets), loss)
     try:
-        return with_weights(solve_mi_svm(bags, "bag", start, options), gram)
+        return with_weights(solve_mi_svm(bags, "bag", start, options, others), gram)
     except SolverError:
         return None

@@ -33,6 +33,7 @@ from .._solvers.common.low_rank import choose_landmarks, whitening
 from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
+from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
@@ -40,6 +41,7 @@ from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
 from .._solvers.svm.maximum.linear import with_weights
 from .._solvers.svm.maximum.rows import solve_mi_svm_rows
+from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
 from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
 from ..exceptions import SolverError
@@ -243,7 +245,7 @@ class _Maximum:
         elif self.init == "bag":
             starts = [np.repeat(loss.signs, np.diff(self.training.offsets))]
         elif self.init == ANNEALED:
-            starts = [ANNEALED, "mean"]
+            starts = [ANNEALED, "auto"]
         return starts + [draw(self.training, loss, rng) for _ in range(self.n_init - 1)]
 
 
@@ -277,16 +279,19 @@ class MaximumDual(_Maximum):
     def _solve(self, loss: Hinge, start: Any, on_iteration: Report) -> MISVMResult:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         first: Any = None if isinstance(start, str) else start
-        if isinstance(start, str) and start == "auto" and self.kernel.linear:
-            # The same start as over rows.
-            first = start
+        others = None
+        if isinstance(start, str) and start == "auto":
+            source = screen_source(self.training, self.kernel)
+            others = None if source is None else screened_witnesses(source, loss)
+            if not self.kernel.linear and others is not None:
+                # A step over kernel values costs more than a screen: there is no trial.
+                others = others[:1]
+        annealed = isinstance(start, str) and start == ANNEALED
         if self.slack == "labels":
-            if isinstance(start, str) and start == ANNEALED:
-                first = annealed_labels(problem)
-            return solve_instance_labels(problem, first, options)
-        if isinstance(start, str) and start == ANNEALED:
-            first = annealed_witnesses(problem, self.slack)
-        return solve_mi_svm(problem, self.slack, first, options)
+            first = annealed_labels(problem) if annealed else first
+            return solve_instance_labels(problem, first, options, others)
+        first = annealed_witnesses(problem, self.slack) if annealed else first
+        return solve_mi_svm(problem, self.slack, first, options, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         if self.kernel.linear:
@@ -357,6 +362,15 @@ def row_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int)
     if features is None:
         return training.source(n_jobs)
     return feature_source(training.selected, features, n_jobs)
+
+
+def screen_source(training: TrainingBags, kernel: Kernel) -> PassSource | None:
+    """Instances or their landmark features for a screen, or None where there are neither."""
+    if kernel.linear:
+        return training.source()
+    if not kernel.semidefinite:
+        return None
+    return landmark_source(training.source(), kernel.values)
 
 
 def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:

@@ -222,7 +222,8 @@ def test_balanced_weights_make_classes_equal():
 
 
 def test_max_iter_warns():
-    bags, y = make_bags(n_bags=40, concept_distance=1.0, random_state=0)
+    bags, _ = make_bags(n_bags=60, random_state=0)
+    y = np.random.RandomState(0).randint(2, size=60)
     with pytest.warns(ConvergenceWarning, match=r"stopped at max_iter=1 before convergence"):
         model = MISVC(max_iter=1, C=10.0).fit(bags, y)
     assert not model.converged_

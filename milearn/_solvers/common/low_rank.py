@@ -186,12 +186,14 @@ def choose_landmarks(rows: Matrix, n_landmarks: int, rng: Any) -> np.ndarray:
     return np.asarray(first[rng.permutation(len(first))[:n_landmarks]])
 
 
-def whitening(matrix: np.ndarray) -> tuple[np.ndarray, float]:
+def whitening(
+    matrix: np.ndarray, negligible: float = _NEGLIGIBLE_DIRECTION
+) -> tuple[np.ndarray, float]:
     """Q with Q Q' the inverse of a kernel matrix on its positive part, so that k(x, L) Q are
     features of x, and the smallest eigenvalue as a fraction of the largest."""
     values, vectors = eigh(0.5 * (matrix + matrix.T))
     largest = float(np.abs(values).max())
-    keep = values > _NEGLIGIBLE_DIRECTION * largest
+    keep = values > negligible * largest
     if not keep.any():
         return np.zeros((len(matrix), 1)), 0.0
     return vectors[:, keep] / np.sqrt(values[keep]), float(values[0] / largest)

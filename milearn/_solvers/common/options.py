@@ -22,3 +22,10 @@ class SolverOptions:
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
         """The same options with another function to call at each step."""
         return replace(self, on_iteration=on_iteration)
+
+    def after(self, n_iter: int) -> SolverOptions:
+        """The same options for a run that follows one of so many iterations."""
+        watch = self.on_iteration
+        if watch is None:
+            return self
+        return self.watched_by(lambda n, value: watch(n_iter + n, value))

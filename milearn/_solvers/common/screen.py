@@ -12,23 +12,30 @@ curve up to scale. The best ones are refined: with the highest instances h_i of 
 
     w <- S^-1 (mean of h_i over positive targets - (m + mean of h_i over negative targets) / 2),
 
-where both means are weighted by the absolute targets. The scores of all candidates are one matrix
-product in single precision. Everything is weighted by the bags, so that a weight of two is a bag
-that is there twice. No choice depends on the order of bags or instances: instances are chosen at
-equal distances along their projections on a random direction.
+where both means are weighted by the absolute targets. The last direction is that of Fisher's
+discriminant between instances with the targets of their bags.
+
+The scores of all candidates are one matrix product in single precision. Everything is weighted by
+the bags, so that a weight of two is a bag that is there twice. No choice depends on the order of
+bags or instances: instances are chosen at equal distances along their projections on a random
+direction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
 
 from ..._bags.segments import segment_argmax, segment_max
-from .passes import Block, PassSource, gather, instance_scores
+from .low_rank import whitening
+from .nystroem import FeatureMap
+from .passes import ArraySource, Block, PassSource, gather, instance_scores
 
-__all__ = ["ScreenLimits", "Screened", "screened", "targets_of"]
+__all__ = ["ScreenLimits", "Screened", "landmark_source", "screened", "targets_of"]
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
@@ -47,11 +54,13 @@ class ScreenLimits:
     refined, rounds : int
         Candidates that are refined, and how often.
     kept : int
-        Directions that are returned at the most.
+        Refined directions that are returned, at the most.
     ridge : float
         Share of the mean variance that is added to the covariance.
     covariance_rows : int
         Instances for the covariance, at the most.
+    features : int
+        Features above which landmarks stand for them.
     """
 
     candidates: int = 2_000
@@ -62,6 +71,7 @@ class ScreenLimits:
     kept: int = 3
     ridge: float = 0.05
     covariance_rows: int = 20_000
+    features: int = 1_500
 
     def n_candidates(self, n_instances: int, n_features: int) -> int:
         """Number of candidates for data of this size."""
@@ -72,15 +82,23 @@ class ScreenLimits:
 
 @dataclass(frozen=True)
 class Screened:
-    """Directions of shape (n_kept, n_features), best first.
+    """Directions of shape (n_directions, n_features), the refined ones first and best first.
 
-    ``rows`` of shape (n_kept, n_bags) are the highest instances of the bags, ``values`` the
+    ``rows`` of shape (n_directions, n_bags) are the highest instances of the bags, ``values`` the
     correlations of the targets with the ranks of their scores.
     """
 
     directions: np.ndarray
     rows: np.ndarray
     values: np.ndarray
+
+    def followed_by(self, other: Screened) -> Screened:
+        """These directions and others after them."""
+        return Screened(
+            np.concatenate([self.directions, other.directions]),
+            np.concatenate([self.rows, other.rows]),
+            np.concatenate([self.values, other.values]),
+        )
 
 
 def targets_of(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -105,8 +123,10 @@ def screened(
     limits : ScreenLimits, default=None
     """
     limits = ScreenLimits() if limits is None else limits
+    if source.n_features > limits.features:
+        source = landmark_source(source, _products)
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
-    along = instance_scores(source, line)[:, 0]
+    along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
     some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
     mean, factor = _whitening(_dense(gather(source, some)), limits.ridge)
@@ -125,10 +145,43 @@ def screened(
     directions = directions[best]
     for _ in range(limits.rounds):
         directions = _refined(source, directions, targets * weights, (mean, factor))
-    return _best(source, directions, (targets, weights), limits.kept)
+    refined = _best(source, directions, (targets, weights), limits.kept)
+    inherited = _inherited(source, targets * weights, factor)
+    return refined.followed_by(_best(source, inherited[None], (targets, weights), 1))
 
 
-def _dense(rows: object) -> np.ndarray:
+def landmark_source(
+    source: PassSource, values: Callable[[Any, Any], np.ndarray], count: int = 100
+) -> ArraySource:
+    """Features of the instances by Nystroem's method, in memory.
+
+    Parameters
+    ----------
+    source : PassSource
+    values : callable
+        ``values(left, right)`` returns kernel values; a function that a worker can import.
+    count : int
+        Landmarks, at the most.
+    """
+    line = np.random.RandomState(1).standard_normal((1, source.n_features))
+    along = instance_scores(source, line, _scores)[:, 0]
+    rows = np.unique(_at_equal_distances(along, np.ones(len(along)), count))
+    landmarks = gather(source, rows)
+    # Rounding must not choose the directions.
+    factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
+    features = FeatureMap(factor.shape[1], values, landmarks, factor, rows)
+    return ArraySource(np.concatenate(source.map(_transformed, features)), source.offsets)
+
+
+def _transformed(block: Block, features: FeatureMap) -> np.ndarray:
+    return np.asarray(features.transform(block.take(np.arange(block.offsets[-1]))))
+
+
+def _products(left: Any, right: Any) -> np.ndarray:
+    return _dense(left @ right.T)
+
+
+def _dense(rows: Any) -> np.ndarray:
     return np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
 
 
@@ -194,19 +247,29 @@ def _refined(
 ) -> np.ndarray:
     mean, factor = whitening
     up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    sums = np.sum(source.map(_sums_of_highest, directions, up / up.sum(), down / down.sum()), axis=0)
+    shares = up / up.sum() - 0.5 * down / down.sum()
+    sums = np.sum(source.map(_sums_of_highest, directions, shares), axis=0)
     return np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
 
 
-def _sums_of_highest(
-    block: Block, directions: np.ndarray, up: np.ndarray, down: np.ndarray
-) -> np.ndarray:
-    shares = (up - 0.5 * down)[block.bags]
+def _sums_of_highest(block: Block, directions: np.ndarray, shares: np.ndarray) -> np.ndarray:
     highest = segment_argmax(np.ascontiguousarray(_scores(block, directions).T), block.offsets)
     found = np.empty(directions.shape)
     for k in range(len(directions)):
-        found[k] = block.weighted_sum(highest[:, k], shares)
+        found[k] = block.weighted_sum(highest[:, k], shares[block.bags])
     return found
+
+
+def _inherited(source: PassSource, pull: np.ndarray, factor: tuple[np.ndarray, bool]) -> np.ndarray:
+    sizes = np.diff(source.offsets)
+    sums = np.where(pull > 0, sizes @ np.maximum(pull, 0.0), sizes @ np.maximum(-pull, 0.0))
+    difference = np.sum(source.map(_weighted_sum, pull / sums), axis=0)
+    return np.asarray(linalg.cho_solve(factor, difference))
+
+
+def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:
+    each = np.repeat(weights[block.bags], np.diff(block.offsets))
+    return block.weighted_sum(np.arange(len(each)), each)
 
 
 def _best(

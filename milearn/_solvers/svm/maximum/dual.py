@@ -19,14 +19,13 @@ import numpy as np
 
 from ...._bags.segments import gather_rows, segment_max
 from ...common.cccp import CCCPResult, CCCPSolution, cccp
-from ...common.gram import KERNEL_BLOCK_BYTES, Gram, LinearGram
+from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 from ...common.options import SolverOptions
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
-from .sample import SampleLimits, rough_svm, sample_of
 from .working_set import WorkingSet
 
 __all__ = [
@@ -72,9 +71,10 @@ class MISVMPoint:
 def solve_mi_svm(
     problem: BinaryProblem,
     slack: str,
-    start: str | np.ndarray | None,
+    start: np.ndarray | None,
     options: SolverOptions,
-    sample: SampleLimits | None = None,
+    others: np.ndarray | None = None,
+    trial_tol: float = 1e-3,
 ) -> MISVMResult:
     """Minimise J.
 
@@ -83,40 +83,45 @@ def solve_mi_svm(
     problem : BinaryProblem
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
-    start : "auto", ndarray of int or None
-        Row of the first witness of each positive bag. None starts from the mean of each positive
-        bag, the linearisation at w = 0 in which all instances have the same weight. "auto" is the
-        start of :mod:`.sample`; the inner products have to be linear.
+    start : ndarray of int or None
+        Rows of the first witnesses, of shape (n_positive,). None starts from the mean of each
+        positive bag, the linearisation at w = 0 in which all instances have the same weight. Of
+        several starts, (n_starts, n_positive), each is followed for one step and the best to its
+        end.
     options : SolverOptions
-    sample : SampleLimits, default=None
+    others : ndarray of int of shape (n_others, n_positive), default=None
+        Several starts in addition to ``start``; the lower objective is kept.
+    trial_tol : float
+        Precision of the one step.
     """
-    if not isinstance(start, str):
-        return _descend(problem, slack, start, options)
-    limits, instances = SampleLimits() if sample is None else sample, problem.gram.instances
-    if limits.holds_all(*instances.shape):
-        return _better(problem, slack, options)
-    offsets, signs = problem.offsets, problem.signs
-    bags, rows, sizes = sample_of(offsets, signs, instances.shape[1], limits)
-    gram, own = LinearGram(instances[rows]), np.r_[0, np.cumsum(sizes)]
-    part = BinaryProblem(gram, own, signs[bags], problem.weights[bags])
-    found = _better(part, slack, SolverOptions(limits.tol, limits.max_passes))
-    scores = np.asarray(instances @ gram.weights(found.rows, found.coef))
-    return _descend(problem, slack, witness_rule(problem).of(scores), options)
-
-
-def _better(problem: BinaryProblem, slack: str, options: SolverOptions) -> MISVMResult:
-    """The better end of two descents: from the means, and from inherited labels."""
-    first = _descend(problem, slack, None, options)
-    if first.stopped == "callback":
+    if start is not None and start.ndim == 2:
+        return _best_of(problem, slack, start, options, trial_tol)
+    first = _descend(problem, slack, start, options)
+    if others is None or len(others) == 0 or first.stopped == "callback":
         return first
-    watch = options.on_iteration
-    if watch is not None:
-        options = options.watched_by(lambda n, value: watch(first.n_iter + n, value))
-    instances = problem.gram.instances
-    w, _ = rough_svm(instances, problem.instance_signs, problem.instance_weights)
-    highest = witness_rule(problem).of(np.asarray(instances @ w))
-    second = _descend(problem, slack, highest, options, first.working)
+    options = options.after(first.n_iter)
+    second = _best_of(problem, slack, others, options, trial_tol, first.working)
     return first if first.objective <= second.objective else second
+
+
+def _best_of(
+    problem: BinaryProblem,
+    slack: str,
+    starts: np.ndarray,
+    options: SolverOptions,
+    trial_tol: float,
+    working: WorkingSet | None = None,
+) -> MISVMResult:
+    """The end of the best start, as one step of each tells."""
+    if len(starts) == 1:
+        return _descend(problem, slack, starts[0], options, working)
+    once, trials = SolverOptions(max(options.tol, trial_tol), 1), []
+    for witnesses in starts:
+        trials.append(_descend(problem, slack, witnesses, once, working))
+        working = trials[-1].working
+    best = min(trials, key=lambda trial: trial.objective)
+    highest = witness_rule(problem).of(best.scores)
+    return _descend(problem, slack, highest, options, best.working)
 
 
 def _descend(

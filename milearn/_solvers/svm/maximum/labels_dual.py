@@ -20,7 +20,6 @@ from ..problem import BinaryProblem
 from .dual import (
     MISVMPoint,
     MISVMResult,
-    WitnessLayout,
     result_of_run,
     solve_mi_svm,
     witness_rule,
@@ -31,19 +30,23 @@ __all__ = ["best_labels", "solve_instance_labels", "widened"]
 
 
 def solve_instance_labels(
-    problem: BinaryProblem, start: str | np.ndarray | None, options: SolverOptions
+    problem: BinaryProblem,
+    start: np.ndarray | None,
+    options: SolverOptions,
+    others: np.ndarray | None = None,
 ) -> MISVMResult:
     """Minimise J.
 
     Parameters
     ----------
     problem : BinaryProblem
-    start : "auto", ndarray of shape (n_instances,) or None
-        First labels of all instances, +1.0 or -1.0. "auto" takes the best ones for a multiple of a
-        function of MI-SVM with a slack of each instance, two steps from its own start. None takes
-        those of the SVM between the means of the positive bags and the negative instances: with all
-        instances of positive bags positive, w = 0 can be a fixed point.
+    start : ndarray of shape (n_instances,) or None
+        First labels of all instances, +1.0 or -1.0. None takes the best ones for a multiple of a
+        function of MI-SVM with a slack of each instance, two steps from the means of the positive
+        bags: with all instances of positive bags positive, w = 0 can be a fixed point.
     options : SolverOptions
+    others : ndarray of int of shape (n_others, n_positive), default=None
+        Further starts by witnesses: labels are found in the same manner from the best of them.
     """
     offsets, signs = problem.offsets, problem.signs
     n, costs = problem.n_instances, problem.instance_weights
@@ -72,18 +75,17 @@ def solve_instance_labels(
             solution=solution,
         )
 
-    if isinstance(start, str):
-        few = SolverOptions(1e-2, 2)
-        found = solve_mi_svm(problem, "instance", start, few)
+    def labels_from(witnesses: np.ndarray | None) -> np.ndarray:
+        found = solve_mi_svm(problem, "instance", witnesses, SolverOptions(1e-2, 2))
         scores, bags = found.scores - found.intercept, (offsets, signs, costs)
-        first = widened(scores, found.intercept, found.norm2, bags)[2]
-    elif start is None:
-        means = WitnessLayout(problem, "instance").means()
-        svm = solve_grouped_svm(problem.gram, means, tol=0.1 * options.tol)
-        first = best_labels(svm.scores + svm.intercept, offsets, signs, rule.of(svm.scores))
-    else:
-        first = start
-    run = cccp(step, first, options, 0.1 * options.tol, certified=True)
+        return widened(scores, found.intercept, found.norm2, bags)[2]
+
+    labels = labels_from(None) if start is None else start
+    run = cccp(step, labels, options, 0.1 * options.tol, certified=True)
+    if others is not None and len(others) and run.stopped != "callback":
+        labels, options = labels_from(others), options.after(run.n_iter)
+        second = cccp(step, labels, options, 0.1 * options.tol, certified=True)
+        run = min(run, second, key=lambda each: each.point.objective)
     return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
 
 

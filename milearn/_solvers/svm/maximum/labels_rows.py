@@ -9,11 +9,12 @@ hinges.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...common.descent import Duals, PassLimits, descend
+from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
@@ -22,7 +23,7 @@ from ...common.rounding import rounding_scale
 from ..losses import Hinge
 from .labels_dual import best_labels, widened
 from .rows import RowsSolution, solve_mi_svm_rows
-from .sample import rough_svm, svm_problem
+from .starts import rough_svm, screened_witnesses, svm_problem
 from .view import Matrix, RowLimits
 
 __all__ = ["LabelLimits", "solve_instance_labels_rows"]
@@ -112,7 +113,8 @@ def solve_instance_labels_rows(
     loss : Hinge
     start : {"auto", "mean"} or ndarray of shape (n_instances,)
         First labels of all instances, 1 or -1: given, or the best ones for a multiple of a function
-        of MI-SVM with a slack of each instance, two steps from its start of this name.
+        of MI-SVM with a slack of each instance, two steps from its start of this name. "auto" has
+        two starts where there are few instances; the lower objective is kept.
     options : SolverOptions
         ``tol`` is not used.
     gap_tol : float
@@ -121,26 +123,32 @@ def solve_instance_labels_rows(
         Maximum number of passes.
     limits : LabelLimits, default=None
     """
-    model = _Labels(source, loss, LabelLimits() if limits is None else limits)
-    if isinstance(start, str):
+    limits = LabelLimits() if limits is None else limits
+    model = _Labels(source, loss, limits)
+    settings: dict[str, Any] = {"objective_scale": rounding_scale(loss.weights)}
+
+    def run(first: str | np.ndarray, options: SolverOptions, *, rough: bool = False) -> Descent:
+        """A descent from the labels of a function of MI-SVM, two steps from a start."""
         few = SolverOptions(options.tol, 2)
-        first = solve_mi_svm_rows(source, loss, "instance", start, few, 1e-2)
-        model.n_passes = first.n_passes
-        point, held = model.widened(first.w, first.intercept)
-    else:
+        found = solve_mi_svm_rows(source, loss, "instance", first, few, 1e-2, limits=limits)
+        model.n_passes += found.n_passes
+        at = model.widened(found.w, found.intercept)
+        more = PassLimits(model.n_passes + max_passes)
+        return descend(model, *at, options, gap_tol, rough=rough, limits=more, **settings)
+
+    if not isinstance(start, str):
         held = np.asarray(start, dtype=np.int8)
-        point = model.first_function(held)
-    found = descend(
-        model,
-        point,
-        held,
-        options,
-        gap_tol,
-        rough=isinstance(start, str) and start == "auto",
-        limits=PassLimits(max_passes),
-        objective_scale=rounding_scale(loss.weights),
-    )
-    return RowsSolution.of(found, loss.weights, model.n_passes)
+        point, passes = model.first_function(held), PassLimits(max_passes)
+        best = descend(model, point, held, options, gap_tol, limits=passes, **settings)
+    elif start == "auto" and not limits.screened.holds_all(source.n_instances, source.n_features):
+        best = run("auto", options, rough=True)
+    else:
+        best = run("mean", options)
+        others = screened_witnesses(source, loss) if start == "auto" else np.zeros(0)
+        if len(others) and best.stopped != "callback":
+            second = run(others, options.after(best.n_iter))
+            best = min(best, second, key=lambda each: each.objective)
+    return RowsSolution.of(best, loss.weights, model.n_passes)
 
 
 class _Labels:

@@ -17,10 +17,15 @@ from ...common.cccp import CCCPSolution
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
-from ...common.passes import ArraySource, Block, PassSource, rows_of_block, stacked
+from ...common.passes import Block, PassSource, rows_of_block, stacked
 from ...common.rounding import rounding_scale
 from ..losses import Hinge
-from .sample import rough_svm, sample_of
+from .starts import (
+    rough_svm,
+    sample_of,
+    sampled_source,
+    screened_witnesses,
+)
 from .view import (
     BagCosts,
     Matrix,
@@ -74,9 +79,11 @@ def solve_mi_svm_rows(
     loss : Hinge
     slack : {"bag", "instance"}
         Whether a negative bag or each of its instances has a slack.
-    start : {"auto", "mean"} or ndarray of int of shape (n_positive,)
-        First witnesses: the better of two starts on a sample of the bags (see :mod:`.sample`), the
-        mean of each bag, or given rows.
+    start : {"auto", "mean"} or ndarray of int
+        First witnesses: the best of the starts of :mod:`.starts` (on a sample of the bags where
+        there are many instances), the mean of each bag, or given rows of shape (n_positive,). Of
+        several starts, (n_starts, n_positive), each is followed for one step and the best to its
+        end.
     options : SolverOptions
         ``tol`` is not used.
     gap_tol : float
@@ -92,12 +99,14 @@ def solve_mi_svm_rows(
         "limits": PassLimits(max_passes),
         "objective_scale": rounding_scale(loss.weights),
     }
-    if not isinstance(start, str) or start != "auto":
+    if isinstance(start, np.ndarray) and start.ndim == 2:
+        found = _best_of(model, start, options, gap_tol, settings)
+    elif not isinstance(start, str) or start != "auto":
         found = descend(model, *model.given(start), options, gap_tol, **settings)
-    elif limits.sample.holds_all(source.n_instances, source.n_features):
-        found = _better(model, options, gap_tol, settings)
+    elif limits.screened.holds_all(source.n_instances, source.n_features):
+        found = _best(model, loss, options, gap_tol, settings)
     else:
-        point = _start_on_sample(model, options)
+        point = _start_on_sample(model, loss, options)
         found = descend(model, point, None, options, gap_tol, rough=True, **settings)
     return RowsSolution.of(found, loss.weights, model.n_passes)
 
@@ -133,13 +142,6 @@ class _Maximum:
             np.r_[costs.weights[positive], weights],
         )
         return point, WitnessRows(numbers, vectors, np.arange(len(positive)))
-
-    def inherited(self) -> tuple[np.ndarray, np.ndarray]:
-        """The function of the instances with inherited labels."""
-        source, costs = self.source, self.costs
-        rows = stacked(source.map(rows_of_block, np.arange(source.n_instances)))
-        owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
-        return rough_svm(rows, costs.signs[owner], costs.weights[owner])
 
     # -- the model --
 
@@ -236,36 +238,48 @@ def _rows_as_kept(block: Block, rows: np.ndarray) -> Matrix:
     return rows_of_block(block, rows, kept_type(block))
 
 
-def _better(
-    model: _Maximum,
-    options: SolverOptions,
-    gap_tol: float,
-    settings: dict[str, Any],
+def _best(
+    model: _Maximum, loss: Hinge, options: SolverOptions, gap_tol: float, settings: dict[str, Any]
 ) -> Descent:
-    """The better end of two descents: from the means, and from inherited labels."""
+    """The better end of the descents from the means and from screened witnesses."""
     first = descend(model, *model.given("mean"), options, gap_tol, **settings)
-    if first.stopped == "callback":
+    others = screened_witnesses(model.source, loss)
+    if len(others) == 0 or first.stopped == "callback":
         return first
-    watch = options.on_iteration
-    if watch is not None:
-        options = options.watched_by(lambda n, value: watch(first.n_iter + n, value))
-    more = PassLimits(model.n_passes + settings["limits"].max_passes)
-    settings = {**settings, "limits": more}
-    second = descend(model, model.inherited(), None, options, gap_tol, **settings)
+    options = options.after(first.n_iter)
+    second = _best_of(model, others, options, gap_tol, settings)
     return first if first.objective <= second.objective else second
 
 
-def _start_on_sample(model: _Maximum, options: SolverOptions) -> tuple[np.ndarray, np.ndarray]:
-    """The same roughly for a sample of the bags."""
-    source, costs, limits = model.source, model.costs, model.limits.sample
-    bags, rows, sizes = sample_of(source.offsets, costs.signs, source.n_features, limits)
-    sample = ArraySource(stacked(source.map(rows_of_block, rows)), np.r_[0, np.cumsum(sizes)])
-    part = BagCosts(costs.signs[bags], costs.weights[bags], costs.by_instance)
+def _best_of(
+    model: _Maximum,
+    starts: np.ndarray,
+    options: SolverOptions,
+    gap_tol: float,
+    settings: dict[str, Any],
+    trial_tol: float = 1e-3,
+) -> Descent:
+    """The end of the best start, as one step of each tells."""
+    more = PassLimits(model.n_passes + settings["limits"].max_passes)
+    settings, once = {**settings, "limits": more}, SolverOptions(options.tol, 1)
+    tol = max(gap_tol, trial_tol)
+    trials = [descend(model, *model.given(rows), once, tol, **settings) for rows in starts]
+    best = min(trials, key=lambda trial: trial.objective)
+    return descend(model, (best.w, best.v), None, options, gap_tol, **settings)
+
+
+def _start_on_sample(
+    model: _Maximum, loss: Hinge, options: SolverOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best end of rough descents on a sample of the bags."""
+    costs, limits = model.costs, model.limits.screened
+    sample, bags = sampled_source(model.source, costs.signs, limits)
+    part = replace(costs, signs=costs.signs[bags], weights=costs.weights[bags])
     settings = {
         "limits": PassLimits(limits.max_passes),
         "objective_scale": rounding_scale(part.weights),
     }
-    everything = replace(model.limits, sample=replace(limits, instances=len(rows)))
-    own = _Maximum(sample, part, everything, limits.tol)
-    found = _better(own, options.watched_by(None), limits.tol, settings)
+    own = _Maximum(sample, part, model.limits, limits.tol)
+    own_loss, options = Hinge(part.signs, part.weights), options.watched_by(None)
+    found = _best(own, own_loss, options, limits.tol, settings)
     return found.w, found.v

@@ -18,7 +18,7 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
-from .sample import SampleLimits
+from .starts import SampleLimits
 
 __all__ = [
     "BagCosts",
@@ -55,6 +55,7 @@ class RowLimits:
     # Numbers in rows of earlier passes that are always kept.
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
+    screened: SampleLimits = field(default_factory=SampleLimits.of_whole_bags)
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all rows of negative bags belong to the working set."""

@@ -1,8 +1,8 @@
-"""The start of MI-SVM that belongs to the model and not to its solver.
+"""The starts of MI-SVM, which belong to the model and not to its solver.
 
-It is the better of two: the mean of each positive bag, and its highest instance under the SVM on
-instances that inherit the labels of their bags. Both are followed to their ends on a sample of the
-bags; a few thousand instances are the sample as a whole.
+The procedure starts from the mean of each positive bag, and from the highest instances under the
+directions of :mod:`..common.screen`. The first start is followed to its end. The others are
+followed for one step, and the best of them to its end. The lower objective is kept.
 """
 
 from __future__ import annotations
@@ -15,10 +15,31 @@ from scipy import sparse
 
 from ...._bags.segments import gather_rows
 from ...common.newton import GroupProblem, solve_groups
+from ...common.passes import ArraySource, PassSource, rows_of_block, stacked
+from ...common.screen import ScreenLimits, screened, targets_of
+from ..losses import Hinge
 
-__all__ = ["SampleLimits", "rough_svm", "sample_of", "svm_problem"]
+__all__ = [
+    "SampleLimits",
+    "rough_svm",
+    "sample_of",
+    "sampled_source",
+    "screened_witnesses",
+    "svm_problem",
+]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
+
+
+def screened_witnesses(
+    source: PassSource, loss: Hinge, limits: ScreenLimits | None = None
+) -> np.ndarray:
+    """Witnesses of the positive bags under each screened direction, (n_starts, n_positive)."""
+    positive = loss.signs > 0
+    if np.diff(source.offsets)[positive].max() == 1:
+        return np.zeros((0, int(positive.sum())), dtype=np.intp)
+    targets = targets_of(loss.signs, loss.weights)
+    return screened(source, targets, loss.weights, limits).rows[:, positive]
 
 
 @dataclass(frozen=True)
@@ -44,6 +65,11 @@ class SampleLimits:
     large_bags: int = 4
     tol: float = 5e-2
     max_passes: int = 6
+
+    @classmethod
+    def of_whole_bags(cls) -> SampleLimits:
+        """A larger sample for the screen, which needs the few deciding instances of a bag."""
+        return cls(instances=20_000, per_feature=200, numbers=2**26, bags=100)
 
     def wanted(self, n_features: int) -> int:
         """Number of instances."""
@@ -78,6 +104,15 @@ def sample_of(
     steps = np.maximum(1, -(-sizes // most))
     kept = (np.arange(len(rows)) - np.repeat(own[:-1], sizes)) % np.repeat(steps, sizes) == 0
     return bags, rows[kept], np.add.reduceat(kept, own[:-1], dtype=np.intp)
+
+
+def sampled_source(
+    source: PassSource, signs: np.ndarray, limits: SampleLimits
+) -> tuple[ArraySource, np.ndarray]:
+    """A sample of the bags in memory, and the numbers of its bags."""
+    bags, rows, sizes = sample_of(source.offsets, signs, source.n_features, limits)
+    instances = stacked(source.map(rows_of_block, rows))
+    return ArraySource(instances, np.r_[0, np.cumsum(sizes)]), bags
 
 
 def svm_problem(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:

@@ -1,0 +1,131 @@
+"""Screened directions: values by definition, invariances, and needles that the means miss."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.metrics import roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
+
+from milearn import Bags
+from milearn._bags.segments import segment_max
+from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.common.screen import (
+    ScreenLimits,
+    landmark_source,
+    screened,
+    targets_of,
+)
+from milearn.svm import MISVC
+
+
+def needles(seed, n_bags=60, size=60, d=30, distance=7.0):
+    """Bags of two classes; one instance of a positive bag lies at a common place."""
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(n_bags * size, d)) + np.repeat(rng.normal(size=(n_bags, d)), size, axis=0)
+    offsets, place = np.arange(0, len(X) + 1, size), rng.normal(size=d)
+    y = np.arange(n_bags) % 2
+    rows = offsets[:-1][y == 1] + rng.randint(size, size=n_bags // 2)
+    X[rows] += distance * place / np.linalg.norm(place)
+    return X, offsets, y, rows
+
+
+def screen(X, offsets, y, weights=None, **limits):
+    weights = np.ones(len(y)) if weights is None else weights
+    targets = targets_of(2.0 * y - 1.0, weights)
+    return screened(ArraySource(X, offsets), targets, weights, ScreenLimits(**limits))
+
+
+def test_values_are_correlations_with_ranks_and_order_as_the_area_under_the_curve():
+    X, offsets, y, _ = needles(0)
+    # Rounded scores tie.
+    X = np.round(X)
+    found = screen(X, offsets, y)
+    areas = []
+    for w, rows, value in zip(found.directions, found.rows, found.values, strict=True):
+        scores = X @ w
+        highest = segment_max(scores, offsets)
+        np.testing.assert_allclose(scores[rows], highest, rtol=1e-5, atol=1e-6)
+        assert value == pytest.approx(np.corrcoef(y, rankdata(highest))[0, 1], abs=1e-5)
+        areas.append(roc_auc_score(y, highest))
+    refined = areas[:-1]
+    assert refined == sorted(refined, reverse=True)
+
+
+def test_values_of_targets_that_are_numbers():
+    X, offsets, y, _ = needles(1)
+    values = y * np.random.RandomState(0).uniform(1.0, 2.0, len(y))
+    found = screened(ArraySource(X, offsets), targets_of(values, np.ones(len(y))), np.ones(len(y)))
+    highest = segment_max(X @ found.directions[0], offsets)
+    expected = np.corrcoef(values, rankdata(highest))[0, 1]
+    assert found.values[0] == pytest.approx(expected, abs=1e-6)
+    assert expected > 0.8
+
+
+def test_deciding_instances_are_found_where_the_means_miss_them():
+    hits, rises = [], []
+    for seed in range(4):
+        X, offsets, y, rows = needles(seed)
+        found = screen(X, offsets, y)
+        hits.append(np.mean(found.rows[0, y == 1] == rows))
+        bags = Bags(X, offsets)
+        means = MISVC(C=0.1, kernel="linear", init="mean").fit(bags, y)
+        auto = MISVC(C=0.1, kernel="linear").fit(bags, y)
+        assert auto.objective_ <= means.objective_ * (1 + 1e-9)
+        rises.append(means.objective_ / auto.objective_)
+    assert min(hits) > 0.9
+    assert min(rises) > 1.5
+
+
+def test_the_order_of_bags_and_instances_makes_no_difference():
+    X, offsets, y, _ = needles(2)
+    found = screen(X, offsets, y)
+    rng = np.random.RandomState(0)
+    order = rng.permutation(len(y))
+    within = np.concatenate([offsets[bag] + rng.permutation(60) for bag in order])
+    moved = screen(X[within], offsets, y[order])
+    np.testing.assert_allclose(moved.directions, found.directions, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(within[moved.rows], found.rows[:, order])
+
+
+def test_a_weight_of_two_is_a_bag_that_is_there_twice():
+    X, offsets, y, _ = needles(3)
+    weights = np.random.RandomState(1).choice([1.0, 2.0], len(y))
+    found = screen(X, offsets, y, weights)
+    bags = np.repeat(np.arange(len(y)), weights.astype(int))
+    rows = np.concatenate([np.arange(offsets[bag], offsets[bag + 1]) for bag in bags])
+    twice = screen(X[rows], np.arange(0, len(rows) + 1, 60), y[bags])
+    np.testing.assert_allclose(twice.values, found.values, atol=1e-6)
+    np.testing.assert_allclose(twice.directions, found.directions, rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", ["csr", "float32", "blocks"])
+def test_storage_and_blocks_make_no_difference(kind):
+    X, offsets, y, _ = needles(4)
+    X = X.astype(np.float32).astype(np.float64)
+    found = screen(X, offsets, y)
+    stored = {"csr": sparse.csr_array(X), "float32": X.astype(np.float32), "blocks": X}[kind]
+    source = ArraySource(stored, offsets, 8 * 30 * 200 if kind == "blocks" else 2**25)
+    weights = np.ones(len(y))
+    other = screened(source, targets_of(2.0 * y - 1.0, weights), weights)
+    np.testing.assert_array_equal(other.rows, found.rows)
+
+
+def test_landmarks_take_the_place_of_many_features():
+    X, offsets, y, rows = needles(5)
+    found = screen(X, offsets, y, features=10)
+    assert found.directions.shape[1] > 10
+    assert np.mean(found.rows[0, y == 1] == rows) > 0.9
+
+
+def test_features_of_all_rows_as_landmarks_have_the_kernel():
+    X, offsets, _, _ = needles(6, n_bags=4, size=20)
+    source = landmark_source(ArraySource(X, offsets), rbf_kernel)
+    np.testing.assert_allclose(source.instances @ source.instances.T, rbf_kernel(X), atol=1e-7)
+
+
+def test_bags_that_do_not_differ():
+    X, offsets = np.ones((12, 3)), np.array([0, 4, 8, 12])
+    found = screen(X, offsets, np.array([1, 0, 1]))
+    np.testing.assert_array_equal(found.values, 0.0)
+    assert np.isfinite(found.directions).all()
