@@ -167,8 +167,9 @@ def landmark_source(
     along = instance_scores(source, line, _scores)[:, 0]
     rows = np.unique(_at_equal_distances(along, np.ones(len(along)), count))
     landmarks = gather(source, rows)
-    # Rounding must not choose the directions.
+    # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
+    factor = factor @ (factor / np.maximum(np.linalg.norm(factor, axis=0), 1e-300)).T
     features = FeatureMap(factor.shape[1], values, landmarks, factor, rows)
     return ArraySource(np.concatenate(source.map(_transformed, features)), source.offsets)
 
