@@ -24,6 +24,7 @@ from .._kernels.instance import takes_sparse
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.nystroem import FeatureMap
 from .._solvers.common.options import SolverOptions
+from .._solvers.common.passes import PassSource
 from .._solvers.svm.coupled.cccp import equal_subgradient, solve_coupled
 from .._solvers.svm.coupled.gram import (
     BagGram,
@@ -35,6 +36,7 @@ from .._solvers.svm.coupled.gram import (
 )
 from .._solvers.svm.coupled.rows import BagRows, solve_coupled_rows
 from .._solvers.svm.losses import Coupling, Hinge, Tube
+from .._solvers.svm.maximum.starts import screened_rows
 from ._formulations import (
     Report,
     Stored,
@@ -42,6 +44,7 @@ from ._formulations import (
     feature_source,
     kernel_features,
     row_precision,
+    screen_source,
     stored_dual,
     stored_rows,
     warn_if_slow,
@@ -289,11 +292,20 @@ class _Coupled:
             return np.asarray(offsets[:-1] + rng.randint(0, np.diff(offsets)))
 
         starts: list[Any] = [init]
-        if not isinstance(init, str):
+        if self.settings.hard and isinstance(init, str) and init == "auto":
+            source = self.screen_source()
+            assert isinstance(loss, Tube)
+            if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
+                starts += [screened_rows(source, loss.targets, loss.weights)]
+        elif not isinstance(init, str):
             starts = [self.training.given_witnesses(init)]
         elif init == "random":
             starts = [random_rows()]
         return starts + [random_rows() for _ in range(self.settings.n_init - 1)]
+
+    def screen_source(self) -> PassSource | None:
+        """Instances or their features for a screened start."""
+        return screen_source(self.training, self.kernel)
 
     def support_numbers(self) -> np.ndarray:
         """Values of ``support_`` for instances and bags: bags follow all instances."""
@@ -407,13 +419,20 @@ class CoupledRows(_Coupled):
         """Relative duality gap that a convex step may end with."""
         return max(self.options.tol, row_precision(self.training, self.features))
 
+    def screen_source(self) -> PassSource:
+        """The instances or their explicit features."""
+        return self.source()
+
+    def source(self) -> PassSource:
+        """The instances or their explicit features."""
+        if self.features is None:
+            return self.training.source(self.n_jobs)
+        return feature_source(self.selected, self.features, self.n_jobs)
+
     def solve(self, loss: Hinge | Tube, start: Any, on_iteration: Report) -> CCCPSolution:
         options = self.options.watched_by(on_iteration)
-        source = self.training.source(self.n_jobs)
-        if self.features is not None:
-            source = feature_source(self.selected, self.features, self.n_jobs)
         return solve_coupled_rows(
-            source,
+            self.source(),
             loss,
             self.coupling(loss),
             self.settings.bag_kernel if self.bags is None else self.bags,

@@ -41,12 +41,12 @@ class InstanceMISVC(BaseMISVC):
     {gamma}
     {landmarks}
     init : {"auto", "mean", "bag", "random", "annealed"}, default="auto"
-        First labels of the instances of positive bags: "mean" takes them from an SVM that separates
-        the means of positive bags from negative instances; "bag" makes all of them positive (as
+        First labels of the instances of positive bags: "mean" takes them from two steps of
+        :class:`MISVC` from the means of positive bags; "bag" makes all of them positive (as
         published); "random" draws them; "annealed" is deterministic annealing, see the notes.
-        "auto" is "mean" for nonlinear kernels. For the linear kernel and explicit features it takes
-        the labels from two steps of :class:`MISVC` with ``slack="instance"``. "annealed" counts as
-        one start together with "mean", with which it is compared.
+        "auto" takes the labels from two steps of :class:`MISVC` with ``slack="instance"``, once
+        from "mean" and once from a screened start of that class, and keeps the lower objective.
+        "annealed" counts as one start together with "auto", with which it is compared.
     {n_init}
     {step_tol}
     max_iter : int, default=100

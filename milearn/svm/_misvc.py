@@ -52,12 +52,9 @@ class MISVC(BaseMISVC):
     init : {"auto", "mean", "random", "annealed"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag (as published), a random instance of each bag, or
         the result of deterministic annealing, see the notes. An array has one row of
-        ``X.instances`` for each bag; those of negative bags are ignored. "auto" is the mean for
-        nonlinear kernels. For the linear kernel and explicit features it is the better of two
-        starts: the means, and the highest instances under an SVM on all instances with the labels
-        of their bags. Both are run to convergence on a few thousand instances, and on a sample of
-        the bags if there are more. "annealed" counts as one start together with "mean", with which
-        it is compared.
+        ``X.instances`` for each bag; those of negative bags are ignored. "auto" has several
+        starts, the mean of each bag and those of a screen, and keeps the lowest objective, see the
+        notes. "annealed" counts as one start together with "auto", with which it is compared.
     {n_init}
     {step_tol}
     {max_iter}
@@ -109,6 +106,17 @@ class MISVC(BaseMISVC):
     [1]_ alternates between choosing witnesses and solving an SVM. If the negative bags keep all
     their instances, this is the concave-convex procedure, which cannot cycle. Other software often
     calls ``slack="instance"`` MI-SVM; it weights a negative bag by its size.
+
+    A fit from the means of bags often ends in a poor local minimum if few instances decide.
+    ``init="auto"`` therefore also screens up to 2,000 instances of positive bags. Each one gives a
+    direction, its difference from the mean of all instances times the inverse covariance of the
+    instances. Directions are ranked by the area under the ROC curve of their highest scores, and
+    the best 24 are refined three times with their highest instances. The three best ones and that
+    of Fisher's discriminant between instances with the labels of their bags are followed for one
+    step, and the best of these to its end. With many instances this is done on a sample of the
+    bags. For nonlinear kernels, and for more than 1,500 features, the screen uses features of 100
+    landmarks; nonlinear kernels follow only the best direction. Precomputed and indefinite kernels
+    start from the means only.
 
     ``init="annealed"`` is deterministic annealing [2]_. The instances of each positive bag have
     weights :math:`p_{ij}`, which sum to one and whose entropy H is rewarded:

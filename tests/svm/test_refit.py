@@ -87,7 +87,11 @@ def test_jobs_of_the_context_are_used_and_report(capsys):
 
 @pytest.mark.parametrize(
     "model",
-    [MISVC(max_iter=1), CoupledMISVC(max_iter=1), InstanceMISVC(max_iter=1, init="bag")],
+    [
+        MISVC(max_iter=1, init="mean"),
+        CoupledMISVC(max_iter=1),
+        InstanceMISVC(max_iter=1, init="bag"),
+    ],
     ids=repr,
 )
 def test_warnings_point_at_the_line_of_the_user(model):
@@ -104,7 +108,7 @@ def test_a_warning_in_a_search_does_not_point_into_scikit_learn():
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cross_val_score(MISVC(max_iter=1), BAGS, Y, cv=2)
+        cross_val_score(MISVC(max_iter=1, init="mean"), BAGS, Y, cv=2)
     found = [each for each in caught if issubclass(each.category, ConvergenceWarning)]
     assert found
     assert {each.filename for each in found} == {__file__}

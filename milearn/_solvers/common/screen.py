@@ -35,7 +35,7 @@ from .low_rank import whitening
 from .nystroem import FeatureMap
 from .passes import ArraySource, Block, PassSource, gather, instance_scores
 
-__all__ = ["ScreenLimits", "Screened", "landmark_source", "screened", "targets_of"]
+__all__ = ["ScreenLimits", "Screened", "highest_rows", "landmark_source", "screened", "targets_of"]
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
@@ -271,6 +271,11 @@ def _inherited(source: PassSource, pull: np.ndarray, factor: tuple[np.ndarray, b
 def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:
     each = np.repeat(weights[block.bags], np.diff(block.offsets))
     return block.weighted_sum(np.arange(len(each)), each)
+
+
+def highest_rows(source: PassSource, directions: np.ndarray) -> np.ndarray:
+    """Highest instance of each bag under each direction, (n_directions, n_bags)."""
+    return np.concatenate([rows for rows, _ in source.map(_highest_of_block, directions)], axis=1)
 
 
 def _best(

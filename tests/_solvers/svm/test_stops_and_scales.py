@@ -60,7 +60,8 @@ def run(name, options, targets=None):
     if name == "mi_svm":
         return solve_mi_svm(problem(), "bag", None, options)
     if name == "mi_svm_labels":
-        return solve_instance_labels(problem(), None, options)
+        inherited = problem().instance_signs
+        return solve_instance_labels(problem(), inherited, options)
     if name == "selection":
         return solve_selection(problem(), SETTINGS, options)
     if name == "coupled":

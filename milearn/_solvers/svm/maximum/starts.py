@@ -16,7 +16,7 @@ from scipy import sparse
 from ...._bags.segments import gather_rows
 from ...common.newton import GroupProblem, solve_groups
 from ...common.passes import ArraySource, PassSource, rows_of_block, stacked
-from ...common.screen import ScreenLimits, screened, targets_of
+from ...common.screen import ScreenLimits, highest_rows, screened, targets_of
 from ..losses import Hinge
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "rough_svm",
     "sample_of",
     "sampled_source",
+    "screened_rows",
     "screened_witnesses",
     "svm_problem",
 ]
@@ -113,6 +114,25 @@ def sampled_source(
     bags, rows, sizes = sample_of(source.offsets, signs, source.n_features, limits)
     instances = stacked(source.map(rows_of_block, rows))
     return ArraySource(instances, np.r_[0, np.cumsum(sizes)]), bags
+
+
+def screened_rows(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    limits: SampleLimits | None = None,
+) -> np.ndarray:
+    """Highest instance of each bag under the best direction of a screen on a sample of the bags.
+
+    ``targets`` are numbers, with which the highest score should grow.
+    """
+    limits = SampleLimits.of_whole_bags() if limits is None else limits
+    if limits.holds_all(source.n_instances, source.n_features):
+        return np.asarray(screened(source, targets_of(targets, weights), weights).rows[0])
+    sample, bags = sampled_source(source, np.ones(source.n_bags), limits)
+    own = targets_of(targets[bags], weights[bags])
+    found = screened(sample, own, weights[bags])
+    return np.asarray(highest_rows(source, found.directions[:1])[0])
 
 
 def svm_problem(rows: Matrix, labels: np.ndarray, costs: np.ndarray) -> GroupProblem:
