@@ -45,7 +45,7 @@ class Block:
     instances : ndarray or CSR of shape (n_rows, n_features)
     offsets : ndarray of shape (n_bags + 1,), from zero
     first_bag, first_row : int
-        Where the block begins among all bags and instances.
+        First bag and first row of the block among all.
     whole_size : int, default=None
         Number of instances of the bag of which the block is a part.
     """
@@ -139,9 +139,9 @@ class ArraySource:
     block_bytes : int
         Size of a block in float64. A bag is cut only for functions that take parts.
     dtype : dtype, default=None
-        Type of the blocks: that of the instances, float32 for float16, when None.
+        Type of the blocks; by default, the type of the instances, float32 for float16.
     n_jobs : int, default=1
-        Threads, each of which holds one block. What comes out is the same for any number of them.
+        Number of threads, each of which has one block in memory. Results do not depend on it.
     """
 
     def __init__(

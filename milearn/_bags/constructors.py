@@ -374,8 +374,9 @@ class BagConstructors:
         length : int
             Number of time points of a window.
         step : int, default=None
-            Time points from the start of a window to that of the next; ``length`` when None, so
-            that windows do not overlap. Points after the last whole window are left out.
+            Number of time points from the start of a window to the next one; by default,
+            ``length``, so that windows do not overlap. Points after the last whole window are left
+            out.
 
         Returns
         -------

@@ -286,7 +286,7 @@ class Bags(BagConstructors, BagExports):
         block_bytes : int, default=33554432
             Size of a block in float64.
         dtype : dtype, default=None
-            Type of the blocks: that of the instances, float32 for float16, when None.
+            Type of the blocks; by default, the type of the instances, float32 for float16.
         n_jobs : int, default=1
             Number of threads; each of them has one block in memory.
 
@@ -386,7 +386,7 @@ class Bags(BagConstructors, BagExports):
     # -- selection ------------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
-        """A block for an integer, else the selected bags; ``bags[:, columns]`` selects features."""
+        """The instances of a bag for an integer, else bags; ``bags[:, columns]`` slices."""
         if isinstance(key, tuple):
             if len(key) != 2:
                 raise IndexError("Bags take one index for bags and one for features.")

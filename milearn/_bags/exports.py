@@ -33,7 +33,7 @@ class BagExports:
         bag : str, default="bag"
             Name of the first column, which contains the bag of each row.
         ids : array-like of shape (n_bags,), default=None
-            Identifiers of the bags; 0, 1, ... when None.
+            Identifiers of the bags; by default, 0, 1, ...
         y : array-like of shape (n_bags,), default=None
             Labels of the bags, repeated for their rows in the column ``label``.
 

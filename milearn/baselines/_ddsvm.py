@@ -71,7 +71,7 @@ class DDSVM(BaselineClassifier):
     gamma_ : float
         Resolved value of ``gamma``.
     n_iter_ : int
-        Number of iterations of the longest descent that is kept.
+        Number of iterations of the longest selected descent.
     {n_features_in_}
     {feature_names_in_}
 
@@ -83,7 +83,7 @@ class DDSVM(BaselineClassifier):
     Warns
     -----
     ConvergenceWarning
-        If a run that is kept did not converge within ``max_iter`` iterations.
+        If a selected run did not converge within ``max_iter`` iterations.
 
     See Also
     --------

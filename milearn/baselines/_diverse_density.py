@@ -183,7 +183,7 @@ class DiverseDensity(_ConceptClassifier):
     objective_ : float or ndarray of shape (n_classes,)
         Value of the objective above, the lowest of all starts.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of iterations of the start that was kept.
+        Number of iterations of the selected start.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
     {n_features_in_}
@@ -192,12 +192,12 @@ class DiverseDensity(_ConceptClassifier):
     Raises
     ------
     MemoryError
-        For CSR instances, where a dense copy of them does not fit into the available memory.
+        For CSR instances, if a dense copy does not fit into the available memory.
 
     Warns
     -----
     ConvergenceWarning
-        When the start that is kept has not converged after ``max_iter`` iterations.
+        If the selected start has not converged after ``max_iter`` iterations.
 
     See Also
     --------
@@ -275,7 +275,7 @@ class EMDD(_ConceptClassifier):
     objective_ : float or ndarray of shape (n_classes,)
         Value of the objective above, the lowest of all starts.
     n_iter_ : int or ndarray of shape (n_classes,)
-        Number of iterations of the start that was kept.
+        Number of iterations of the selected start.
     converged_ : bool or ndarray of shape (n_classes,)
         Whether it converged within ``max_iter`` iterations.
     {n_features_in_}
@@ -284,12 +284,12 @@ class EMDD(_ConceptClassifier):
     Raises
     ------
     MemoryError
-        For CSR instances, where a dense copy of them does not fit into the available memory.
+        For CSR instances, if a dense copy does not fit into the available memory.
 
     Warns
     -----
     ConvergenceWarning
-        When the start that is kept has not converged after ``max_iter`` iterations.
+        If the selected start has not converged after ``max_iter`` iterations.
 
     See Also
     --------

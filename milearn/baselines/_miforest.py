@@ -59,7 +59,7 @@ class MIForest(BaselineClassifier):
     min_samples_leaf : int, default=1
         Minimum number of instances in a leaf.
     min_weight_fraction_leaf : float, default=0.0
-        Minimum share of the weights of all instances in a leaf.
+        Minimum fraction of the weights of all instances in a leaf.
     {class_weight: the weights of the bags}
     {pos_label}
     {random_state: bags, labels and features of each tree}

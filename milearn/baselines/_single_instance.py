@@ -141,7 +141,7 @@ class SingleInstance(BagEstimator):
             Class or target of each bag.
         **params : dict
             Further arguments for the ``fit`` of the inner estimator, those with one entry per bag
-            repeated for its instances; ``sample_weight`` where the inner estimator takes it.
+            repeated for its instances; ``sample_weight`` if the inner estimator supports it.
 
         Returns
         -------
@@ -273,7 +273,7 @@ class SingleInstance(BagEstimator):
         y : array-like of shape (n_bags,)
             Class or target of each bag.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weights of the bags; all equal when None.
+            Weights of the bags; by default, all equal.
 
         Returns
         -------
@@ -443,7 +443,7 @@ class SingleInstance(BagEstimator):
                     "'auto'."
                 )
             if kind == "regressor":
-                raise ValueError("threshold='auto' needs classes: give a regressor a number.")
+                raise ValueError("threshold='auto' needs classes: pass a number for a regressor.")
         elif not (isinstance(threshold, Real) and 0 <= float(threshold) < 1):
             raise ValueError(f"threshold={threshold!r} must be a number from 0 to below 1.")
 

@@ -53,9 +53,9 @@ class Partitions:
 class DistributedBags(RemoteBags):
     """Bags whose instances are in partitions on the workers of a Dask cluster.
 
-    The sizes of the bags and the labels are in the memory of this process; the instances stay on
-    the workers. Estimators that learn by passes over the instances accept distributed bags in place
-    of :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
+    The sizes of the bags and the labels are in the memory of this process; the instances are on the
+    workers. Estimators that learn by passes over the instances accept distributed bags in place of
+    :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
     :class:`~milearn.preprocessing.InstanceTransformer` with transformers that have ``partial_fit``,
     and :class:`~milearn.preprocessing.BagStatistics`. Every fitted estimator can predict
     distributed bags, partition by partition. Selections (``bags[train]``) are lazy, so you can use
@@ -83,7 +83,7 @@ class DistributedBags(RemoteBags):
     n_instances : int
         Number of instances in all bags.
     n_partitions : int
-        Number of partitions that hold selected bags.
+        Number of partitions with selected bags.
     dtype : numpy.dtype
         Type of the instance values.
     is_sparse : bool
@@ -148,7 +148,7 @@ class DistributedBags(RemoteBags):
         partition_bytes : int, default=67108864
             Size of a partition. A bag is in one partition.
         client : distributed.Client, default=None
-            That of the process when None.
+            By default, the client of the process.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class DistributedBags(RemoteBags):
         futures: list[Future] = []
         sizes = []
         for first, last in bag_ranges(bags.offsets, max(1, partition_bytes // row_bytes)):
-            # In turn: the scheduler does not know sizes before a task has run.
+            # Cyclically, because the scheduler does not know sizes before a task has run.
             place = workers[len(futures) % len(workers) :][:1] if workers else None
             futures.append(put(client, bags[first:last], "bags", workers=place))
             sizes.append(bags.sizes[first:last])
@@ -173,7 +173,7 @@ class DistributedBags(RemoteBags):
 
     @property
     def n_partitions(self) -> int:
-        """Number of partitions that hold selected bags."""
+        """Number of partitions with selected bags."""
         return len(self._segments)
 
     def source(
@@ -186,14 +186,14 @@ class DistributedBags(RemoteBags):
         block_bytes : int, default=33554432
             Size of a block in float64.
         dtype : dtype, default=None
-            Type of the blocks: that of the instances, float32 for float16, when None.
+            Type of the blocks; by default, the type of the instances, float32 for float16.
         n_jobs : int, default=1
             Not used: the threads of the workers share the partitions.
 
         Returns
         -------
         DaskSource
-            Nothing is computed before a function is mapped over it.
+            It is lazy until a function is mapped over it.
         """
         return DaskSource(
             self._partitions.client,
@@ -208,7 +208,7 @@ class DistributedBags(RemoteBags):
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> DistributedBags:
         """Apply a function to the bags of each partition.
 
-        The result is kept on the workers, in addition to these bags.
+        The result is stored on the workers, in addition to these bags.
 
         Parameters
         ----------
@@ -278,7 +278,7 @@ class DistributedBags(RemoteBags):
 
     @cached_property
     def _parts(self) -> list[tuple[Future, Any]]:
-        """Tasks that give the bags of each partition, and its segments."""
+        """Tasks for the bags and the segments of each partition."""
         if not len(self):
             raise ValueError("There is no bag among the selected ones.")
         client, futures = self._partitions.client, self._partitions.futures

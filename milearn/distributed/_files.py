@@ -49,7 +49,7 @@ def scan_bags(
     partition_bytes : int, default=67108864
         Size of a partition of a folder of .npy files, as stored.
     client : distributed.Client, default=None
-        That of the process when None.
+        By default, the client of the process.
     **options : dict
         Further arguments of :func:`milearn.datasets.load_bags`.
 
@@ -166,7 +166,7 @@ def scan_bag_folder(
     path : path-like
         The folder, in any layout supported by :func:`milearn.datasets.load_bag_folder`.
     table : path-like or data frame, default=None
-        One row per bag with its label, as :func:`~milearn.datasets.load_bag_folder` takes it.
+        One row per bag with its label, see :func:`~milearn.datasets.load_bag_folder`.
     bag, label, group, split : str, default=None
         Columns of the table.
     key : str, default="features"
@@ -178,7 +178,7 @@ def scan_bag_folder(
     partition_bytes : int, default=67108864
         Size of a partition as stored. A bag is in one partition.
     client : distributed.Client, default=None
-        That of the process when None.
+        By default, the client of the process.
 
     Returns
     -------
@@ -198,7 +198,7 @@ def scan_bag_folder(
 
     See Also
     --------
-    scan_bags : Files that hold many bags.
+    scan_bags : Files with many bags.
 
     Examples
     --------

@@ -20,7 +20,7 @@ __all__ = ["DaskSource"]
 
 # Arguments from this size on are sent once, and found on the workers by the next passes.
 _LARGE_BYTES = 2**14
-# Number of such arguments that are kept.
+# Number of stored arguments.
 _KEPT = 8
 
 
@@ -83,7 +83,7 @@ class DaskSource:
             )
             for bags, segments in self.parts
         ]
-        # Parts of one bag stay in their order.
+        # Keep the order of the parts of a bag.
         found = sorted(chain.from_iterable(self.client.gather(futures)), key=itemgetter(0))
         return [result for _, result in found]
 
@@ -110,7 +110,7 @@ class DaskSource:
         return taken[back]
 
     def _sent(self, argument: Any) -> Any:
-        """The argument, or a task that gives it: a large one travels once and not with each task.
+        """The argument, or a task for it: a large argument is sent once and not with each task.
 
         It is recognised by its content, so that what was changed in place is sent again.
         """
@@ -128,6 +128,6 @@ class DaskSource:
 
 
 def _taken(block: Block, rows: np.ndarray) -> Any:
-    """Those of the sorted rows that are in the block."""
+    """The sorted rows that are in the block."""
     low, high = np.searchsorted(rows, [block.rows.start, block.rows.stop])
     return block.instances[rows[low:high] - block.first_row]

@@ -1,7 +1,7 @@
-"""Tasks of the workers, pure functions of their arguments, and the way values get to them.
+"""Tasks of the workers, which are pure functions, and the transfer of their arguments.
 
-Nothing here keeps state, so that every task whose result was lost with a worker can be computed
-again from the files, or from the pieces of data that the scheduler holds.
+Tasks have no state, so that every task whose result was lost with a worker can be computed again
+from the files, or from the data that the scheduler stores.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ __all__ = [
     "selected",
 ]
 
-# Dask warns of graphs of 10 MB, and what is sent in one piece must fit into a message.
+# Dask warns of graphs of 10 MB, and every part must fit into a message.
 _PIECE_BYTES = 2**22
 
 
 @sizeof.register(Bags)
 def _size_of_bags(bags: Bags) -> int:
-    """Bytes that a worker holds; the scheduler places tasks by them."""
+    """Number of bytes of a result, by which the scheduler places tasks."""
     return bags.offsets.nbytes if is_mapped(bags) else bags.nbytes
 
 
@@ -67,7 +67,7 @@ def bare(bags: Bags) -> Bags:
 
 
 def current_client(client: Client | None) -> Client:
-    """The given client, or that of the process."""
+    """The given client, or the client of the process."""
     if client is not None:
         return client
     try:
@@ -75,7 +75,7 @@ def current_client(client: Client | None) -> Client:
     except ValueError as error:
         raise ValueError(
             "There is no Dask client: create one first, client = distributed.Client(address), or "
-            "Client() for workers beside this process."
+            "Client() for workers on this computer."
         ) from error
 
 
@@ -92,9 +92,9 @@ def put(
     workers: Sequence[str] | None = None,
     compress: bool = False,
 ) -> Future:
-    """A task that gives the value, and can be run again wherever the first result is lost.
+    """A task that returns the value and can be repeated if its result is lost.
 
-    The value is part of the graph, in pieces, which the scheduler keeps as long as the task is
+    The value is part of the graph, in parts, which the scheduler stores as long as the task is
     wanted.
     """
     key, data = name_of(kind), dumps(value)
@@ -120,7 +120,7 @@ def _joined(compressed: bool, *pieces: bytes) -> Any:
 class Segment:
     """Bags of one partition that follow each other among the selected ones."""
 
-    # Where they begin among the selected bags and their instances.
+    # First position among the selected bags and their instances.
     first_bag: int
     first_row: int
     n_bags: int
@@ -173,7 +173,7 @@ def fold_part(
     state: Any,
     *arguments: Any,
 ) -> Any:
-    """The state after the blocks of a partition; the one before stays as it is."""
+    """The state after the blocks of a partition, without changes to the previous state."""
     state = deepcopy(state)
     for block in _blocks(bags, segments, size):
         state = function(state, block, *arguments)
@@ -192,12 +192,12 @@ def apply_to_part(
     function: Callable[..., Bags],
     *arguments: Any,
 ) -> Bags:
-    """What a function makes of the bags of a partition."""
+    """The result of a function for the bags of a partition."""
     return function(selected(bags, segments), *arguments)
 
 
 def described(bags: Bags) -> dict[str, Any]:
-    """What has to be known of a partition where it is not."""
+    """Data of a partition that are needed in other processes."""
     return {
         "sizes": bags.sizes,
         "n_features": bags.shape[1],

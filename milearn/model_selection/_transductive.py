@@ -35,8 +35,8 @@ def transductive_cross_val_score(
 
     Ordinary cross-validation removes the test bags and their links. Here every fit uses all bags
     and the whole graph, and only the labels of the test bags are missing. The score measures how
-    well missing labels of known bags are predicted. It cannot be compared with
-    a score for new bags.
+    well missing labels of known bags are predicted. It cannot be compared with a score for new
+    bags.
 
     Parameters
     ----------

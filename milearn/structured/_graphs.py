@@ -179,7 +179,7 @@ def check_graph(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
 
 
 def links_of(graph: Any, n: int, name: str, what: str) -> sparse.csr_array:
-    """The checked graph; one without links where it is None."""
+    """The validated graph; None becomes a graph without links."""
     return sparse.csr_array((n, n)) if graph is None else check_graph(graph, n, name, what)
 
 

@@ -47,7 +47,7 @@ class LabelledScore:
         y : array-like of shape (n_bags,)
             Bags without a label, as in ``fit``, are ignored.
         sample_weight : array-like of shape (n_bags,), default=None
-            Weights of the bags; all equal when None.
+            Weights of the bags; by default, all equal.
 
         Returns
         -------
@@ -57,7 +57,7 @@ class LabelledScore:
         Raises
         ------
         ValueError
-            When no bag has a label.
+            If no bag has a label.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)

@@ -98,11 +98,11 @@ class LinkContentMF(LabelledScore, ClassifierMixin, BagEstimator):
 
     Notes
     -----
-    After [1]_, as far as [2]_ tells of it: the joint factorisation with U between the factors of
-    both ends of a link, 50 factors, and a linear classifier on them, are theirs; the norms by which
-    the two parts are divided and the ridge on Z, without which Z could grow for nothing, are ours.
-    U and V are eliminated exactly, so that L-BFGS searches over Z alone, from the singular vectors
-    of both parts. The result is a stationary point.
+    The method follows the description of [1]_ in [2]_: the joint factorisation with U between the
+    factors of both ends of a link, 50 factors, and a linear classifier on them. The norms by which
+    the two parts are divided, and the ridge on Z, without which Z is not bounded, are additions. U
+    and V are eliminated exactly, so that L-BFGS only optimises Z. It starts from the singular
+    vectors of both parts. The result is a stationary point.
 
     ``predict`` computes the factors of new bags from their content. It does not use links between
     them and the bags of ``fit``. The method is intended for ``transduction_``.

@@ -72,7 +72,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         ``X.instance_data["coords"]``. A callable takes the :class:`~milearn.Bags` and returns a
         graph on the bags.
     mu_instance : float, default=None
-        Cost of the mean difference along a link of the instance graph; ``mu`` when None.
+        Cost of the mean difference along a link of the instance graph; by default, ``mu``.
     n_neighbors : int, default=5
         Number of neighbours of a bag for ``graph="knn"``, and of an instance for "spatial",
         including all neighbours at the same distance as the last one. On a grid, 5 neighbours are
@@ -304,7 +304,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         return edges[0], edges[1]
 
     def _graphs(self, bags: Bags) -> tuple[Any, Any]:
-        """The graph on bags and the one on instances that ``graph`` asks for."""
+        """The graphs on bags and on instances for the parameter ``graph``."""
         if self.graph == "spatial":
             return None, spatial_graph(bags, self.n_neighbors)
         if self.graph == "knn":

@@ -64,7 +64,7 @@ class BagSVC(BagSVM, BagClassifier):
         :class:`~sklearn.svm.LinearSVC`. Use it for more than a few thousand bags.
     {class_weight: C}
     pos_label : label, default=None
-        The class that ``witness`` looks for; ``classes_[1]`` when None.
+        The class of the scores for ``witness``; by default, ``classes_[1]``.
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None

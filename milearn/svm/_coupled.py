@@ -117,7 +117,7 @@ def coupled(problems: Any, settings: CoupledSettings) -> CoupledDual | CoupledRo
     Raises
     ------
     MemoryError
-        Where kernel values are larger than ``working_memory``.
+        If kernel values exceed ``working_memory``.
     """
     training, kernel = problems.training, problems.kernel
     given = training, kernel, settings, problems.options

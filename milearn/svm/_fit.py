@@ -181,7 +181,7 @@ def solve_and_store(
 
 
 def _outcome(results: list[Any]) -> dict[str, Any]:
-    """Fitted attributes of the runs: a scalar for one problem, else an array."""
+    """Fitted attributes of the runs: a scalar for one problem, otherwise an array."""
     fitted = {
         f"{name}_": values_of(results, name)
         for name in ("objective", "dual_gap", "n_iter", "converged")

@@ -6,8 +6,8 @@ the distribution q of a label that minimises
     q (-log p) + (1 - q) (-log(1 - p)) - T H(q)
 
 at temperature T (H is the entropy) is q = p^(1/T) / (p^(1/T) + (1 - p)^(1/T)). Instances of
-positive bags are given labels that are drawn from it, for each tree anew, and the likeliest one of
-each such bag the label 1; the forest is fitted again, and the temperature falls.
+positive bags have labels that are drawn from it separately for each tree, and the most likely one
+of each such bag has the label 1. Then the forest is fitted again at a lower temperature.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ __all__ = [
     "random_labels",
 ]
 
-# Votes that are added on either side: a label on which all trees agree is not certain.
+# Votes added for both labels, so that a label on which all trees agree is not certain.
 _PRIOR = 0.5
 _EXPONENT = 500.0
 
 
 @dataclass(frozen=True)
 class ForestProblem:
-    """Bags of instances, which of them are positive, and their costs.
+    """Bags of instances, positive and negative, with their costs.
 
     Attributes
     ----------
@@ -52,19 +52,19 @@ class ForestProblem:
 
     @property
     def inside(self) -> np.ndarray:
-        """Which instances are in positive bags."""
+        """Mask of the instances in positive bags."""
         return np.repeat(self.positive, np.diff(self.offsets))
 
 
 @dataclass
 class AnnealedForest:
-    """A forest and what it says of the instances that it was fitted to.
+    """A forest and its votes for the training instances.
 
     Attributes
     ----------
     trees : list
     probabilities : ndarray of shape (n_instances,)
-        Mean vote of the trees, and of one half of a vote for either label.
+        Mean vote of the trees, with an additional half vote for each label.
     """
 
     trees: list[Any]
@@ -80,7 +80,7 @@ def label_distribution(probabilities: np.ndarray, temperature: float) -> np.ndar
 
 
 def random_labels(q: np.ndarray, problem: ForestProblem, rng: np.random.RandomState) -> np.ndarray:
-    """Labels of 0 and 1: one of each positive bag is 1, all of a negative bag are 0."""
+    """Random labels 0 and 1, at least one 1 in each positive bag and none in negative bags."""
     labels = (rng.random_sample(len(q)) < q) & problem.inside
     starts = problem.offsets[:-1]
     tops = np.lexsort((-q, np.repeat(np.arange(len(starts)), np.diff(problem.offsets))))[starts]
@@ -102,10 +102,10 @@ def anneal_forest(
     ----------
     problem : ForestProblem
     make_tree : callable
-        ``make_tree(seed)`` is a tree that has not been fitted.
+        ``make_tree(seed)`` returns an unfitted tree.
     seeds : sequence of int
-        One for each tree: it draws the bags (with replacement, of each class as many as there
-        are), the labels and what the tree draws.
+        One for each tree, which determines the bags (with replacement, as many of each class as
+        there are), the labels and the random choices of the tree.
     temperatures : ndarray of shape (n_epochs,)
     n_jobs : int, default=None
         Number of threads.
@@ -139,13 +139,13 @@ def anneal_forest(
 
 
 def positive_votes(tree: Any, instances: Any) -> np.ndarray:
-    """A fitted tree's probability of the label 1 for each instance."""
+    """Probability of the label 1 for each instance by a fitted tree."""
     votes: np.ndarray = tree.predict_proba(instances)[:, list(tree.classes_).index(1)]
     return votes
 
 
 def _bootstrap(positive: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """How often each bag is drawn, with replacement among those of its class."""
+    """Random counts of bags, drawn with replacement within each class."""
     counts = np.zeros(len(positive))
     for side in (positive, ~positive):
         members = np.flatnonzero(side)

@@ -1,4 +1,4 @@
-"""Concepts of each class: the local maxima of the diverse density, and distances from them."""
+"""Concepts of each class: local maxima of the diverse density, and distances from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .diverse_density import (
 
 __all__ = ["Concepts", "concept_distances", "learn_concepts"]
 
-# Concepts closer than this share of their size are one.
+# Concepts with a smaller distance, as a fraction of their size, count as one.
 _SAME_CONCEPT = 0.05
 
 
@@ -39,9 +39,9 @@ class Concepts:
     gamma : float
         Resolved value of ``gamma``.
     n_limited : int
-        How many of them have not converged.
+        Number of runs that have not converged.
     n_iter : int
-        Iterations of the longest descent.
+        Number of iterations of the longest descent.
     """
 
     points: np.ndarray
@@ -73,7 +73,7 @@ def learn_concepts(
     tol: float,
     max_iter: int,
 ) -> Concepts:
-    """Concepts of each class of merged bags; ``instances`` are those before they were merged."""
+    """Concepts of each class of merged bags; ``instances`` are the original instances."""
     X, centre = centred_points(instances, merged)
     gamma = resolve_gamma(gamma, X, merged.instance_weights)
     first_scales = np.full(X.shape[1], np.sqrt(gamma))
@@ -98,7 +98,7 @@ def learn_concepts(
 
 
 def _distinct_maxima(solutions: list[ConceptSolution]) -> list[ConceptSolution]:
-    """The better half of the range of objectives, the best first, without repetitions."""
+    """The concepts in the lower half of the range of objectives, sorted and without duplicates."""
     solutions = sorted(solutions, key=lambda each: each.objective)
     limit = 0.5 * (solutions[0].objective + solutions[-1].objective)
     kept: list[ConceptSolution] = []

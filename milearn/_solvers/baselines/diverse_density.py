@@ -1,4 +1,4 @@
-r"""Diverse density: a concept point t with scales s, near to positive bags and far from others.
+r"""Diverse density: a concept point t with scales s, close to positive bags and far from others.
 
 With D_j = sum_k s_k^2 (x_jk - t_k)^2 and p_j = exp(-D_j) both problems minimise a negative
 log-likelihood sum_i c_i L_i of the bags,
@@ -6,8 +6,8 @@ log-likelihood sum_i c_i L_i of the bags,
     noisy-or:  L_i = -log(1 - prod_j (1 - p_j))  (positive),  -sum_j log(1 - p_j)  (negative)
     nearest:   L_i = min_j D_j                   (positive),  -log(1 - max_j p_j)  (negative)
 
-over t and s. The first is diverse density, by L-BFGS from several starts; the second is EM-DD,
-which alternates between the nearest instance of each bag and L-BFGS for these instances alone.
+over t and s. The first is diverse density, minimised by L-BFGS from several starts. The second is
+EM-DD, which alternates between the nearest instance of each bag and L-BFGS for these instances.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ __all__ = [
 
 # Smallest distance, so that an instance of a negative bag at the concept has a finite loss.
 _NEAREST = 1e-8
-# Below this exponent a probability is so small that 1 - p is 1 in double precision.
+# For larger exponents the probability p is so small that 1 - p is 1 in double precision.
 _VANISHED = -30.0
 _LARGEST_EXPONENT = 700.0
 _GRADIENT_TOL = 1e-8
-# The distance of probability one half.
+# The distance at which the probability is one half.
 _HALF = float(np.log(2.0))
-# Rounds of EM-DD without a lower loss after which it ends.
+# Number of rounds without a lower loss after which EM-DD stops.
 _PATIENCE = 5
-# Bytes of the matrix of distances of several starts.
+# Maximum size of the matrix of distances of several starts in bytes.
 _BLOCK_BYTES = 2**23
 
 
 @dataclass(frozen=True)
 class ConceptProblem:
-    """Bags of dense instances, which of them are positive, and their costs.
+    """Bags of dense instances, positive and negative, with their costs.
 
     Attributes
     ----------
@@ -75,9 +75,9 @@ class ConceptSolution:
     concept, scales : ndarray of shape (n_features,)
     objective : float
     n_iter : int
-        Iterations of L-BFGS.
+        Number of iterations of L-BFGS.
     n_rounds : int
-        Choices of nearest instances; 1 for the noisy-or.
+        Number of choices of the nearest instances; 1 for the noisy-or.
     converged : bool
     """
 
@@ -102,7 +102,7 @@ def squared_distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -
 
 
 def _log_complement(D: np.ndarray) -> np.ndarray:
-    """log(1 - exp(-D)) with all its digits, for D near zero and for large D."""
+    """log(1 - exp(-D)) without cancellation, for D near zero and for large D."""
     near = D < _HALF
     held = np.where(near, D, _HALF)
     return np.where(near, np.log(-np.expm1(-held)), np.log1p(-np.exp(-np.where(near, _HALF, D))))
@@ -129,7 +129,7 @@ def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray
     nearest = np.minimum.reduceat(D, starts, axis=0)
     shifted = np.exp(np.repeat(nearest, sizes, axis=0) - D)
     total = np.add.reduceat(shifted, starts, axis=0)
-    # Where p is below rounding 1 - prod (1 - p) is the sum of the p.
+    # For p below rounding, 1 - prod (1 - p) is the sum of the p.
     vanished = -nearest < _VANISHED
     safe = np.where(vanished, -1.0, no_instance)
     log_some = np.where(vanished, np.log(total) - nearest, _log_complement(-safe))
@@ -146,7 +146,7 @@ def noisy_or(problem: ConceptProblem, distances: np.ndarray) -> tuple[np.ndarray
 
 
 def centred_points(instances: Any, merged: PointBags) -> tuple[np.ndarray, np.ndarray]:
-    """Dense instances of merged bags less the mean of the distinct ones, and that mean.
+    """Centred dense instances of merged bags, and their mean over distinct instances.
 
     Raises MemoryError for CSR instances whose dense copy does not fit.
     """
@@ -165,9 +165,9 @@ def centred_points(instances: Any, merged: PointBags) -> tuple[np.ndarray, np.nd
 def promising_starts(
     problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray, n_init: int | None
 ) -> np.ndarray:
-    """Rows of distinct instances of positive bags with the lowest noisy-or loss at the scales.
+    """Rows of the distinct instances of positive bags with the lowest noisy-or loss at the scales.
 
-    All are compared together, in blocks. The first of equal ones is taken, and all when ``n_init``
+    The losses are computed in blocks. Of equal losses the first is used, and all rows if ``n_init``
     is None.
     """
     rows = np.flatnonzero(np.repeat(problem.positive, np.diff(problem.offsets)))
@@ -207,9 +207,9 @@ def nearest_solution(
 ) -> ConceptSolution:
     """Minimise the loss of the nearest instances, alternating, from an instance and first scales.
 
-    Another nearest instance of a negative bag raises the loss, so that the alternation may cycle:
-    it ends when the nearest instances stay, when the loss has not fallen for a few rounds, or
-    after ``max_iter`` iterations in all. The best concept of all rounds is returned.
+    A new nearest instance of a negative bag increases the loss, so the alternation may cycle. It
+    stops if the nearest instances do not change, if the loss has not decreased for a few rounds, or
+    after ``max_iter`` iterations in total. The best concept of all rounds is returned.
     """
     X, starts = problem.instances, problem.offsets[:-1]
     bag_index = np.repeat(np.arange(len(starts)), np.diff(problem.offsets))

@@ -1,13 +1,12 @@
 r"""Gradient boosting of the noisy-or likelihood of bags (MILBoost).
 
-An instance of score F is positive with probability p = 1 / (1 + e^-F), and a bag when one of its
+An instance with score F is positive with probability p = 1 / (1 + e^-F), and a bag if one of its
 instances is. With s_i = -sum_j log(1 - p_ij) = sum_j log(1 + e^F_ij) the negative log-likelihood is
 
     L(F) = sum_{positive} -c_i log(1 - e^-s_i) + sum_{negative} c_i s_i .
 
-A round fits a learner h with values of -1 and 1 to the weights w_x = -dL/dF_x, which are the larger
-for an instance of a positive bag the likelier it is among those of its bag, and moves along it to a
-minimum of L(F + a h).
+A round fits a learner h with values of -1 and 1 to the weights w_x = -dL/dF_x, which are larger for
+more likely instances of a positive bag, and moves along it to a minimum of L(F + a h).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from scipy.optimize import brentq
 
 __all__ = ["BoostingProblem", "BoostingSolution", "boost_noisy_or", "log_odds", "noisy_or_weights"]
 
-# A separable set has no minimum along a learner: a step ends here, at e^8 between the odds.
+# Largest step, at which odds change by e^8. For separable data there is no minimum along a learner.
 _LARGEST_STEP = 4.0
 _FIRST_STEP = 0.125
 _STEP_TOL = 1e-10
@@ -29,18 +28,18 @@ _HALVINGS = 40
 _LARGEST_EXPONENT = 700.0
 _SMALLEST = 1e-300
 
-# Weights of points -> a learner and its values on the points, or None where it finds none.
+# Weights of points -> a learner and its values on the points, or None.
 Learn = Callable[[np.ndarray], tuple[Any, np.ndarray] | None]
 
 
 @dataclass(frozen=True)
 class BoostingProblem:
-    """Bags of points, which of them are positive, and their costs.
+    """Bags of points, positive and negative, with their costs.
 
     Attributes
     ----------
     point_of : ndarray of shape (n_instances,)
-        The point of each instance: learners see distinct points.
+        The point of each instance; learners are fitted to distinct points.
     offsets : ndarray of shape (n_bags + 1,)
     positive : ndarray of bool, shape (n_bags,)
     costs : ndarray of shape (n_bags,)
@@ -73,7 +72,7 @@ class BoostingSolution:
     history : list of float
         Losses of the constant and after each round.
     converged : bool
-        Whether no learner was left that lowers the loss.
+        Whether no further learner lowers the loss.
     """
 
     learners: list[Any]
@@ -90,10 +89,10 @@ class BoostingSolution:
 
 
 def log_odds(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """log(p / (1 - p)) of bags from the scores of their instances; that of one is its score."""
+    """log(p / (1 - p)) of bags from the scores of their instances."""
     s = _softplus_sums(scores, offsets)
     odds: np.ndarray = s + _log_complement(s)
-    # Bags of one by themselves: nothing is lost to the sum.
+    # Bags of one instance separately, to avoid rounding.
     alone = np.diff(offsets) == 1
     odds[alone] = scores[offsets[:-1][alone]]
     return odds
@@ -121,18 +120,18 @@ def boost_noisy_or(
     ----------
     problem : BoostingProblem
     learn : callable
-        ``learn(weights)`` gives a learner and its values of -1 and 1 on the points, shape
+        ``learn(weights)`` returns a learner and its values of -1 and 1 on the points, shape
         (n_points,), that have a large inner product with the weights, or None.
     n_rounds : int
     rate : float
         Factor on every step, in (0, 1].
     tol : float
-        Share of the absolute weights that a learner has to gain, and of the constant's loss that
-        has to be left and a round has to gain, for the next round.
+        Smallest gain of a learner as a fraction of the absolute weights, and smallest loss and
+        decrease of a round as fractions of the loss of the constant.
     """
     scores = np.zeros(problem.n_points)
     ones = np.ones(problem.n_points)
-    # The constant of the least loss, in steps of limited size.
+    # The constant with the smallest loss, in steps of limited size.
     intercept, step = 0.0, _LARGEST_STEP
     while abs(step) >= _LARGEST_STEP:
         slope = float(noisy_or_weights(problem, scores).sum())
@@ -172,10 +171,10 @@ def _line_search(problem: BoostingProblem, scores: np.ndarray, values: np.ndarra
     low, high = 0.0, _FIRST_STEP
     while _slope(high, *along) < 0 and high < _LARGEST_STEP:
         low, high = high, min(2.0 * high, _LARGEST_STEP)
-    # SciPy keeps the function until the next search for cycles, its arguments not.
+    # SciPy keeps a reference to the function, but not to its arguments.
     rising = _slope(high, *along) >= 0
     step = float(brentq(_slope, low, high, args=along, xtol=_STEP_TOL)) if rising else high
-    # Along a learner the loss need not be convex: the zero may be a maximum.
+    # The loss along a learner may not be convex, so the zero may be a maximum.
     start = problem.loss(scores)
     for _ in range(_HALVINGS):
         if problem.loss(scores + step * values) < start:
@@ -194,7 +193,7 @@ def _softplus_sums(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def _log_complement(s: np.ndarray) -> np.ndarray:
-    """log(1 - exp(-s)) with all its digits."""
+    """log(1 - exp(-s)) without cancellation."""
     s = np.maximum(s, _SMALLEST)
     near = s < np.log(2.0)
     held = np.where(near, s, 1.0)

@@ -4,9 +4,9 @@ r"""The 1-norm support vector machine as a linear program whose columns are gene
     s. t.           y_i (<w, s_i> + b) + xi_i >= 1,  xi_i >= 0
 
 Its dual is max sum_i a_i with |sum_i a_i y_i s_ik| <= 1 for every feature k, sum_i a_i y_i = 0 and
-0 <= a_i <= c_i. The program starts without features. While multipliers violate the constraint of
-a feature, the features with the largest violations are added, and the program is solved again from
-its last basis. MILES has a feature for each training instance, of which few bags need few.
+0 <= a_i <= c_i. The program starts without features. While multipliers violate the constraint of a
+feature, the features with the largest violations are added, and the program is solved again from
+its last basis. MILES has a feature for each training instance, of which only a few are needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OneNormSolution:
     ----------
     coef : ndarray of shape (n_features,)
     intercept : float
-        The middle of the optimal ones.
+        The middle of the interval of optimal intercepts.
     objective, lower_bound : float
         Value of the program at the weights, and of its dual at the scaled multipliers.
     n_iter : int
@@ -56,12 +56,12 @@ def solve_one_norm(
     signs : ndarray of shape (n_bags,), of -1 and 1
     costs : ndarray of shape (n_bags,), above zero
     tol : float, default=1e-7
-        Largest violation of a dual constraint, absolutely, that is left.
+        Largest absolute violation of a dual constraint.
 
     Raises
     ------
     milearn.exceptions.SolverError
-        When a linear program is not solved.
+        If a linear program is not solved.
     """
     n_bags, n_features = rows.shape
     model = LPModel()

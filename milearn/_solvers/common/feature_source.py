@@ -19,7 +19,7 @@ _KERNEL_BYTES = 4 * 2**20
 
 
 class FeatureSource:
-    """The features of all instances of a source; only one block of kernel values is kept.
+    """The features of all instances of a source, with one block of kernel values in memory.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class KernelGram:
     ----------
     instances : ndarray or CSR of shape (n, n_features)
     kernel : callable
-        ``kernel(A, B)`` gives the matrix of shape (len(A), len(B)).
+        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
     cache_bytes : int
         Maximum size of the cache. Further rows are recomputed in blocks.
     """
@@ -237,7 +237,7 @@ class MatrixGram(KernelGram):
         self._lock = Lock()
 
     def share_of(self, n_workers: int) -> MatrixGram:
-        """The same object: nothing is added to it."""
+        """The same object, because it is constant."""
         return self
 
 
@@ -261,7 +261,7 @@ def _no_kernel(left: Matrix, right: Matrix) -> np.ndarray:
 
 
 def clipped_gram(gram: KernelGram) -> tuple[KernelGram, float]:
-    """The same kernel matrix if it is positive semidefinite, else without its negative part.
+    """The same kernel matrix if it is positive semidefinite, otherwise without its negative part.
 
     Returns
     -------

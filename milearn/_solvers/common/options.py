@@ -1,4 +1,4 @@
-"""Options that every iterative solver of the package understands."""
+"""Options of the iterative solvers of the package."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SolverOptions:
     on_iteration: Callable[[int, float], bool] | None = None
 
     def watched_by(self, on_iteration: Callable[[int, float], bool] | None) -> SolverOptions:
-        """The same options with another function to call at each step."""
+        """The options with another function to call at each step."""
         return replace(self, on_iteration=on_iteration)
 
     def after(self, n_iter: int) -> SolverOptions:

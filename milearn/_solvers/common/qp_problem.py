@@ -12,7 +12,7 @@ __all__ = ["ActiveSet", "QPProblem", "QPResult"]
 
 
 class QPProblem:
-    """The data of a quadratic program in dense arrays; blocks that are missing are empty ones.
+    """The data of a quadratic program in dense arrays; missing blocks are empty arrays.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ class QPProblem:
     q : ndarray of shape (n,)
     G, h, A, b, lb, ub : the constraints, each optional
     rank : int, default=None
-        A bound on the rank of P, where one is known. Far more free variables than that are not
-        determined by any set of active constraints, and the active set iteration is not tried.
+        A bound on the rank of P, if one is known. A much larger number of free variables is not
+        determined by any set of active constraints, and the active set iteration is skipped.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class QPProblem:
 
 @dataclass
 class ActiveSet:
-    """Which bounds and inequalities are taken to hold with equality.
+    """Bounds and inequalities that are assumed to hold with equality.
 
-    Where that leaves the free variables undetermined (a kernel of low rank), the solution nearest
-    to ``x`` is taken, or to zero when there is no ``x``.
+    If this does not determine the free variables (a kernel of low rank), the solution is the
+    nearest one to ``x``, or to zero without ``x``.
     """
 
     lower: np.ndarray
@@ -95,7 +95,7 @@ class ActiveSet:
     x: np.ndarray | None = None
 
     def distance(self, other: ActiveSet) -> int:
-        """In how many constraints two sets differ."""
+        """Number of constraints in which two sets differ."""
         return int(
             (self.lower != other.lower).sum()
             + (self.upper != other.upper).sum()
@@ -119,9 +119,9 @@ class QPResult:
     primal_residual: float
     dual_residual: float
     gap: float
-    # The constraints that hold with equality, to start a neighbouring problem from.
+    # The constraints that hold with equality, to start a similar problem.
     active: ActiveSet
-    # The backend, or "active-set" when the start made it unnecessary.
+    # The backend, or "active-set" if no backend was needed.
     solver: str
 
     @property

@@ -1,4 +1,4 @@
-"""Differences and objectives that rounding alone explains."""
+"""Differences and objectives that are due to rounding."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RELATIVE_TIE = 1e-9
 
 
 def rounding_scale(weights: np.ndarray, largest: float = 1.0) -> float:
-    """Objective below which a relative duality gap would be the rounding of a sum of losses.
+    """Objective below which a relative duality gap would be dominated by rounding in the losses.
 
     Parameters
     ----------

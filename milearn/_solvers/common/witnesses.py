@@ -1,7 +1,7 @@
 """Highest instances of bags, selected independently of the order of the instances.
 
-Instances tie exactly where a weight vector vanishes on all that distinguishes them, as it does at
-w = 0. Any of them linearises the maximum, so a second score decides.
+Instances tie exactly if a weight vector vanishes on all their differences, for example at w = 0.
+Any of them linearises the maximum, so ties are broken by a second score.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ __all__ = ["Witnesses", "mean_difference"]
 
 
 class Witnesses:
-    """The highest instance of each of some bags; a second score decides between equal ones.
+    """The highest instance of each of some bags, with a second score to break ties.
 
     Parameters
     ----------
     offsets : ndarray of shape (n_bags + 1,)
     bags : ndarray of int
-        The bags that are asked for.
+        Positions of these bags.
     second_scores : callable
-        ``second_scores(rows)`` returns a score of each of the given instances. It is called for
-        instances that tie, once for each of them.
+        ``second_scores(rows)`` returns a score of each of the given instances. It is called only
+        for instances that tie, and once for each of them.
     tie : float, default=RELATIVE_TIE
-        What scores that tie may differ by, as a share of the largest absolute one or of 1.
+        Difference up to which scores tie, as a fraction of the largest absolute score or of 1.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Witnesses:
     def of(self, scores: np.ndarray, *, constant: bool = False) -> np.ndarray:
         """Row of the highest instance of each bag, from the scores of all instances.
 
-        Where the function is ``constant`` up to the precision of its solver, all instances tie.
+        If the function is ``constant`` up to the precision of its solver, all instances tie.
         """
         if len(self.bags) == 0:
             return np.zeros(0, dtype=np.intp)
@@ -70,8 +70,8 @@ class Witnesses:
 def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Coefficients of the instances in the difference of the means of both classes.
 
-    The weighted mean of the means of positive bags, less that of negative bags. Bags of sign zero
-    take no part.
+    The weighted mean of the means of positive bags, minus that of negative bags. Bags of sign zero
+    are ignored.
 
     Parameters
     ----------
@@ -86,6 +86,6 @@ def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray)
     total = np.where(signs > 0, weights[signs > 0].sum(), weights[signs < 0].sum())
     sizes = np.diff(offsets)
     coefs = np.zeros(len(sizes))
-    # A class without weight has no mean.
+    # The mean of a class without weight is not defined.
     np.divide(signs * weights, total * sizes, out=coefs, where=total > 0)
     return np.repeat(coefs, sizes)

@@ -25,7 +25,7 @@ __all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Numbers in the blocks of rows over which a system is summed.
+# Number of values in the blocks of rows over which a system is summed.
 _CHUNK_NUMBERS = 2**20
 # Above this size of the system of the rows, Woodbury's identity cancels catastrophically.
 _LARGE = 1e8

@@ -221,7 +221,7 @@ class GroupProblem:
     # -- solution --------------------------------------------------------------------------------
 
     def first(self, known: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Proportions from those of known rows; a new group takes its highest row if that pays."""
+        """Proportions from those of known rows; a new active group has one for its highest row."""
         found = known.copy()
         sums = np.add.reduceat(found, self.offsets[:-1])
         top = segment_argmax(values, self.offsets)

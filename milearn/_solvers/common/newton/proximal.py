@@ -102,7 +102,7 @@ class ProximalTerm:
         return bool((np.abs(gradient) <= _ROUNDING * terms).all())
 
     def smoothing(self, h: float) -> float:
-        """The smoothing of the next round, given that without a proximal term."""
+        """The smoothing of the next round, from the value without a proximal term."""
         return h if self.first is None else max(h, _LEAST_SMOOTHING)
 
     def after(self, w: np.ndarray, finished: bool) -> ProximalTerm:

@@ -35,7 +35,7 @@ _N_SUMS = 2 * (len(_MARGINS) + 1)
 
 @dataclass(frozen=True)
 class LabelLimits(RowLimits):
-    """Limits of the working set: all rows up to a million numbers, else those near the margin."""
+    """Limits of the working set: all rows up to a million numbers, or those near the margin."""
 
     numbers: int = 2**22
     whole_rows: int = 2**20
