@@ -70,7 +70,7 @@ class SampleLimits:
     @classmethod
     def of_whole_bags(cls) -> SampleLimits:
         """A larger sample for the screen, which needs the few deciding instances of a bag."""
-        return cls(instances=20_000, per_feature=200, numbers=2**26, bags=100)
+        return cls(instances=5_000, per_feature=100, numbers=2**26, bags=100)
 
     def wanted(self, n_features: int) -> int:
         """Number of instances."""
