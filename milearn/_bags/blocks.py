@@ -38,22 +38,16 @@ BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive whole bags, or a part of a bag.
+    """Consecutive whole bags, or a part of a bag."""
 
-    Attributes
-    ----------
-    instances : ndarray or CSR of shape (n_rows, n_features)
-    offsets : ndarray of shape (n_bags + 1,), from zero
-    first_bag, first_row : int
-        First bag and first row of the block among all.
-    whole_size : int, default=None
-        Number of instances of the bag of which the block is a part.
-    """
-
+    # Of shape (n_rows, n_features).
     instances: Matrix
+    # Of shape (n_bags + 1,), from zero.
     offsets: np.ndarray
+    # First bag and first row of the block among all.
     first_bag: int
     first_row: int
+    # Number of instances of the bag of which the block is a part.
     whole_size: int | None = None
 
     @property

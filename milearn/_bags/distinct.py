@@ -186,31 +186,23 @@ def distinct_rows(fingerprints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class MergedBags:
-    """Training bags that differ in their contents, target or group.
+    """Training bags that differ in their contents, target or group."""
 
-    Attributes
-    ----------
-    bags : Bags
-        In an order that depends only on their contents, except for very many instances.
-    positions : ndarray of shape (n_merged,)
-        The first training bag of each.
-    weights : ndarray of shape (n_merged,)
-        Sums of sample weights.
-    order : ndarray of shape (n_merged,)
-        Positions among the merged bags, in an order that depends only on their contents.
-    first : ndarray of shape (n_distinct,)
-        Positions among the merged bags of those that differ in their instances.
-    inverse : ndarray of shape (n_merged,)
-        The distinct bag of each merged bag.
-    groups : ndarray of shape (n_merged,) or None
-    """
-
+    # In an order that depends only on their contents, except for very many instances.
     bags: Bags
+    # The first training bag of each, of shape (n_merged,).
     positions: np.ndarray
+    # Sums of sample weights, of shape (n_merged,).
     weights: np.ndarray
+    # Positions among the merged bags, in an order that depends only on their contents, of shape
+    # (n_merged,).
     order: np.ndarray
+    # Positions among the merged bags of those that differ in their instances, of shape
+    # (n_distinct,).
     first: np.ndarray
+    # The distinct bag of each merged bag, of shape (n_merged,).
     inverse: np.ndarray
+    # Of shape (n_merged,), or None.
     groups: np.ndarray | None
 
     @property
@@ -261,21 +253,15 @@ class PointBags:
 
     Descents and trees depend on rounding and the order of rows. In this order a fit does not depend
     on the order of the bags, and a weight of two is exactly equivalent to duplicating a bag.
-
-    Attributes
-    ----------
-    kept : ndarray of shape (n_points,)
-        A row of the instances of the training bags for each point.
-    point_of : ndarray of shape (n_instances,)
-        The point of each instance of the merged bags.
-    offsets : ndarray of shape (n_bags + 1,)
-    codes, weights, sample_weights : ndarray of shape (n_bags,)
-        Weights of equal bags are added.
     """
 
+    # A row of the instances of the training bags for each point, of shape (n_points,).
     kept: np.ndarray
+    # The point of each instance of the merged bags, of shape (n_instances,).
     point_of: np.ndarray
+    # Of shape (n_bags + 1,).
     offsets: np.ndarray
+    # Of shape (n_bags,). Weights are sums over equal bags.
     codes: np.ndarray
     weights: np.ndarray
     sample_weights: np.ndarray

@@ -18,31 +18,21 @@ class TrainingLabels:
     """Validated labels and weights of the bags in a fit.
 
     Bags of weight zero are ignored.
-
-    Attributes
-    ----------
-    all_labels : ndarray of shape (n_bags,)
-        Labels of all bags that were passed.
-    used : ndarray of shape (n_used,)
-        Positions of the bags with a weight above zero.
-    codes : ndarray of shape (n_used,)
-        Positions of their classes in ``classes``.
-    weights : ndarray of shape (n_used,)
-        Their sample weights times the weights of their classes.
-    sample_weights : ndarray of shape (n_used,)
-        Their sample weights.
-    classes : ndarray of shape (n_classes,)
-        Sorted classes.
-    positive : int
-        Position of the positive class of two; -1 if each class is positive in turn.
     """
 
+    # Labels of all bags that were passed, of shape (n_bags,).
     all_labels: np.ndarray
+    # Positions of the bags with a weight above zero, of shape (n_used,).
     used: np.ndarray
+    # Positions of their classes in ``classes``, of shape (n_used,).
     codes: np.ndarray
+    # Their sample weights times the weights of their classes, of shape (n_used,).
     weights: np.ndarray
+    # Their sample weights, of shape (n_used,).
     sample_weights: np.ndarray
+    # Sorted classes, of shape (n_classes,).
     classes: np.ndarray
+    # Position of the positive class of two; -1 if each class is positive in turn.
     positive: int
 
     @classmethod

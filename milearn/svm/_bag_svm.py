@@ -62,23 +62,15 @@ def plan_of(bag_kernel: Any, scaling: Any, width: float, text: bool) -> KernelPl
 
 @dataclass(frozen=True)
 class BagRows:
-    """Bags as rows: kernel values with the training bags, or features.
+    """Bags as rows: kernel values with the training bags, or features."""
 
-    Attributes
-    ----------
-    average : KernelAverage or None
-        None for a precomputed kernel.
-    columns : ndarray of shape (n_train,) or None
-        The column of each training bag, where they are not in order.
-    projection : ndarray of shape (n_landmarks, n_features) or None
-        Maps kernel values with the landmarks to features.
-    cached : callable
-        ``cached(average, bags)`` returns kernel values and caches them.
-    """
-
+    # None for a precomputed kernel.
     average: KernelAverage | None
+    # The column of each training bag, of shape (n_train,), if they are not in order.
     columns: np.ndarray | None
+    # Maps kernel values with the landmarks to features, of shape (n_landmarks, n_features).
     projection: np.ndarray | None
+    # ``cached(average, bags)`` returns kernel values and caches them.
     cached: Any
 
     def __call__(self, bags: Bags, keep: bool = True) -> np.ndarray:
@@ -99,20 +91,14 @@ def kernel_rows(average: KernelAverage, bags: Bags) -> np.ndarray:
 
 @dataclass(frozen=True)
 class LearnedRows:
-    """Rows of the training bags with a weight above zero.
-
-    Attributes
-    ----------
-    rows : BagRows
-    values : ndarray of shape (n_used, n_used) or (n_used, n_features)
-    positions : ndarray of shape (n_used,)
-        Positions among the training bags.
-    weights : ndarray of shape (n_used,)
-    """
+    """Rows of the training bags with a weight above zero."""
 
     rows: BagRows
+    # Of shape (n_used, n_used) or (n_used, n_features).
     values: np.ndarray
+    # Positions among the training bags, of shape (n_used,).
     positions: np.ndarray
+    # Of shape (n_used,).
     weights: np.ndarray
 
 

@@ -35,19 +35,14 @@ _EXPONENT = 500.0
 
 @dataclass(frozen=True)
 class ForestProblem:
-    """Bags of instances, positive and negative, with their costs.
+    """Bags of instances, positive and negative, with their costs."""
 
-    Attributes
-    ----------
-    instances : ndarray of float32 or CSC of shape (n_instances, n_features)
-    offsets : ndarray of shape (n_bags + 1,)
-    positive : ndarray of bool, shape (n_bags,)
-    costs : ndarray of shape (n_bags,)
-    """
-
+    # Of shape (n_instances, n_features).
     instances: Any
+    # Of shape (n_bags + 1,).
     offsets: np.ndarray
     positive: np.ndarray
+    # Of shape (n_bags,).
     costs: np.ndarray
 
     @property
@@ -58,16 +53,10 @@ class ForestProblem:
 
 @dataclass
 class AnnealedForest:
-    """A forest and its votes for the training instances.
-
-    Attributes
-    ----------
-    trees : list
-    probabilities : ndarray of shape (n_instances,)
-        Mean vote of the trees, with an additional half vote for each label.
-    """
+    """A forest and its votes for the training instances."""
 
     trees: list[Any]
+    # Mean vote of the trees, with an additional half vote for each label, of shape (n_instances,).
     probabilities: np.ndarray
 
 

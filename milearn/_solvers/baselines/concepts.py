@@ -27,29 +27,20 @@ _SAME_CONCEPT = 0.05
 
 @dataclass(frozen=True)
 class Concepts:
-    """Concept points with the scales of their features.
+    """Concept points with the scales of their features."""
 
-    Attributes
-    ----------
-    points, scales : ndarray of shape (n_concepts, n_features)
-    codes : ndarray of shape (n_concepts,)
-        Number of the class of each.
-    objectives : ndarray of shape (n_concepts,)
-        Negative logarithms of their diverse densities.
-    gamma : float
-        Resolved value of ``gamma``.
-    n_limited : int
-        Number of runs that have not converged.
-    n_iter : int
-        Number of iterations of the longest descent.
-    """
-
+    # Of shape (n_concepts, n_features).
     points: np.ndarray
     scales: np.ndarray
+    # Number of the class of each, of shape (n_concepts,).
     codes: np.ndarray
+    # Negative logarithms of their diverse densities, of shape (n_concepts,).
     objectives: np.ndarray
+    # Resolved value of ``gamma``.
     gamma: float
+    # Number of runs that have not converged.
     n_limited: int
+    # Number of iterations of the longest descent.
     n_iter: int
 
     def fitted(self) -> dict[str, Any]:

@@ -50,41 +50,28 @@ _BLOCK_BYTES = 2**23
 
 @dataclass(frozen=True)
 class ConceptProblem:
-    """Bags of dense instances, positive and negative, with their costs.
+    """Bags of dense instances, positive and negative, with their costs."""
 
-    Attributes
-    ----------
-    instances : ndarray of shape (n_instances, n_features)
-    offsets : ndarray of shape (n_bags + 1,)
-    positive : ndarray of bool, shape (n_bags,)
-    costs : ndarray of shape (n_bags,)
-    """
-
+    # Of shape (n_instances, n_features).
     instances: np.ndarray
+    # Of shape (n_bags + 1,).
     offsets: np.ndarray
     positive: np.ndarray
+    # Of shape (n_bags,).
     costs: np.ndarray
 
 
 @dataclass
 class ConceptSolution:
-    """A concept with its loss.
+    """A concept with its loss."""
 
-    Attributes
-    ----------
-    concept, scales : ndarray of shape (n_features,)
-    objective : float
-    n_iter : int
-        Number of iterations of L-BFGS.
-    n_rounds : int
-        Number of choices of the nearest instances; 1 for the noisy-or.
-    converged : bool
-    """
-
+    # Of shape (n_features,).
     concept: np.ndarray
     scales: np.ndarray
     objective: float
+    # Number of iterations of L-BFGS.
     n_iter: int
+    # Number of choices of the nearest instances; 1 for the noisy-or.
     n_rounds: int
     converged: bool
 

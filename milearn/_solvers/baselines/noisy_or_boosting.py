@@ -34,21 +34,14 @@ Learn = Callable[[np.ndarray], tuple[Any, np.ndarray] | None]
 
 @dataclass(frozen=True)
 class BoostingProblem:
-    """Bags of points, positive and negative, with their costs.
+    """Bags of points, positive and negative, with their costs."""
 
-    Attributes
-    ----------
-    point_of : ndarray of shape (n_instances,)
-        The point of each instance; learners are fitted to distinct points.
-    offsets : ndarray of shape (n_bags + 1,)
-    positive : ndarray of bool, shape (n_bags,)
-    costs : ndarray of shape (n_bags,)
-    n_points : int
-    """
-
+    # The point of each instance; learners are fitted to distinct points, of shape (n_instances,).
     point_of: np.ndarray
+    # Of shape (n_bags + 1,).
     offsets: np.ndarray
     positive: np.ndarray
+    # Of shape (n_bags,).
     costs: np.ndarray
     n_points: int
 
@@ -60,26 +53,16 @@ class BoostingProblem:
 
 @dataclass
 class BoostingSolution:
-    """An ensemble b + sum_k a_k h_k with its loss.
-
-    Attributes
-    ----------
-    learners : list
-    steps : ndarray of shape (n_rounds,)
-        The a_k, above zero.
-    intercept : float
-    objective : float
-    history : list of float
-        Losses of the constant and after each round.
-    converged : bool
-        Whether no further learner lowers the loss.
-    """
+    """An ensemble b + sum_k a_k h_k with its loss."""
 
     learners: list[Any]
+    # The a_k, above zero, of shape (n_rounds,).
     steps: np.ndarray
     intercept: float
     objective: float
+    # Losses of the constant and after each round.
     history: list[float]
+    # Whether no further learner lowers the loss.
     converged: bool
 
     @property

@@ -25,23 +25,16 @@ _FEATURES_PER_ROUND = 30
 
 @dataclass
 class OneNormSolution:
-    """Weights, intercept and bounds.
+    """Weights, intercept and bounds."""
 
-    Attributes
-    ----------
-    coef : ndarray of shape (n_features,)
-    intercept : float
-        The middle of the interval of optimal intercepts.
-    objective, lower_bound : float
-        Value of the program at the weights, and of its dual at the scaled multipliers.
-    n_iter : int
-        Number of linear programs that were solved.
-    """
-
+    # Of shape (n_features,).
     coef: np.ndarray
+    # The middle of the interval of optimal intercepts.
     intercept: float
+    # Value of the program at the weights, and of its dual at the scaled multipliers.
     objective: float
     lower_bound: float
+    # Number of linear programs that were solved.
     n_iter: int
 
 

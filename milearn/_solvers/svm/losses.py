@@ -117,15 +117,11 @@ class BagLoss(Protocol):
 
 @dataclass
 class Hinge:
-    """The hinge loss of a classifier.
+    """The hinge loss of a classifier."""
 
-    Attributes
-    ----------
-    signs : ndarray of shape (n_bags,), +1.0 or -1.0
-    weights : ndarray of shape (n_bags,), above zero
-    """
-
+    # Of shape (n_bags,), +1.0 or -1.0.
     signs: np.ndarray
+    # Of shape (n_bags,), above zero.
     weights: np.ndarray
 
     @property
@@ -168,18 +164,13 @@ class Hinge:
 
 @dataclass
 class Tube:
-    """The loss of nu-support vector regression.
+    """The loss of nu-support vector regression."""
 
-    Attributes
-    ----------
-    targets : ndarray of shape (n_bags,)
-    weights : ndarray of shape (n_bags,), above zero
-    nu : float in (0, 1]
-        Fraction of the weight that may be outside the tube.
-    """
-
+    # Of shape (n_bags,).
     targets: np.ndarray
+    # Of shape (n_bags,), above zero.
     weights: np.ndarray
+    # Fraction of the weight that may be outside the tube.
     nu: float
 
     @property

@@ -20,23 +20,15 @@ Predicate = Callable[[Any, Problem], bool]
 
 @dataclass(frozen=True)
 class BagCheck:
-    """A check ``function(estimator, problem)`` and the problems for which it runs.
-
-    Attributes
-    ----------
-    function : callable
-    kinds : tuple of str
-        Kinds of input for which the check runs.
-    applies : callable
-        ``applies(estimator, problem)`` depends on the tags, methods and parameters of an estimator
-        that is not fitted.
-    once : bool
-        Whether the check only runs for the first task of the estimator.
-    """
+    """A check ``function(estimator, problem)`` and the problems for which it runs."""
 
     function: Function
+    # Kinds of input for which the check runs.
     kinds: tuple[str, ...]
+    # ``applies(estimator, problem)`` depends on the tags, methods and parameters of an estimator
+    # that is not fitted.
     applies: Predicate
+    # Whether the check only runs for the first task of the estimator.
     once: bool
 
     @property
