@@ -199,7 +199,7 @@ class MergedBags:
     order: np.ndarray
     # Positions among the merged bags of those that differ in their instances, of shape
     # (n_distinct,).
-    first: np.ndarray
+    distinct_positions: np.ndarray
     # The distinct bag of each merged bag, of shape (n_merged,).
     inverse: np.ndarray
     # Of shape (n_merged,), or None.
@@ -208,7 +208,11 @@ class MergedBags:
     @property
     def distinct(self) -> Bags:
         """Bags that differ in their instances."""
-        return self.bags if len(self.first) == len(self.bags) else self.bags[self.first]
+        return (
+            self.bags
+            if len(self.distinct_positions) == len(self.bags)
+            else self.bags[self.distinct_positions]
+        )
 
 
 def merge_bags(
@@ -241,7 +245,7 @@ def merge_bags(
         positions=positions,
         weights=summed,
         order=order,
-        first=first,
+        distinct_positions=first,
         inverse=inverse,
         groups=None if groups is None else group_codes[kept],
     )

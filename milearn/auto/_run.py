@@ -124,7 +124,7 @@ class Run:
         merged, size = self.merged, self.size
         plan = plan_of(list(kernels), "auto", 1.0, size.text)
         distinct = merged.distinct
-        if size.n_components is not None and size.n_components < len(merged.first):
+        if size.n_components is not None and size.n_components < len(merged.distinct_positions):
             distinct = merged.bags[random_landmarks(merged, size.n_components, self.seed)]
         distinct = as_kind(distinct, size.text)
         if self.budget is not None or effective_n_jobs(self.n_jobs) == 1:

@@ -104,8 +104,8 @@ class LearnedRows:
 
 def random_landmarks(merged: MergedBags, n_components: int | None, seed: int) -> np.ndarray:
     """Positions among the merged bags of landmarks that are drawn from the distinct ones."""
-    chosen = np.random.RandomState(seed).permutation(len(merged.first))[:n_components]
-    return merged.first[np.sort(chosen)]
+    chosen = np.random.RandomState(seed).permutation(len(merged.distinct_positions))[:n_components]
+    return merged.distinct_positions[np.sort(chosen)]
 
 
 def bag_rows(
@@ -122,7 +122,7 @@ def bag_rows(
     cached : callable, default=kernel_rows
         A cached version of :func:`kernel_rows`.
     """
-    if len(matrix) < len(merged.first):
+    if len(matrix) < len(merged.distinct_positions):
         rows = BagRows(average, None, whitening(matrix)[0], cached)
         return rows, rows(merged.bags)
     if len(matrix) == len(merged.bags):
@@ -178,7 +178,7 @@ class BagSVM:
         merged = merge_bags(bags, targets, weights)
         text = is_text(merged.bags)
         plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
-        n_merged, n_distinct = len(merged.bags), len(merged.first)
+        n_merged, n_distinct = len(merged.bags), len(merged.distinct_positions)
         approximated = self.n_components is not None and self.n_components < n_distinct
         # Without landmarks the kernels are deterministic, so that they can be cached.
         fixed = self.random_state is None and not approximated
@@ -189,7 +189,7 @@ class BagSVM:
             f"The kernel matrix of {n_merged} x {n_columns} bags",
             "give n_components= a number of landmarks",
         )
-        landmarks = merged.first
+        landmarks = merged.distinct_positions
         if approximated:
             landmarks = random_landmarks(merged, self.n_components, seed)
         distinct = merged.bags[landmarks] if approximated else merged.distinct

@@ -52,11 +52,9 @@ class BagSVR(BagSVM, BagRegressor):
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None
-        Used to cache kernel matrices, so that a search over ``C`` computes them once per fold. By
-        default, no caching is performed.
+        Used to cache kernel matrices, see :class:`BagSVC`.
     random_state : int, RandomState instance or None, default=None
-        Determines the landmarks, and the pairs whose median distance is computed if there are many.
-        With None these pairs are the same in every fit.
+        Determines the landmarks and sampled pairs, see :class:`BagSVC`.
     {n_jobs: the scalings}
 
     Attributes

@@ -82,7 +82,7 @@ def test_equal_bags_with_other_labels_or_groups_stay_apart():
     targets = np.array([0, 1, 1, 1, 0])
     merged = merge_bags(bags, targets, np.ones(5))
     assert len(merged.bags) == 4
-    assert len(merged.first) == 3
+    assert len(merged.distinct_positions) == 3
     assert len(merged.distinct) == 3
     expected = bag_fingerprints(merged.bags)
     np.testing.assert_array_equal(bag_fingerprints(merged.distinct)[merged.inverse], expected)
