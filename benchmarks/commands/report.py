@@ -27,6 +27,7 @@ _COMMANDS = {
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
     "stored-folds": "Ten sets with the folds that were published with them",
+    "needles": "Frozen features and few instances that decide, beside nets",
     "assumption": "Which classifiers keep the multiple-instance assumption",
     "automatic": "The estimators that need no settings",
     "selection": "One search over several estimators, beside the best baseline",

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -27,7 +28,7 @@ from milearn.baselines import SingleInstance
 from milearn.ensemble import DPBoost, LPBoost
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
-from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
 from milearn.structured import MILSD
 from milearn.svm import MISVC, SDPMIL, CoupledMISVC, InstanceMISVC
 
@@ -261,6 +262,13 @@ def _plain_statistics(*names: str) -> Callable[[bool], BaseEstimator]:
     return make
 
 
+def _plain_logistic(text: bool) -> BaseEstimator:
+    costs = {"C": np.logspace(-4, 2, 7)}
+    model = GridSearchCV(LogisticRegression(max_iter=2000), costs, scoring="neg_log_loss", cv=5)
+    scaler = Normalizer() if text else StandardScaler()
+    return make_pipeline(BagStatistics(("mean",), sparse_output=text), scaler, model)
+
+
 def _plain_trees(text: bool) -> BaseEstimator:
     rows = BagStatistics(("mean", "min", "max", "std"), sparse_output=text)
     return make_pipeline(rows, ExtraTreesClassifier(500, random_state=0))
@@ -288,6 +296,11 @@ class _SetRows(TransformerMixin, BaseEstimator):
         return bag_kernel(X, self.bags_, gamma=1.0 if self.text else 1.0 / X.shape[1])
 
 
+def _clipped_linear(text: bool) -> BaseEstimator:
+    scaler = _scaler(text) if text else ClippedScaler()
+    return make_pipeline(scaler, MISVC(kernel="linear"))
+
+
 def _calibrated(text: bool) -> BaseEstimator:
     model = CalibratedClassifierCV(MISVC(), cv=StratifiedBagKFold(5, shuffle=True, random_state=0))
     return make_pipeline(_scaler(text), model)
@@ -304,12 +317,15 @@ AUTOMATIC = (
         lambda text: make_pipeline(_scaler(text), _SetRows(text), _tuned_svc("precomputed")),
     ),
     _plain_row("plain-linear", "mean, LinearSVC", _plain_linear),
+    _plain_row("plain-logistic", "mean, LogisticRegression", _plain_logistic),
+    _plain_row("plain-extremes", "mean, min, max, SVC", _plain_statistics("mean", "min", "max")),
     _plain_row("plain-trees", "mean, min, max, sd, ExtraTrees", _plain_trees),
     _plain_row(
         "plain-single",
         "SingleInstance(SVC())",
         lambda text: make_pipeline(_scaler(text), SingleInstance(SVC())),
     ),
+    _plain_row("misvc-linear", "MISVC, linear, clipped z-scores", _clipped_linear, False),
     _plain_row("misvc-default", "MISVC()", lambda text: MISVC(), False),
     _plain_row("misvc-calibrated", "CalibratedClassifierCV(MISVC())", _calibrated, False),
 )

@@ -121,3 +121,40 @@ def plot_sizes(
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     return path
+
+
+def plot_curves(
+    curves: dict[str, list[tuple[float, float]]], path: Path, *, x: str, y: str
+) -> Path | None:
+    """Curves over a logarithmic axis; None without matplotlib or data.
+
+    Parameters
+    ----------
+    curves : dict
+        Points (x, y) for each title.
+    path : Path
+        The PNG to write.
+    x, y : str
+        What the axes show.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    shown = {title: points for title, points in curves.items() if points}
+    if not shown:
+        return None
+    figure = Figure(figsize=(8.0, 4.4), layout="constrained")
+    FigureCanvasAgg(figure)
+    panel = figure.subplots()
+    for number, (title, points) in enumerate(shown.items()):
+        marker = "osD^vP*X<>"[number % 10]
+        panel.semilogx(*zip(*points, strict=True), marker=marker, markersize=5, label=title)
+    panel.set_xlabel(x)
+    panel.set_ylabel(y)
+    panel.grid(alpha=0.3, which="major")
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+    return path

@@ -31,7 +31,7 @@ from .progress import progress_bar
 from .records import RecordFile, digest, mixed_sources
 from .tasks import SCHEMA, record_of
 
-__all__ = ["FoldTask", "Summary", "run", "run_fold", "summarise", "tasks_for"]
+__all__ = ["FoldTask", "Summary", "run", "run_fold", "scores_of", "summarise", "tasks_for"]
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def _result(task: FoldTask) -> dict[str, Any]:
     watch = Stopwatch()
     model.fit(data.bags[train], data.y[train])
     fit_seconds, watch = watch.seconds("fit_"), Stopwatch()
-    scores = _scores_of(model, data.bags[test])
+    scores = scores_of(model, data.bags[test])
     predict_seconds = watch.seconds("predict_")
     truth = data.y[test]
     two_classes = len(np.unique(truth)) == 2
@@ -190,7 +190,8 @@ def _result(task: FoldTask) -> dict[str, Any]:
     }
 
 
-def _scores_of(model: Any, bags: Any) -> np.ndarray:
+def scores_of(model: Any, bags: Any) -> np.ndarray:
+    """Scores of bags for the second class, whatever method a classifier has for them."""
     if hasattr(model, "decision_function"):
         return model.decision_function(bags)
     return model.predict_proba(bags)[:, 1]

@@ -18,6 +18,7 @@ halves have nothing in common but the recipe.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,8 @@ GUIDE_SEEDS = (0, 1, 2)
 KEPT_SEEDS = (100, 101, 102)
 
 KINDS = ("witness", "mix", "both")
+
+_NAME = re.compile(rf"({'|'.join(KINDS)})-(\d+)x(\d+)x(\d+)(?:-([\d.]+)%)?")
 
 N_TISSUES = 12
 # Near this tissue are the instances that decide.
@@ -92,6 +95,26 @@ class Cell:
         """``witness-100x300x128-2%``: kind, bags, instances of each, features, share."""
         shown = f"{self.kind}-{self.n_bags}x{self.size}x{self.n_features}"
         return f"{shown}-{100 * self.share:g}%" if self.share else shown
+
+    @classmethod
+    def named(cls, name: str) -> Cell:
+        """The cell of a name.
+
+        Raises
+        ------
+        ValueError
+            For a name that is not that of a cell.
+        """
+        found = _NAME.fullmatch(name)
+        if found is None:
+            raise ValueError(
+                f"{name!r} is not a cell: write {KINDS[0]}-100x300x128-2%, for example."
+            )
+        kind, n_bags, size, n_features, share = found.groups()
+        cell = cls(kind, int(n_bags), int(size), int(n_features), float(share or 0) / 100)
+        if (cell.share > 0) != (kind != "mix"):
+            raise ValueError(f"{name!r}: all kinds but mix have a share of deciding instances.")
+        return cell
 
     @property
     def n_test(self) -> int:

@@ -85,7 +85,7 @@ def test_every_method_runs_on_a_fold(method):
     assert 0.0 <= record["result"]["accuracy"] <= 1.0
     assert ("paradigm" in record["result"]) == (method == "default")
     stated = "probabilities" in record["result"]
-    assert stated == (method in ("default", "misvc-calibrated", "plain-trees"))
+    assert stated == (method in ("default", "misvc-calibrated", "plain-trees", "plain-logistic"))
     assert METHODS[method].baseline == method.startswith("plain")
 
 

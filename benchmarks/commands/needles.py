@@ -1,0 +1,405 @@
+"""``needles``: hundreds of frozen features, and few instances that decide, or none.
+
+Slides, digit bags of 28 x 28 pixels and reviews, each by several draws; see
+:mod:`benchmarks.common.slides` for the recipe and for the seeds that guide and judge. Plain rivals
+and nets see the same bags. The oracle knows the recipe and takes part in no rank.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import roc_auc_score
+
+from ..common.memory import Stopwatch
+from ..common.methods import METHODS
+from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
+from ..common.nets import NETS, has_nets, make_nets
+from ..common.output import add_common_options, short_path
+from ..common.page import say, show
+from ..common.plots import plot_curves
+from ..common.protocol import run, scores_of
+from ..common.ranks import rank_methods
+from ..common.records import RecordFile, digest
+from ..common.reports import finish
+from ..common.slides import GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
+from ..common.table import Table, duration
+from ..common.tasks import record_of
+
+HELP = "frozen features and few deciding instances: slides, digits, reviews, beside nets and means"
+
+ORACLE = "oracle"
+NAMES = (
+    *("default", "misvc-linear", "all-blrt"),
+    *("plain-logistic", "plain-extremes", "plain-trees"),
+)
+TITLES = {
+    **{name: METHODS[name].title for name in NAMES},
+    **NETS,
+    ORACLE: "oracle",
+}
+SEEDS = {"guide": GUIDE_SEEDS, "kept": KEPT_SEEDS}
+FAST = tuple(
+    Cell(kind, 40, 20, 16, share).name
+    for kind, share in (("witness", 0.3), ("witness", 0.1), ("mix", 0.0), ("both", 0.1))
+)
+
+
+@dataclass(frozen=True)
+class NeedleTask:
+    """One method on one draw of one data set."""
+
+    dataset: str
+    method: str
+    seed: int
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that changes the result, for the record and for its key."""
+        return {"model": _described(self.method)}
+
+    @property
+    def key(self) -> str:
+        name = f"needles/{self.dataset}/{self.method}/{self.seed}"
+        return f"{name}@{digest(self.settings)}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_common_options(parser)
+    parser.add_argument(
+        "--half", choices=list(SEEDS), default="guide", help="draws that guide, or that judge"
+    )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=None, metavar="N", help="draws instead of a half"
+    )
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        default=[""],
+        metavar="NAME",
+        help="names of data sets or their beginnings (witness-100x, mix, digits, reviews), or any "
+        "other cell (witness-100x350x128-2%%); default: all",
+    )
+    parser.add_argument(
+        "--methods", nargs="+", choices=list(TITLES), default=None, metavar="NAME", help="rows"
+    )
+    parser.add_argument("--fast", action="store_true", help="tiny slides: a look, not a result")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+
+
+def main(args: argparse.Namespace) -> int:
+    start = time.perf_counter()
+    seeds = SEEDS[args.half] if args.seeds is None else args.seeds
+    datasets = list(FAST) if args.fast else datasets_of(args.data)
+    if args.fast:
+        seeds = seeds[:1]
+        say("--fast: tiny slides, a look and not a result.\n")
+    methods = args.methods or [*NAMES, *NETS, ORACLE]
+    if not has_nets() and set(methods) & set(NETS):
+        say("The nets are left out: torchmil is not installed (pip install 'milearn[nets]').")
+        methods = [name for name in methods if name not in NETS]
+    tasks = [
+        NeedleTask(dataset, method, seed)
+        for seed in seeds
+        for dataset in datasets
+        for method in methods
+        if method != ORACLE or dataset not in (*DIGITS, *REVIEWS)
+    ]
+    with RecordFile(args.out / "needles.jsonl", fresh=args.fresh) as file:
+        records, complete = run(tasks, file, jobs=args.jobs, label="needles", function=run_task)
+    halves = sorted({half_of_seed(seed) for seed in seeds})
+    say(f"Draws {', '.join(map(str, seeds))} ({' and '.join(halves)}).")
+    results = Results(tasks, records)
+    show_cells(results)
+    for name in ("share", "n_bags", "size", "n_features"):
+        show_by(results, name)
+    show_ranks(results)
+    show_goals(results)
+    written = plot_curves(
+        curves_over_share(results),
+        args.out / "needles.png",
+        x="share of deciding instances, %",
+        y="AUC on new bags",
+    )
+    if written is not None:
+        print(f"plot:    {short_path(written)}")
+    status = finish(records, complete, file, len(tasks))
+    print(f"time:    {time.perf_counter() - start:.0f} s")
+    return status
+
+
+def datasets_of(wanted: Sequence[str]) -> list[str]:
+    """Names that begin with what is wanted, and other cells, as far as their data are here.
+
+    Raises
+    ------
+    SystemExit
+        For what is neither.
+    """
+    every = [*(cell.name for cell in GRID), *DIGITS, *REVIEWS]
+    found: dict[str, None] = {}
+    for beginning in wanted:
+        names = [name for name in every if name.startswith(beginning)]
+        found.update(dict.fromkeys(names or [beginning]))
+    datasets = []
+    for name in found:
+        try:
+            reason = why_not(name)
+        except ValueError as error:
+            raise SystemExit(
+                f"{error} The data sets begin with: {', '.join(_kinds(every))}."
+            ) from None
+        if reason is None:
+            datasets.append(name)
+        else:
+            say(f"{name} is left out: {reason}.")
+    return datasets
+
+
+def _kinds(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name.partition("-")[0] for name in names))
+
+
+# -- one task --------------------------------------------------------------------------------------
+
+
+def models_of(method: str) -> list[BaseEstimator]:
+    """The model of a method, or several whose AUCs are averaged; none for the oracle."""
+    if method == ORACLE:
+        return []
+    return make_nets(method) if method in NETS else [METHODS[method].build(text=False)]
+
+
+@cache
+def _described(method: str) -> str:
+    return " ".join(" ".join(repr(model) for model in models_of(method)).split())
+
+
+def run_task(task: NeedleTask) -> dict[str, Any]:
+    """The record of a task."""
+    half = half_of_seed(task.seed)
+    return record_of(task, _result, half=half, parameters=task.settings)
+
+
+def _result(task: NeedleTask) -> dict[str, Any]:
+    found: dict[str, list[float]] = {}
+    splits = splits_of(task.dataset, task.seed)
+    for split in splits:
+        if task.method == ORACLE:
+            if split.oracle is None:
+                raise ValueError("No recipe is known.")
+            scores = split.oracle()
+            found.setdefault("auc", []).append(float(roc_auc_score(split.y_test, scores)))
+            continue
+        for model in models_of(task.method):
+            watch = Stopwatch()
+            model.fit(split.train, split.y)
+            seconds, watch = watch.seconds("fit_"), Stopwatch()
+            scores = scores_of(model, split.test)
+            seconds |= watch.seconds("predict_")
+            auc = float(roc_auc_score(split.y_test, scores))
+            accuracy = float(np.mean(model.predict(split.test) == split.y_test))
+            for name, value in {"auc": auc, "accuracy": accuracy, **seconds}.items():
+                found.setdefault(name, []).append(value)
+    means = {name: float(np.mean(values)) for name, values in found.items()}
+    return {**means, "aucs": found["auc"], "n_test": sum(len(split.y_test) for split in splits)}
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+class Results:
+    """Means over the draws of each data set and method, where all draws have a result."""
+
+    def __init__(self, tasks: Sequence[NeedleTask], records: dict[str, dict[str, Any]]) -> None:
+        self.datasets = list(dict.fromkeys(task.dataset for task in tasks))
+        self.methods = list(dict.fromkeys(task.method for task in tasks))
+        groups: dict[tuple[str, str], list[dict[str, Any] | None]] = {}
+        for task in tasks:
+            result = records.get(task.key, {}).get("result")
+            groups.setdefault((task.dataset, task.method), []).append(result)
+        self._means = {
+            key: {
+                name: float(np.mean([each[name] for each in group]))
+                for name in ("auc", "fit_cpu_seconds")
+                if all(name in each for each in group)
+            }
+            for key, group in groups.items()
+            if None not in group
+        }
+
+    def value(self, dataset: str, method: str, name: str = "auc") -> float | None:
+        """A mean, None where it is not known."""
+        return self._means.get((dataset, method), {}).get(name)
+
+    @property
+    def rivals(self) -> list[str]:
+        """Methods without the oracle."""
+        return [name for name in self.methods if name != ORACLE]
+
+    @property
+    def complete(self) -> list[str]:
+        """Data sets on which every method but the oracle has a result."""
+        return [
+            dataset
+            for dataset in self.datasets
+            if all(self.value(dataset, name) is not None for name in self.rivals)
+        ]
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """Slides among the complete data sets."""
+        others = (*DIGITS, *REVIEWS)
+        return {name: Cell.named(name) for name in self.complete if name not in others}
+
+    def row(self, datasets: Sequence[str], methods: Sequence[str]) -> list[str]:
+        """AUC x 100 of each method, averaged over data sets."""
+        cells = []
+        for method in methods:
+            values = [self.value(name, method) for name in datasets]
+            known = [value for value in values if value is not None]
+            whole = known and len(known) == len(values)
+            cells.append(f"{100 * np.mean(known):.1f}" if whole else "-")
+        return cells
+
+
+def show_cells(results: Results) -> None:
+    """One row per data set."""
+    rows = [[name, *results.row([name], results.methods)] for name in results.datasets]
+    times = []
+    for method in results.methods:
+        seconds = [results.value(name, method, "fit_cpu_seconds") for name in results.datasets]
+        known = [value for value in seconds if value is not None]
+        times.append(duration(float(np.median(known))) if known else "-")
+    rows.append(["fit, CPU time, median", *times])
+    title = "AUC x 100 on new bags, mean over draws"
+    show(Table(["data", *(TITLES[name] for name in results.methods)], rows, title=title))
+
+
+def same_shapes(results: Results) -> dict[float, list[str]]:
+    """Slides with deciding instances by their share; the same numbers of bags, ... for each."""
+    shapes: dict[tuple[int, int, int], dict[float, str]] = {}
+    for name, cell in results.cells.items():
+        if cell.kind == "witness":
+            shape = (cell.n_bags, cell.size, cell.n_features)
+            shapes.setdefault(shape, {})[cell.share] = name
+    shares = sorted({share for names in shapes.values() for share in names}, reverse=True)
+    whole = [names for names in shapes.values() if len(names) == len(shares)]
+    return {share: [names[share] for names in whole] for share in shares} if whole else {}
+
+
+def show_by(results: Results, name: str) -> None:
+    """AUC of the slides with deciding instances, by one of their numbers."""
+    groups: dict[Any, list[str]] = {}
+    if name == "share":
+        groups = {f"{100 * share:g}%": names for share, names in same_shapes(results).items()}
+    else:
+        for dataset, cell in results.cells.items():
+            if cell.kind == "witness":
+                groups.setdefault(getattr(cell, name), []).append(dataset)
+    if len(groups) < 2:
+        return
+    rows = [
+        [str(value), *results.row(datasets, results.methods), str(len(datasets))]
+        for value, datasets in groups.items()
+    ]
+    words = {"n_bags": "training bags", "n_features": "features", "size": "instances of a bag"}
+    shown = words.get(name, "share of deciding instances")
+    note = ", over the shapes that have all of them" if name == "share" else ""
+    columns = [shown, *(TITLES[method] for method in results.methods), "cells"]
+    title = f"AUC x 100 on slides with deciding instances, by {shown}{note}"
+    show(Table(columns, rows, title=title))
+
+
+def show_ranks(results: Results) -> None:
+    """Mean ranks over all complete data sets, and the number of those where a method is first."""
+    datasets, methods = results.complete, results.rivals
+    if len(datasets) < 2 or len(methods) < 2:
+        say("\nNo ranks: fewer than two data sets with all draws of at least two methods.")
+        return
+    scores = np.array([[results.value(name, method) for method in methods] for name in datasets])
+    ranks = rank_methods(scores, methods)
+    first = np.sum(scores == scores.max(axis=1, keepdims=True), axis=0)
+    rows = [
+        [TITLES[name], f"{rank:.2f}", str(first[methods.index(name)])]
+        for name, rank in zip(ranks.methods, ranks.ranks, strict=True)
+    ]
+    title = f"mean rank by AUC over {len(datasets)} data sets (1 is best)"
+    show(Table(["method", "rank", "first"], rows, title=title))
+    say(
+        f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
+        f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %)."
+    )
+
+
+def show_goals(results: Results) -> None:
+    """The sentences that the suite is to prove or refute."""
+    cells = results.cells
+    net = next(iter(NETS))
+    if {"default", net} <= set(results.methods):
+        datasets = results.complete
+        number = sum(_ahead(results, name, "default", net, 0.0) for name in datasets)
+        say(
+            f"MIClassifier has at least the mean AUC of {TITLES[net]} on {number} of "
+            f"{len(datasets)} data sets."
+        )
+        ratios = [
+            _known(results, name, "default", "fit_cpu_seconds")
+            / _known(results, name, net, "fit_cpu_seconds")
+            for name in datasets
+        ]
+        if ratios:
+            say(
+                f"CPU time of a fit, MIClassifier by {TITLES[net]}: median {np.median(ratios):.2g}."
+            )
+    if {"default", ORACLE} <= set(results.methods):
+        reachable = [
+            name
+            for name, cell in cells.items()
+            if cell.n_bags >= 100 and (results.value(name, ORACLE) or 0.0) >= 0.98
+        ]
+        if reachable:
+            near = sum(_known(results, name, "default") >= 0.95 for name in reachable)
+            say(
+                f"MIClassifier has an AUC of .95 or more in {near} of {len(reachable)} cells of at "
+                "least 100 bags where the oracle has .98 or more."
+            )
+    if {"default", "plain-logistic"} <= set(results.methods):
+        mixes = [name for name, cell in cells.items() if cell.kind == "mix"]
+        if mixes:
+            near = sum(_ahead(results, name, "default", "plain-logistic", 0.01) for name in mixes)
+            say(
+                f"Where the mix decides, MIClassifier is at most a point behind "
+                f"{TITLES['plain-logistic']} in {near} of {len(mixes)} cells."
+            )
+
+
+def _known(results: Results, dataset: str, method: str, name: str = "auc") -> float:
+    value = results.value(dataset, method, name)
+    return float("nan") if value is None else value
+
+
+def _ahead(results: Results, dataset: str, mine: str, other: str, behind: float) -> bool:
+    return _known(results, dataset, mine) >= _known(results, dataset, other) - behind
+
+
+def curves_over_share(results: Results) -> dict[str, list[tuple[float, float]]]:
+    """AUC of each method over the share of deciding instances in percent."""
+    groups = same_shapes(results)
+    curves: dict[str, list[tuple[float, float]]] = {}
+    for method in results.methods:
+        points = []
+        for share, names in groups.items():
+            values = [results.value(name, method) for name in names]
+            known = [value for value in values if value is not None]
+            if known and len(known) == len(values):
+                points.append((100 * share, float(np.mean(known))))
+        curves[TITLES[method]] = points
+    return curves
