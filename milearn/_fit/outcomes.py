@@ -58,7 +58,7 @@ def survival_outcomes(event: Any, time: Any) -> np.ndarray:
 
 def outcome_fields(y: np.ndarray) -> tuple[str, str] | None:
     """Names of the fields of events and times of structured outcomes; None for other targets."""
-    fields = y.dtype.fields or {}
+    fields: dict[str, Any] = dict(y.dtype.fields or {})
     kinds = {name: field[0].kind for name, field in fields.items()}
     events = [name for name, kind in kinds.items() if kind == "b"]
     times = [name for name, kind in kinds.items() if kind in "iuf"]

@@ -276,16 +276,18 @@ class MaximumDual(_Maximum):
             annealed = isinstance(start, str) and start == ANNEALED
             return self.rows.solve(loss, "auto" if annealed else start, on_iteration)
 
+    def screened(self, loss: Hinge) -> np.ndarray | None:
+        """Screened starts; of a nonlinear kernel the best one, as its steps cost more."""
+        source = screen_source(self.training, self.kernel)
+        if source is None:
+            return None
+        found = screened_witnesses(source, loss)
+        return found if self.kernel.linear else found[:1]
+
     def _solve(self, loss: Hinge, start: Any, on_iteration: Report) -> MISVMResult:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         first: Any = None if isinstance(start, str) else start
-        others = None
-        if isinstance(start, str) and start == "auto":
-            source = screen_source(self.training, self.kernel)
-            others = None if source is None else screened_witnesses(source, loss)
-            if not self.kernel.linear and others is not None:
-                # A step over kernel values costs more than a screen: there is no trial.
-                others = others[:1]
+        others = self.screened(loss) if isinstance(start, str) and start == "auto" else None
         annealed = isinstance(start, str) and start == ANNEALED
         if self.slack == "labels":
             first = annealed_labels(problem) if annealed else first
@@ -422,18 +424,19 @@ class Selection(MaximumDual):
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
+        others = self.screened(loss) if self.settings.polish else None
         if not self.kernel.linear:
-            return solve_selection(problem, self.settings, options)
+            return solve_selection(problem, self.settings, options, others=others)
         if not self.over_rows:
             try:
-                found = solve_selection(problem, self.settings, options)
+                found = solve_selection(problem, self.settings, options, others=others)
                 svm = with_weights(cast(MISVMResult, found.svm), self.gram)
                 return replace(found, svm=svm)
             except SolverError:
                 # Multipliers are not precise enough, as in MaximumDual.
                 pass
         rows = RowSolver(self.training.source(), self.gap_tol)
-        return solve_selection(problem, self.settings, options, rows)
+        return solve_selection(problem, self.settings, options, rows, others)
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return super().function([each.svm for each in results], sign)

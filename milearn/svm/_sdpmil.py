@@ -73,7 +73,8 @@ class SDPMIL(BaseMISVC):
     polish : bool, default=False
         Whether to continue from the selection with the concave-convex procedure, which never
         increases the objective. The result is a local minimum of MI-SVM with one slack per
-        instance.
+        instance. The procedure also runs from the screened starts of :class:`MISVC`, and the lower
+        objective is kept.
     {kernel}
     {gamma}
     n_components : int, default=None

@@ -139,9 +139,11 @@ def test_polish_starts_from_the_selection():
         start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])
         descent = MISVC(C=1.0, kernel="linear", slack="instance", init=start).fit(bags, y)
         polished = SDPMIL(C=1.0, kernel="linear", polish=True).fit(bags, y)
-        assert polished.objective_ == pytest.approx(descent.objective_, rel=1e-6)
+        # A screened start may be lower still.
+        assert polished.objective_ <= descent.objective_ * (1 + 1e-6)
         assert polished.relaxation_value_ == rounded.relaxation_value_
-        assert polished.objective_history_[0] == rounded.objective_
+        same = polished.objective_ == pytest.approx(descent.objective_, rel=1e-6)
+        assert polished.objective_history_[0] == rounded.objective_ or not same
         lower += polished.objective_ < rounded.objective_ * (1 - 1e-6)
     assert lower > 0
 
@@ -290,7 +292,7 @@ def test_verbose_prints_the_objective(capsys):
 
 
 def test_no_convergence_and_inexact_programs_warn(monkeypatch):
-    bags, y = labelled_bags(7, n_positive=10, n_negative=10)
+    bags, y = labelled_bags(7, n_positive=30, n_negative=30)
     with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before convergence"):
         SDPMIL(kernel="linear", max_iter=1, polish=True).fit(bags, y)
     solve = _selection.solve_relaxation

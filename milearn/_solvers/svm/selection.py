@@ -133,6 +133,7 @@ def solve_selection(
     settings: SelectionSettings,
     options: SolverOptions,
     row_solver: RowSolver | None = None,
+    others: np.ndarray | None = None,
 ) -> SelectionResult:
     """Solve the relaxation, select the highest instances, fit an SVM on them.
 
@@ -145,6 +146,8 @@ def solve_selection(
         it. ``max_iter`` is the maximum number of steps of the concave-convex procedure.
     row_solver : RowSolver, default=None
         Solves the SVMs over rows instead of the dual.
+    others : ndarray of int of shape (n_others, n_positive), default=None
+        Further starts of the concave-convex procedure; the lowest objective is kept.
     """
     relaxed = relaxation_problem(
         problem,
@@ -169,15 +172,15 @@ def solve_selection(
     best = SelectionResult.of(fitted(selected), selected, **facts)
     if settings.points is not None:
         selections, mixed = _mixture(problem, settings, settings.points, selected)
-        others = [SelectionResult.of(fitted(each), each, **facts) for each in selections]
-        best = replace(min([best, *others], key=lambda each: each.objective), **mixed)
+        mixture = [SelectionResult.of(fitted(each), each, **facts) for each in selections]
+        best = replace(min([best, *mixture], key=lambda each: each.objective), **mixed)
     stops = options.on_iteration is not None and options.on_iteration(1, best.objective)
     if not settings.polish:
         return best
     if stops:
         best.stopped = "callback"
         return best
-    return _polished(problem, best, options, row_solver)
+    return _polished(problem, best, options, row_solver, others)
 
 
 def _mixture(
@@ -277,21 +280,31 @@ def _polished(
     rounded: SelectionResult,
     options: SolverOptions,
     row_solver: RowSolver | None,
+    others: np.ndarray | None,
 ) -> SelectionResult:
-    """The local minimum of MI-SVM that the concave-convex procedure finds from a selection."""
+    """The lowest minimum of MI-SVM from the selection and the other starts."""
     watched = options.watched_by(_from_second_step(options))
-    run: MISVMResult | RowsSolution
-    if row_solver is None:
-        run = solve_mi_svm(problem, "instance", rounded.selected, watched)
-        scores = run.scores
-    else:
-        run = row_solver.solve(problem, rounded.selected, watched)
-        run.n_passes += cast(RowsSolution, rounded.svm).n_passes
-        scores = row_solver.scores(run.w) + run.intercept
+
+    def solve(start: np.ndarray, options: SolverOptions) -> MISVMResult | RowsSolution:
+        if row_solver is None:
+            return solve_mi_svm(problem, "instance", start, options)
+        return row_solver.solve(problem, start, options)
+
+    run = solve(rounded.selected, watched)
+    if run.objective <= rounded.objective:
+        run.history[0] = rounded.objective
+    if others is not None and len(others) and run.stopped != "callback":
+        second = solve(others, options.after(run.n_iter))
+        run = second if second.objective < run.objective else run
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
-    run.history[0] = rounded.objective
+    if row_solver is None:
+        scores = cast(MISVMResult, run).scores
+    else:
+        found = cast(RowsSolution, run)
+        found.n_passes += cast(RowsSolution, rounded.svm).n_passes
+        scores = row_solver.scores(found.w) + found.intercept
     facts = {name: getattr(rounded, name) for name in _RELAXED}
     return SelectionResult.of(run, witness_rule(problem).of(scores), **facts)
 
