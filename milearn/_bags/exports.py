@@ -109,7 +109,7 @@ class BagExports:
         Raises
         ------
         ValueError
-            For sparse instances, graphs, instance data whose name is that of a column, or ``ids``
+            For sparse instances, graphs, instance data with the name of a column, or ``ids``
             or ``y`` that are not one per bag.
         ImportError
             Without pyarrow.

@@ -137,10 +137,10 @@ def frame_features(
 ) -> tuple[np.ndarray, list[Any] | None]:
     """The feature columns of a long data frame as a matrix, and their names if all are strings."""
     columns = list(df.columns)
-    beside = [bag, label]
+    reserved = [bag, label]
     for taken in (instance_data or {}).values():
-        beside.extend(listed(taken))
-    chosen = [name for name in columns if name not in beside] if features is None else [*features]
+        reserved.extend(listed(taken))
+    chosen = [name for name in columns if name not in reserved] if features is None else [*features]
     check_columns("frame", [bag, *([] if label is None else [label]), *chosen], columns)
     if not chosen:
         raise ValueError("The frame has no feature columns: bags need at least one.")

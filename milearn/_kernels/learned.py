@@ -459,7 +459,7 @@ def _shared(
 
 
 def _check_memory(kernels: Sequence[_Kernel], left: _Bags, n_right: int, n_instances: int) -> None:
-    """Raise an error if the matrices do not fit; ``n_instances`` is that of the training bags."""
+    """Raise an error if the matrices do not fit; the training bags hold ``n_instances``."""
     cells = (len(kernels) + 4) * len(left) * n_right
     if any(kernel.between for kernel in kernels) and n_instances:
         width = left.raw.shape[1] + 2

@@ -1,4 +1,4 @@
-"""WellSVC: bounds from the fitted attributes, beside SDPMIL, and its stop."""
+"""WellSVC: bounds from the fitted attributes, compared with SDPMIL, and its stop."""
 
 from __future__ import annotations
 

@@ -60,10 +60,10 @@ def unpack(
             with _opened(archive) as (names, opened):
                 chosen = _chosen(archive, names, member, suffixes)
                 target = archive.parent / _plain_name(chosen)
-                beside = str(PurePosixPath(_without_packing(chosen)).with_suffix(".names"))
+                names_file = str(PurePosixPath(_without_packing(chosen)).with_suffix(".names"))
                 for name in names:
                     # C4.5 data have two files.
-                    wanted = name == chosen or _without_packing(name) == beside
+                    wanted = name == chosen or _without_packing(name) == names_file
                     path = target if name == chosen else target.with_suffix(".names")
                     if wanted and not path.exists():
                         with opened(name) as file:

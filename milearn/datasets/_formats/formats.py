@@ -26,13 +26,13 @@ class Format:
     """Reader, writer, options and limits of a format."""
 
     read: Callable[..., BagRecord]
-    # Called with the path, the record, an open file for the path, and one for each of ``beside``.
+    # Called with the path, the record, an open file for the path and one for each companion.
     write: Callable[..., None]
     suffixes: tuple[str, ...] = ()
     options: tuple[str, ...] = ()  # of load_bags
     start: bytes | None = None  # of the files; of an npy-folder, which is none, None
     inside: bytes | None = None  # of text, somewhere in the first kilobytes
-    beside: tuple[str, ...] = ()  # suffixes of further files
+    companions: tuple[str, ...] = ()  # suffixes of further files
     holds: tuple[str, ...] | None = None  # fields; None for everything
     dense_only: bool = False
     needs_labels: bool = False
@@ -93,7 +93,7 @@ FORMATS = {
         write_c45,
         (".data",),
         ("names", "bag", "instance", "missing"),
-        beside=(".names",),
+        companions=(".names",),
         holds=("bag_names", "instance_names", "target_names"),
         dense_only=True,
         needs_labels=True,

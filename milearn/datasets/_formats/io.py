@@ -298,7 +298,7 @@ def save_bags(
         if name == "npy-folder":
             form.write(path, record)
             return
-        with writing(path, *map(path.with_suffix, form.beside)) as files:
+        with writing(path, *map(path.with_suffix, form.companions)) as files:
             form.write(path, record, *files)
 
 

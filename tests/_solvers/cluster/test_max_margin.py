@@ -78,7 +78,7 @@ def linearised_optimum(witnesses, clusters, k, C, balance, m, margin="mean"):
 
 
 def linearised(witnesses, clusters, k, C, balance, m, tol, margin="mean"):
-    """The same problem through the oracle and the engine; the weights beside its result."""
+    """The same problem through the oracle and the engine; its result and the weights."""
     order = np.argsort(clusters, kind="stable")
     given = Balance.of(m, balance, k)
     counts = np.bincount(clusters, minlength=k)
@@ -109,8 +109,8 @@ def test_the_linearised_problem_equals_cvxpy(margin, k, balance, C):
 
 
 def test_instances_far_off_the_origin_do_not_end_at_zero_weights():
-    # The scores of the mean leave their interval right beside zero: the quadratic there promised
-    # nothing, and the program was taken for solved.
+    # The scores of the mean leave their interval close to zero, where the quadratic predicted no
+    # decrease, so that the program was reported as solved.
     rng = np.random.default_rng(0)
     witnesses = rng.normal(size=(30, 10)) + 100.0
     m, clusters, C, tol = witnesses.sum(axis=0), np.zeros(30, dtype=int), 1e4, 1e-6

@@ -206,7 +206,7 @@ class _Maximum:
         return view.moves is None or len(view.moves.bags) == 0
 
     def problem(self, held: WitnessRows, view: MaximumView) -> tuple[GroupProblem, np.ndarray]:
-        """The convex step over the working set; the key of a witness is that of its bag."""
+        """The convex step over the working set; a witness has the key of its bag."""
         problem = working_set(held.vectors, view, self.costs)
         keys = np.full(len(problem.e), -1)
         n_positive = len(held.numbers)

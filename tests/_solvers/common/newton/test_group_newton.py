@@ -101,7 +101,7 @@ def test_maximisers_are_those_of_quadratic_programs(h, centre):
 
 
 def tube_problem(seed, *, n_squared, nu=0.4, n_bags=25, d=5):
-    """A tube around targets, its half-width as a second free variable, and groups beside it."""
+    """A tube around targets, its half-width as a second free variable, and groups."""
     rng = np.random.default_rng(seed)
     upper, lower = rng.normal(size=(2 * n_bags, d)), rng.normal(size=(n_bags, d))
     sizes = np.r_[np.full(n_bags, 2), np.ones(n_bags, dtype=int), 1, rng.integers(1, 4, 8)]

@@ -1,4 +1,4 @@
-"""Annealed starts: the distributions against cvxpy, the minima beside those of other starts."""
+"""Annealed starts: the distributions against cvxpy, the minima against those of other starts."""
 
 from __future__ import annotations
 
