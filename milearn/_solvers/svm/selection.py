@@ -295,7 +295,8 @@ def _polished(
         run.history[0] = rounded.objective
     if others is not None and len(others) and run.stopped != "callback":
         second = solve(others, options.after(run.n_iter))
-        run = second if second.objective < run.objective else run
+        # Two runs that end in one minimum differ by rounding.
+        run = second if second.objective < (1 - 1e-6) * run.objective else run
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)

@@ -103,10 +103,10 @@ def solve_mi_svm_rows(
         found = _best_of(model, start, options, gap_tol, settings)
     elif not isinstance(start, str) or start != "auto":
         found = descend(model, *model.given(start), options, gap_tol, **settings)
-    elif limits.screened.holds_all(source.n_instances, source.n_features):
+    elif source.n_instances * source.n_features <= limits.all_starts:
         found = _best(model, loss, options, gap_tol, settings)
     else:
-        point = _start_on_sample(model, loss, options)
+        point = _start_on_sample(model, loss, options, means=True)
         found = descend(model, point, None, options, gap_tol, rough=True, **settings)
     return RowsSolution.of(found, loss.weights, model.n_passes)
 
@@ -242,12 +242,21 @@ def _best(
     model: _Maximum, loss: Hinge, options: SolverOptions, gap_tol: float, settings: dict[str, Any]
 ) -> Descent:
     """The better end of the descents from the means and from screened witnesses."""
+    source = model.source
     first = descend(model, *model.given("mean"), options, gap_tol, **settings)
-    others = screened_witnesses(model.source, loss)
-    if len(others) == 0 or first.stopped == "callback":
+    if first.stopped == "callback":
         return first
-    options = options.after(first.n_iter)
-    second = _best_of(model, others, options, gap_tol, settings)
+    own, options = options, options.after(first.n_iter)
+    if model.limits.screened.holds_all(source.n_instances, source.n_features):
+        others = screened_witnesses(source, loss)
+        if len(others) == 0:
+            return first
+        second = _best_of(model, others, options, gap_tol, settings)
+    else:
+        point = _start_on_sample(model, loss, own, means=False)
+        more = PassLimits(model.n_passes + settings["limits"].max_passes)
+        settings = {**settings, "limits": more}
+        second = descend(model, point, None, options, gap_tol, rough=True, **settings)
     return first if first.objective <= second.objective else second
 
 
@@ -269,9 +278,9 @@ def _best_of(
 
 
 def _start_on_sample(
-    model: _Maximum, loss: Hinge, options: SolverOptions
+    model: _Maximum, loss: Hinge, options: SolverOptions, *, means: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best end of rough descents on a sample of the bags."""
+    """The best end of rough descents on a sample of the bags, with or without the means."""
     costs, limits = model.costs, model.limits.screened
     sample, bags = sampled_source(model.source, costs.signs, limits)
     part = replace(costs, signs=costs.signs[bags], weights=costs.weights[bags])
@@ -279,7 +288,12 @@ def _start_on_sample(
         "limits": PassLimits(limits.max_passes),
         "objective_scale": rounding_scale(part.weights),
     }
-    own = _Maximum(sample, part, model.limits, limits.tol)
+    everything = replace(limits, instances=sample.n_instances)
+    own = _Maximum(sample, part, replace(model.limits, screened=everything), limits.tol)
     own_loss, options = Hinge(part.signs, part.weights), options.watched_by(None)
-    found = _best(own, own_loss, options, limits.tol, settings)
+    others = None if means else screened_witnesses(sample, own_loss)
+    if others is None or len(others) == 0:
+        found = _best(own, own_loss, options, limits.tol, settings)
+    else:
+        found = _best_of(own, others, options, limits.tol, settings)
     return found.w, found.v

@@ -56,6 +56,8 @@ class RowLimits:
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
     screened: SampleLimits = field(default_factory=SampleLimits.of_whole_bags)
+    # Numbers in all instances up to which the means and a screened start are followed on all.
+    all_starts: float = 2.0**24
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all rows of negative bags belong to the working set."""
