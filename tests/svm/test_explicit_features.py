@@ -50,12 +50,8 @@ def test_all_landmarks_give_the_exact_model(task, loss):
     options["init"] = exact.witnesses_
     exact = model(task, **options).fit(bags, y)
     found = model(task, n_components=EVERY, **options).fit(bags, y)
-    assert found.objective_ <= exact.objective_ * (1 + 1e-5)
     assert found.dual_gap_ <= 1e-6 * found.objective_
     assert (np.diff(found.objective_history_) <= 0).all()
-    if loss == "max" and task == "regression":
-        # The solver over rows goes on where all that is left of a step is within ``tol``.
-        return
     assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
     for ours, theirs in zip(levels(found, bags), levels(exact, bags), strict=True):
         assert ours == pytest.approx(theirs, abs=2e-2 * np.abs(theirs).max())
@@ -90,7 +86,7 @@ def test_few_landmarks_cost_and_their_function_is_one_of_the_space(task, name):
         assert found.objective_ == pytest.approx(stated, rel=1e-5)
     assert values == sorted(values, reverse=True)
     assert values[0] > 1.1 * values[-1]
-    assert values[-1] <= exact.objective_ * (1 + 1e-4)
+    assert values[-1] == pytest.approx(exact.objective_, rel=1e-4)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -103,7 +99,7 @@ def test_linear_kernel_by_rows_is_its_dual(task, loss):
     found = model(task, **options).fit(bags, y)
     options["kernel"] = linear_kernel
     exact = model(task, **options).fit(bags, y)
-    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-3)
+    assert found.objective_ == pytest.approx(exact.objective_, rel=1e-5)
     options["kernel"] = "linear"
     other = bags.with_instances(sparse.csr_array(bags.instances))
     same = model(task, **options).fit(other, y)

@@ -7,13 +7,15 @@ Any of them linearises the maximum, so ties are broken by a second score.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
+from ..._bags.blocks import Block
 from ..._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
 from .rounding import RELATIVE_TIE
 
-__all__ = ["Witnesses", "mean_difference"]
+__all__ = ["TieRule", "Witnesses", "is_constant", "mean_difference"]
 
 
 class Witnesses:
@@ -49,15 +51,24 @@ class Witnesses:
         """
         if len(self.bags) == 0:
             return np.zeros(0, dtype=np.intp)
-        own, sizes = scores[self.rows], np.diff(self.offsets)
-        near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
-        tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
-        several = np.repeat(segment_sum(tied.astype(np.intp), self.offsets) > 1, sizes)
+        tied, several = self._tied(scores, constant)
         ranking = np.where(tied, 0.0, -np.inf)
         asked = np.flatnonzero(tied & several)
         ranking[asked] = self._second(asked)
         rows: np.ndarray = self.rows[segment_argmax(ranking, self.offsets)]
         return rows
+
+    def has_ties(self, scores: np.ndarray) -> bool:
+        """Whether several instances of a bag are equally high."""
+        return len(self.bags) > 0 and bool(self._tied(scores, constant=False)[1].any())
+
+    def _tied(self, scores: np.ndarray, constant: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Whether instances tie with the highest of their bag, and whether there are several."""
+        own, sizes = scores[self.rows], np.diff(self.offsets)
+        near = np.inf if constant else self.tie * max(1.0, float(np.abs(own).max()))
+        tied = own >= np.repeat(segment_max(own, self.offsets) - near, sizes)
+        counts = segment_sum(tied.astype(np.intp), self.offsets)
+        return tied, np.repeat(counts > 1, sizes)
 
     def _second(self, asked: np.ndarray) -> np.ndarray:
         unknown = asked[np.isnan(self._known[asked])]
@@ -65,6 +76,31 @@ class Witnesses:
             self._known[unknown] = self.second_scores(self.rows[unknown])
         known: np.ndarray = self._known[asked]
         return known
+
+
+@dataclass(frozen=True)
+class TieRule:
+    """How a pass breaks ties: by a second weight vector; all instances tie if ``constant``."""
+
+    second: np.ndarray | None = None
+    constant: bool = False
+
+    def highest(
+        self, block: Block, scores: np.ndarray, bags: np.ndarray
+    ) -> tuple[np.ndarray, bool]:
+        """Rows of the highest instances of bags of a block, and whether ties were left open."""
+        rule = Witnesses(block.offsets, bags, lambda rows: block.take(rows) @ self.second)
+        if self.second is None:
+            return segment_argmax(scores, block.offsets)[bags], rule.has_ties(scores)
+        return rule.of(scores, constant=self.constant), False
+
+
+def is_constant(value: float, at_zero: float, rounding: float = 1e-12) -> bool:
+    """Whether the solution of a convex step is a constant function, as far as its value tells.
+
+    A solution w other than 0 has a value below that of w = 0, however small the difference.
+    """
+    return value >= (1.0 - rounding) * at_zero
 
 
 def mean_difference(offsets: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> np.ndarray:

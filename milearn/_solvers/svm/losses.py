@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..common.piecewise import optimal_intercept
-from ..common.rounding import rounding_scale
+from ..common.rounding import RELATIVE_TIE, rounding_scale
 
 __all__ = ["BagLoss", "Coupling", "Hinge", "Tube", "weighted_tail"]
 
@@ -95,8 +95,8 @@ class BagLoss(Protocol):
     def value(self, scores: np.ndarray, intercept: float) -> float:
         """The loss with a given intercept."""
 
-    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
-        """A subgradient by the scores, shape (n_bags,)."""
+    def descent(self) -> np.ndarray:
+        """A change of all scores from zero that lowers the loss; it sums to zero."""
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
         """The best intercept and the loss with different scores for its two sides.
@@ -138,10 +138,9 @@ class Hinge:
         margins = self.signs * (scores + intercept)
         return float(self.weights @ np.maximum(0.0, 1.0 - margins))
 
-    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
-        """A subgradient by the scores, shape (n_bags,)."""
-        margins = self.signs * (scores + intercept)
-        return np.where(margins < 1.0, -self.signs * self.weights, 0.0)
+    def descent(self) -> np.ndarray:
+        """Not implemented, like :meth:`split`."""
+        raise NotImplementedError("The hard maximum with a hinge is MI-SVM: use solve_mi_svm.")
 
     def split(self, upper: np.ndarray, lower: np.ndarray) -> tuple[float, float]:
         """Not implemented: a hinge with a hard maximum is MI-SVM, see :mod:`.maximum.dual`."""
@@ -238,20 +237,24 @@ class Tube:
         size = spread if spread > 1e-9 * abs(middle) else 1.0
         return Tube(centred / size, self.weights / size, self.nu), middle, size
 
-    def slopes(self, scores: np.ndarray, intercept: float) -> np.ndarray:
-        """A subgradient by the scores: nonzero for the fraction nu of largest residuals."""
-        residuals = self.targets - scores - intercept
-        used = _tail_weights(np.abs(residuals), self.weights, self.nu)
-        return np.asarray(-np.sign(residuals) * used)
+    def descent(self) -> np.ndarray:
+        """A change of all scores from zero that lowers the loss: towards targets off the tube."""
+        half = 0.5 * self.nu
+        above = _tail_weights(self.targets, self.weights, half)
+        below = _tail_weights(-self.targets, self.weights, half)
+        return np.asarray(above - below)
 
 
 def _tail_weights(values: np.ndarray, weights: np.ndarray, fraction: float) -> np.ndarray:
-    """The part of each weight that belongs to the given fraction of largest values."""
+    """The part of each weight in the given fraction of largest values; equal values share."""
     order = np.argsort(-values, kind="stable")
     total = np.cumsum(weights[order])
-    left = np.clip(fraction * total[-1] - (total - weights[order]), 0.0, None)
-    taken = np.zeros(len(values))
-    taken[order] = np.minimum(left, weights[order])
+    wanted = fraction * total[-1]
+    edge = values[order[min(int(np.searchsorted(total, wanted)), len(values) - 1)]]
+    tie = RELATIVE_TIE * float(np.abs(values).max())
+    taken = np.where(values > edge + tie, weights, 0.0)
+    tied = np.abs(values - edge) <= tie
+    taken[tied] = (wanted - taken.sum()) * weights[tied] / weights[tied].sum()
     return taken
 
 

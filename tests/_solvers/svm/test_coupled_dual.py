@@ -164,8 +164,23 @@ def test_losses_by_brute_force():
     best = cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
     intercept, _ = tube.free(scores)
     assert tube.value(scores, intercept) == pytest.approx(best, rel=1e-6)
-    for loss in (tube, Hinge(np.where(np.arange(15) % 3, 1.0, -1.0), tube.weights)):
-        at = loss.free(scores)[0] + 0.1
-        slope = loss.slopes(scores, at)
-        for other in rng.normal(size=(20, 15)):
-            assert loss.value(other, at) >= loss.value(scores, at) + slope @ (other - scores) - 1e-9
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.8, 1.0])
+def test_a_descent_direction_is_that_of_no_order_and_no_origin(nu):
+    rng = np.random.default_rng(3)
+    targets, weights = rng.integers(0, 5, 30).astype(float), rng.uniform(0.5, 2.0, size=30)
+    tube, order = Tube(targets, weights, nu), rng.permutation(30)
+    change = tube.descent()
+    # A constant added to all scores changes nothing, so that neither may the direction.
+    assert change.sum() == pytest.approx(0.0, abs=1e-12)
+    assert (np.abs(change) <= weights + 1e-12).all()
+    scores = np.zeros(30)
+    value = tube.value(scores, tube.free(scores)[0])
+    moved = 1e-3 * change
+    assert tube.value(moved, tube.free(moved)[0]) < value - 1e-5
+    # Bags with equal targets have equal shares, in whatever order.
+    np.testing.assert_allclose(Tube(targets[order], weights[order], nu).descent(), change[order])
+    for each in range(5):
+        shares = (change / weights)[targets == each]
+        np.testing.assert_allclose(shares, shares[0])

@@ -13,19 +13,23 @@ from milearn._kernels.bag import bag_scales, instance_scales
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
-from milearn._solvers.svm.coupled import rows as coupled_rows
-from milearn._solvers.svm.coupled.cccp import coupled_objective, solve_coupled
+from milearn._solvers.svm.coupled.cccp import (
+    coupled_objective,
+    equal_subgradient,
+    solve_coupled,
+)
 from milearn._solvers.svm.coupled.gram import SetKernelGram
 from milearn._solvers.svm.coupled.rows import solve_coupled_rows
+from milearn._solvers.svm.coupled.view import CoupledLimits
 from milearn._solvers.svm.losses import Coupling, Hinge, Tube
 from milearn._solvers.svm.maximum.labels_dual import best_labels, solve_instance_labels
 from milearn._solvers.svm.maximum.labels_rows import LabelLimits, solve_instance_labels_rows
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn.datasets import make_bags
+from milearn.datasets import make_affinity, make_bags
 from tests.oracles import highest_of
 
 OPTIONS = SolverOptions(1e-7, 100)
-NEAR = LabelLimits(whole_rows=0)
+NEAR = LabelLimits(whole_rows=0), CoupledLimits(everything=0)
 # Loss, bag kernel, task.
 TIED = [
     ("max", "set", "regression"),
@@ -38,12 +42,9 @@ TIED = [
 
 
 @pytest.fixture(params=[False, True], ids=["whole", "near"])
-def near_rows(request, monkeypatch):
-    """Limits of labels: whether few instances are the working set as a whole."""
-    if not request.param:
-        return LabelLimits()
-    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
-    return NEAR
+def near_rows(request):
+    """Limits of labels and of tied bags: whether all instances of a small problem are held."""
+    return NEAR if request.param else (LabelLimits(), CoupledLimits())
 
 
 def data(seed, cost=1.0, n_bags=40, d=5):
@@ -87,7 +88,7 @@ def test_labels_by_passes_are_those_of_the_dual(seed, cost, near_rows):
     bags, signs, weights = data(seed, cost)
     start = np.repeat(signs, np.diff(bags.offsets))
     found = solve_instance_labels_rows(
-        source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6, limits=near_rows
+        source(bags), Hinge(signs, weights), start, OPTIONS, 1e-6, limits=near_rows[0]
     )
     problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, signs, weights)
     dual = solve_instance_labels(problem, start, OPTIONS)
@@ -109,7 +110,7 @@ def test_the_gap_of_labels_is_never_below_the_distance_to_the_optimum(gap_tol, n
         start = np.repeat(signs, np.diff(bags.offsets))
         once = SolverOptions(1e-6, 1)
         found = solve_instance_labels_rows(
-            source(bags), Hinge(signs, weights), start, once, gap_tol, limits=near_rows
+            source(bags), Hinge(signs, weights), start, once, gap_tol, limits=near_rows[0]
         )
         w, b = cp.Variable(bags.shape[1]), cp.Variable()
         hinges = cp.pos(1 - cp.multiply(start, bags.instances @ w + b))
@@ -154,15 +155,14 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
     first = bags.offsets[:-1]
     subgradient = np.zeros(bags.n_instances)
     subgradient[first] = 1.0
-    found = solve_coupled_rows(source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6)
+    found = solve_coupled_rows(
+        source(bags), loss, coupling, kind[1], first, OPTIONS, 1e-6, limits=near_rows[1]
+    )
     dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
     assert found.converged
     assert 0 <= found.dual_gap <= 1e-6 * found.objective
     assert (np.diff(found.history) <= 0).all()
-    # At w = 0 all instances of a bag tie, and the dual may stop there.
-    assert found.objective <= dual.objective * (1 + 1e-5)
-    if dual.of_bags.any() or dual.of_instances.any():
-        assert found.objective == pytest.approx(dual.objective, rel=1e-5)
+    assert found.objective == pytest.approx(dual.objective, rel=1e-5)
     spread = np.repeat(scales[0], np.diff(bags.offsets))
     own = np.add.reduceat(bags.instances * spread[:, None], first, axis=0) @ found.w
     top = segment_max(bags.instances @ found.w * scales[1], bags.offsets)
@@ -173,15 +173,38 @@ def test_tied_bags_by_passes_are_those_of_the_dual(seed, kind, near_rows):
     assert found.width == pytest.approx(width, abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", [6, 8, 18])
+def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
+    # At a solution several instances of a bag are equally high: no rounding and no tolerance may
+    # choose between them.
+    bags, targets = make_affinity(30, 6, n_relevant=4, bag_size=(1, 4), random_state=seed)
+    ones = np.ones(len(bags))
+    loss, coupling = Tube(targets, (0.1, 1.0, 3.0)[seed % 3] * ones, 0.5), Coupling("max", ones)
+    scales = ones, np.ones(bags.n_instances)
+    gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
+    drawn = np.random.default_rng(seed).integers(0, np.diff(bags.offsets))
+    for start in ("mean", bags.offsets[:-1], bags.offsets[:-1] + drawn):
+        if isinstance(start, str):
+            subgradient = equal_subgradient(bags.offsets)
+        else:
+            subgradient = np.bincount(start, minlength=bags.n_instances).astype(float)
+        dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
+        for tol in (1e-5, 1e-6, 1e-8):
+            found = solve_coupled_rows(source(bags), loss, coupling, "set", start, OPTIONS, tol)
+            assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
+            assert found.dual_gap <= tol * found.objective
+
+
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2], TIED[4]], ids=",".join)
-def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind, monkeypatch):
-    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
+def test_the_gap_of_tied_bags_is_never_below_the_distance_to_the_optimum(kind):
     for seed, gap_tol in enumerate([1e-1, 1e-3]):
         bags, signs, weights = data(seed)
         loss, coupling, scales = tied(bags, signs, weights, kind)
         first = bags.offsets[:-1]
         once = SolverOptions(1e-6, 1)
-        found = solve_coupled_rows(source(bags), loss, coupling, kind[1], first, once, gap_tol)
+        found = solve_coupled_rows(
+            source(bags), loss, coupling, kind[1], first, once, gap_tol, limits=NEAR[1]
+        )
         held = step_value(bags, loss, coupling, scales, first, found.w)
         best = step_optimum(bags, loss, coupling, scales, first)
         assert held - best <= found.dual_gap + 1e-6 * abs(held)
@@ -224,14 +247,13 @@ def step_optimum(bags, loss, coupling, scales, first):
 
 
 @pytest.mark.parametrize("kind", [TIED[0], TIED[2]], ids=",".join)
-def test_few_rows_of_each_bag_are_enough(kind, monkeypatch):
+def test_few_rows_of_each_bag_are_enough(kind):
     bags, signs, weights = data(1, n_bags=60)
     loss, coupling, _ = tied(bags, signs, weights, kind)
     arguments = loss, coupling, kind[1], bags.offsets[:-1], OPTIONS, 1e-5
     free = solve_coupled_rows(source(bags), *arguments)
-    monkeypatch.setattr(coupled_rows, "EVERYTHING", 0)
-    monkeypatch.setattr(coupled_rows, "_WORKING_NUMBERS", 1)
-    few = solve_coupled_rows(source(bags), *arguments)
+    limits = CoupledLimits(everything=0, numbers=1)
+    few = solve_coupled_rows(source(bags), *arguments, limits=limits)
     assert few.dual_gap <= 1e-5 * few.objective
     assert few.objective == pytest.approx(free.objective, rel=3e-5)
 
@@ -248,19 +270,19 @@ def test_constant_targets_have_their_solution_at_zero():
 # -- both ----------------------------------------------------------------------------------------
 
 
-def solvers(bags, signs, weights, limits=None):
+def solvers(bags, signs, weights, limits=(None, None)):
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     labels = np.repeat(signs, np.diff(bags.offsets))
     return [
         lambda data, options: solve_instance_labels_rows(
-            data, Hinge(signs, weights), labels, options, 1e-4, limits=limits
+            data, Hinge(signs, weights), labels, options, 1e-4, limits=limits[0]
         ),
         lambda data, options: solve_coupled_rows(
-            data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4
+            data, loss, coupling, "set", bags.offsets[:-1], options, 1e-4, limits=limits[1]
         ),
         lambda data, options: solve_coupled_rows(
             data, Hinge(signs, weights), Coupling("l2", weights), "normalized_set", "mean", options,
-            1e-4,
+            1e-4, limits=limits[1],
         ),
     ]  # fmt: skip
 
@@ -300,7 +322,7 @@ def test_passes_run_out_before_the_first_step_is_solved():
     bags, signs, weights = data(4)
     loss, coupling, _ = tied(bags, signs, weights, TIED[0])
     arguments = loss, coupling, "set", bags.offsets[:-1], OPTIONS, 1e-12
-    found = solve_coupled_rows(source(bags), *arguments, max_passes=3)
+    found = solve_coupled_rows(source(bags), *arguments, limits=CoupledLimits(max_passes=3))
     assert found.stopped == "max_passes"
     assert np.isfinite([found.objective, found.dual_gap]).all()
     assert found.history == [found.objective]

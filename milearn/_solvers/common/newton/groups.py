@@ -31,6 +31,7 @@ from ...._bags.segments import segment_argmax
 from ..rounding import rounding_scale
 from .direction import Limits, Part, Rows
 from .engine import FIRST_SMOOTHING, WARM_SMOOTHING, NewtonSolution, search, solve
+from .exact import exact_solution
 from .simplex import project, runs
 
 __all__ = ["GroupProblem", "solve_groups"]
@@ -41,6 +42,9 @@ Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 _WARM_GAP = 10.0
 # Line searches along a free variable end at this slope, as a fraction of all costs.
 _SHIFTED = 1e-3
+# Up to this ``gap_tol`` the exact solution is worth its time. After a failure it is tried again at
+# this fraction of the gap.
+_EXACT_TOL, _RETRY = 1e-4, 0.1
 
 
 @dataclass(frozen=True)
@@ -278,8 +282,9 @@ def solve_groups(
     smoothing: float = FIRST_SMOOTHING,
     proportions: np.ndarray | None = None,
     limits: Limits | None = None,
+    exact_from: float = 1e-4,
 ) -> NewtonSolution:
-    """Solve to a relative duality gap of ``gap_tol``.
+    """Solve to a relative duality gap of ``gap_tol``, and exactly where that is small.
 
     Parameters
     ----------
@@ -291,6 +296,9 @@ def solve_groups(
     proportions : ndarray of shape (n_rows,), default=None
         Proportions of a similar problem that satisfy the bounds; only used if their gap is small.
     limits : Limits, default=None
+    exact_from : float
+        Relative gap at which the exact solution is looked for, and again at a tenth of it and so
+        on, where ``gap_tol`` is small.
 
     Returns
     -------
@@ -309,16 +317,41 @@ def solve_groups(
         centre = np.zeros(len(u))
         free = _shifted(problem, (free, u), (smoothing, centre))
     scale = rounding_scale(problem.costs)
+    exact: NewtonSolution | None = None
+    next_try = exact_from if gap_tol <= _EXACT_TOL else -1.0
+
+    def ended(best: NewtonSolution) -> bool:
+        nonlocal exact, next_try
+        size = max(abs(best.objective), scale)
+        if best.gap <= max(next_try, gap_tol) * size and next_try > 0:
+            exact, next_try = _sharpened(problem, best), _RETRY * best.gap / size
+            if exact is not None and exact.gap <= gap_tol * size:
+                return True
+        return best.gap <= gap_tol * size
+
     found = solve(
         problem,
         (w, free),
         centre,
-        lambda best: best.objective - best.lower_bound <= gap_tol * max(abs(best.objective), scale),
+        ended,
         smoothing=smoothing,
         precision=0.1 * gap_tol,
         limits=limits,
     )
+    if exact is not None and exact.objective <= found.objective:
+        found = replace(exact, lower_bound=max(exact.lower_bound, found.lower_bound))
     return replace(found, v=float(found.v[0])) if problem.e.ndim == 1 else found
+
+
+def _sharpened(problem: GroupProblem, found: NewtonSolution) -> NewtonSolution | None:
+    """The exact solution near an approximate one, if there is one."""
+    solved = exact_solution(problem, (found.w, found.v), found.proportions, found.smoothing)
+    if solved is None:
+        return None
+    w, v, proportions = solved
+    objective = problem.objective(w, problem.values(w, v))
+    bound = max(found.lower_bound, problem.dual_value(proportions))
+    return replace(found, w=w, v=v, objective=objective, lower_bound=bound, proportions=proportions)
 
 
 def _shifted(

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from ...._bags.segments import segment_max, segment_sum
 from ...common.cccp import CCCPSolution, cccp
 from ...common.options import SolverOptions
-from ...common.witnesses import Witnesses
+from ...common.witnesses import Witnesses, is_constant
 from ..losses import BagLoss, Coupling
 from .dual import StepSolution, solve_step
 from .dual_qp import WarmStart
@@ -83,27 +82,33 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
-def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray], np.ndarray]:
+def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[StepSolution], np.ndarray]:
     """The subgradient of a hard maximum that selects one instance of each bag.
 
     At w = 0 all instances tie, and the procedure would stop there with equal weights. Ties are
     broken in favour of the instance that is highest along a descent direction of the loss of the
     means.
     """
-    descent = -loss.slopes(np.zeros(bags.n_bags), loss.free(np.zeros(bags.n_bags))[0])
-    size = loss.standardised()[2]
+    descent, size = loss.descent(), loss.standardised()[2]
+    zeros = np.zeros(bags.n_bags)
+    at_zero = loss.value(zeros, loss.free(zeros)[0])
 
     def along(rows: np.ndarray) -> np.ndarray:
         return np.asarray((descent @ bags.means())[rows])
 
     rule = Witnesses(bags.offsets, np.arange(bags.n_bags), along)
 
-    def subgradient(scores: np.ndarray) -> np.ndarray:
-        found = np.zeros(len(scores))
-        found[rule.of(scores / size)] = 1.0
+    def subgradient(solution: StepSolution) -> np.ndarray:
+        found, constant = np.zeros(len(solution.scores)), is_constant(solution.objective, at_zero)
+        found[rule.of(solution.scores / size, constant=constant)] = 1.0
         return found
 
     return subgradient
+
+
+def _equally_high(offsets: np.ndarray) -> Callable[[StepSolution], np.ndarray]:
+    """The subgradient with equal weights."""
+    return lambda solution: top_subgradient(solution.scores, offsets)
 
 
 def coupled_objective(
@@ -148,9 +153,7 @@ def solve_coupled(
     """
     offsets = bags.offsets
     n_cuts = n_solves = n_backend = 0
-    linearise = (
-        highest_of_hard(bags, loss) if coupling.hard else partial(top_subgradient, offsets=offsets)
-    )
+    linearise = highest_of_hard(bags, loss) if coupling.hard else _equally_high(offsets)
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
         nonlocal n_cuts, n_solves, n_backend
@@ -179,7 +182,7 @@ def solve_coupled(
         return _DualPoint(
             objective=value,
             dual_gap=solution.gap,
-            linearisation=linearise(solution.scores),
+            linearisation=linearise(solution),
             intercept=intercept,
             width=width,
             solution=solution,

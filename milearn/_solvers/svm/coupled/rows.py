@@ -17,37 +17,30 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.segments import (
-    pooling_matrix,
-    segment_argmax,
-    segment_index,
-    segment_max,
-    segment_rank,
-)
 from ...common.descent import Duals, PassLimits, descend
-from ...common.newton import GroupProblem, solve_groups
+from ...common.newton import GroupProblem, NewtonSolution, solve_groups
 from ...common.options import SolverOptions
-from ...common.passes import Block, PassSource, rows_of_block, stacked, width_of
+from ...common.passes import PassSource, rows_of_block, stacked
+from ...common.witnesses import TieRule, is_constant
 from ..losses import BagLoss, Coupling
 from .cccp import CoupledSolution, coupled_objective
+from .view import (
+    MEAN,
+    CoupledLimits,
+    Linearisation,
+    Place,
+    bag_means,
+    scaled_bags,
+    scaled_rows,
+    together,
+    tops_of_block,
+    view_of_block,
+)
 
 __all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
 Matrix = Any  # an ndarray or a CSR matrix
-
-# Numbers in all instances up to which all instances are in the working set.
-EVERYTHING = 2**20
-# Distance from the limit of its bag within which an instance is in the working set, in units of the
-# margin.
-_BAND = 0.3
-# Maximum number of numbers that a pass adds to the working set, unless there are fewer instances of
-# each bag than the second number.
-_WORKING_NUMBERS, _WORKING_ROWS = 2**21, 2
 _START_TOL = 1e-3
-# Squared norm of w, as a fraction of the loss at w = 0, that counts as zero.
-_FLAT = 1e-10
-# Witness of a bag that is linearised by the mean of its instances.
-_MEAN = -1
 # Key of the row of the tube, larger than those of all instances and bags.
 _TUBE = np.iinfo(np.intp).max
 
@@ -69,35 +62,13 @@ class BagRows:
 
 
 @dataclass(frozen=True)
-class _Linearisation:
-    """One instance of each bag, or its mean: row numbers, and scaled vectors."""
-
-    rows: np.ndarray
-    vectors: Matrix
-
-
-@dataclass(frozen=True)
-class _BlockView:
-    """Result of a pass over a block."""
-
-    # Highest score of each bag, the row of that instance, and the scaled instance.
-    top: np.ndarray
-    witnesses: np.ndarray
-    vectors: Matrix
-    # The working set: row numbers, scaled instances, and their bags.
-    numbers: np.ndarray
-    rows: Matrix
-    owners: np.ndarray
-
-
-@dataclass(frozen=True)
 class _View:
     """Result of a pass (:class:`.descent.View`) with a working set of instances."""
 
     value: float
     objective: float
     v: np.ndarray
-    linearisation: _Linearisation
+    linearisation: Linearisation
     numbers: np.ndarray
     rows: Matrix
     owners: np.ndarray
@@ -111,7 +82,7 @@ def solve_coupled_rows(
     start: str | np.ndarray,
     options: SolverOptions,
     gap_tol: float,
-    max_passes: int = 500,
+    limits: CoupledLimits | None = None,
 ) -> CoupledRowsResult:
     """Minimise J.
 
@@ -128,9 +99,9 @@ def solve_coupled_rows(
     options : SolverOptions
     gap_tol : float
         Relative duality gap of a convex step.
-    max_passes : int
-        Maximum number of passes.
+    limits : CoupledLimits, default=None
     """
+    limits = CoupledLimits() if limits is None else limits
     at_zero = loss.value(*_at_zero(loss))
     if at_zero <= gap_tol * loss.objective_scale:
         # The solution for constant targets is w = 0; a relative gap would be rounding.
@@ -141,19 +112,19 @@ def solve_coupled_rows(
     unit_loss, middle, size = loss.standardised()
     weights = coupling.weights if coupling.squared else coupling.weights / size
     unit_coupling = Coupling(coupling.loss, weights, coupling.epsilon / size)
-    model = _Coupled(source, unit_loss, unit_coupling, bag_kernel)
+    model = _Coupled(source, unit_loss, unit_coupling, bag_kernel, limits)
     own_start = isinstance(start, str) and start == "auto"
     held = model.means() if isinstance(start, str) else model.given(start)
-    w, v = model.first_function(held)
+    first = model.first_function(held)
     if own_start:
-        held = model.given(model.tops(w))
+        held = model.tops(first.w, is_constant(first.objective, model.at_zero))
     # The means of bags may be far from the solution.
     rough = own_start and coupling.hard
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
-    limits = PassLimits(max_passes)
-    found = descend(model, (w, v), held, options, gap_tol, rough=rough, limits=limits)
+    passes = PassLimits(limits.max_passes)
+    found = descend(model, (first.w, first.v), held, options, gap_tol, rough=rough, limits=passes)
     return CoupledRowsResult(
         **found.outcome(size**2),
         objective_scale=loss.objective_scale,
@@ -192,16 +163,21 @@ class _Coupled:
     """The problem as a :class:`.descent.PassModel`."""
 
     def __init__(
-        self, source: PassSource, loss: BagLoss, coupling: Coupling, bag_kernel: str | BagRows
+        self,
+        source: PassSource,
+        loss: BagLoss,
+        coupling: Coupling,
+        bag_kernel: str | BagRows,
+        limits: CoupledLimits,
     ) -> None:
-        self.source, self.loss, self.coupling = source, loss, coupling
+        self.source, self.loss, self.coupling, self.limits = source, loss, coupling, limits
         self.hard = coupling.hard
         self.scales: np.ndarray | None = None
         self.n_passes = 0
         sizes = np.diff(source.offsets)
         if not self.hard:
             if isinstance(bag_kernel, str):
-                parts = source.map(_bags, bag_kernel)
+                parts = source.map(scaled_bags, bag_kernel)
                 self.bags = stacked([bags for bags, _ in parts])
                 if bag_kernel == "normalized_set":
                     self.scales = np.concatenate([scale for _, scale in parts])
@@ -211,38 +187,40 @@ class _Coupled:
             # A bag of one instance is that instance and needs no coupling.
             self.tied = np.flatnonzero((coupling.weights > 0) & (sizes > 1))
         self.n_bags, self.n_instances = len(sizes), source.n_instances
-        self.descent: np.ndarray | None = None
+        # Breaks ties of a hard maximum.
+        self.second: np.ndarray | None = None
 
     # -- linearisations and a first function --
 
-    def means(self) -> _Linearisation:
+    def means(self) -> Linearisation:
         """The mean of each bag."""
         self.n_passes += 1
-        vectors = stacked(self.source.map(_means, self.scales))
-        return _Linearisation(np.full(self.n_bags, _MEAN), vectors)
+        vectors = stacked(self.source.map(bag_means, self.scales))
+        if self.hard:
+            self.second = np.asarray(self.loss.descent() @ vectors)
+        return Linearisation(np.full(self.n_bags, MEAN), vectors)
 
-    def given(self, rows: np.ndarray) -> _Linearisation:
+    def given(self, rows: np.ndarray) -> Linearisation:
         """Given instances."""
         self.n_passes += 1
         vectors = stacked(self.source.map(rows_of_block, rows))
-        return _Linearisation(
-            rows, vectors if self.scales is None else _scaled(vectors, self.scales[rows])
+        return Linearisation(
+            rows, vectors if self.scales is None else scaled_rows(vectors, self.scales[rows])
         )
 
-    def tops(self, w: np.ndarray) -> np.ndarray:
-        """Highest instance of each bag."""
+    def tops(self, w: np.ndarray, constant: bool = False) -> Linearisation:
+        """Highest instance of each bag; of a hard maximum all tie where the model is constant."""
+        rule = None
+        if self.hard:
+            if self.second is None:
+                self.means()
+            rule = TieRule(self.second, constant)
         self.n_passes += 1
-        return np.concatenate(self.source.map(_tops, self.guide(w), self.scales))
+        return together(self.source.map(tops_of_block, self.place(w), rule))
 
-    def guide(self, w: np.ndarray) -> np.ndarray:
-        """w, or a descent direction for a hard maximum at w = 0, where all instances tie."""
-        if not self.hard or float(w @ w) > _FLAT * self.at_zero:
-            return w
-        if self.descent is None:
-            zeros = np.zeros(self.n_bags)
-            slopes = self.loss.slopes(zeros, self.loss.free(zeros)[0])
-            self.descent = np.asarray(-slopes @ self.means().vectors)
-        return self.descent
+    def place(self, w: np.ndarray) -> Place:
+        """Where a pass looks."""
+        return Place(w, self.scales, self.n_instances, self.limits)
 
     @cached_property
     def at_zero(self) -> float:
@@ -250,7 +228,7 @@ class _Coupled:
         zeros = np.zeros(self.n_bags)
         return self.loss.value(zeros, self.loss.free(zeros)[0])
 
-    def first_function(self, held: _Linearisation) -> tuple[np.ndarray, np.ndarray]:
+    def first_function(self, held: Linearisation) -> NewtonSolution:
         """The model without coupling, or of the linearised bags for a hard maximum."""
         objects = held.vectors if self.hard else self.bags
         everyone = np.arange(self.n_bags)
@@ -258,13 +236,12 @@ class _Coupled:
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
-        found = solve_groups(problem, *start, gap_tol=_START_TOL)
-        return found.w, found.v
+        return solve_groups(problem, *start, gap_tol=_START_TOL)
 
     # -- the model --
 
     def view(
-        self, w: np.ndarray, v: np.ndarray, held: _Linearisation, before: _View | None
+        self, w: np.ndarray, v: np.ndarray, held: Linearisation, before: _View | None
     ) -> _View:
         """Pass over all instances."""
         self.n_passes += 1
@@ -272,14 +249,13 @@ class _Coupled:
         if self.hard:
             # The upper edge of the tube.
             side = self.loss.dual_columns()[0]
-            limits = -side.gain + side.equation * v[0] + side.tube * v[1]
+            bounds = -side.gain + side.equation * v[0] + side.tube * v[1]
             bags = mixed
         else:
             bags = np.asarray(self.bags @ w)
-            limits = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
-        parts = self.source.map(
-            _view_of_block, w, self.guide(w), limits, self.scales, self.n_instances
-        )
+            bounds = bags + np.maximum(np.abs(bags - mixed), self.coupling.margin)
+        rule = TieRule(self.second) if self.hard else None
+        parts = self.source.map(view_of_block, self.place(w), rule, bounds)
         top = np.concatenate([part.top for part in parts])
         loss, coupling, norm2 = self.loss, self.coupling, float(w @ w)
         objective, intercept, width = coupled_objective(norm2, bags, top, loss, coupling)
@@ -288,20 +264,21 @@ class _Coupled:
         else:
             held_excess = np.maximum(np.abs(bags - mixed), top - bags)
             value = 0.5 * norm2 + loss.value(bags, intercept) + coupling.value(held_excess)
+        linearisation = together([part.held for part in parts])
+        constant = self.hard and is_constant(value, self.at_zero)
+        if constant or any(part.tied for part in parts):
+            linearisation = self.tops(w, constant)
         return _View(
             value=value,
             objective=objective,
             v=np.array([intercept, width])[: len(v)],
-            linearisation=_Linearisation(
-                np.concatenate([part.witnesses for part in parts]),
-                stacked([part.vectors for part in parts]),
-            ),
+            linearisation=linearisation,
             numbers=np.concatenate([part.numbers for part in parts]),
             rows=stacked([part.rows for part in parts]),
             owners=np.concatenate([part.owners for part in parts]),
         )
 
-    def joined(self, before: _View, view: _View, held: _Linearisation) -> _View:
+    def joined(self, before: _View, view: _View, held: Linearisation) -> _View:
         """The view with the rows of the previous working set."""
         extra = ~np.isin(before.numbers, view.numbers)
         numbers = np.r_[view.numbers, before.numbers[extra]]
@@ -314,16 +291,20 @@ class _Coupled:
         )
 
     def advanced(
-        self, held: _Linearisation, before: _View | None, view: _View, duals: Duals
-    ) -> tuple[_Linearisation, _View]:
+        self, held: Linearisation, before: _View | None, view: _View, duals: Duals
+    ) -> tuple[Linearisation, _View]:
         """The highest instances, and the view, which does not depend on the linearisation."""
         return view.linearisation, view
 
-    def unchanged(self, held: _Linearisation, view: _View) -> bool:
+    def unchanged(self, held: Linearisation, view: _View) -> bool:
         """Whether the linearisation is the same."""
-        return bool(np.array_equal(held.rows, view.linearisation.rows))
+        there = view.linearisation
+        if not np.array_equal(held.rows, there.rows):
+            return False
+        means = held.rows == MEAN
+        return not means.any() or abs(held.vectors[means] - there.vectors[means]).max() == 0
 
-    def problem(self, held: _Linearisation, view: _View) -> tuple[GroupProblem, np.ndarray]:
+    def problem(self, held: Linearisation, view: _View) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over a working set."""
         # Add the vectors of the linearisation that are not in the working set.
         missing = np.flatnonzero(~np.isin(held.rows, view.numbers))
@@ -332,7 +313,7 @@ class _Coupled:
         return self._coupled_problem(held, view, missing)
 
     def _hard_problem(
-        self, held: _Linearisation, view: _View, missing: np.ndarray
+        self, held: Linearisation, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         upper = _Side(
             np.r_[view.owners, missing],
@@ -344,7 +325,7 @@ class _Coupled:
         return _assembled(_loss_groups(self.loss, upper, lower), 0)
 
     def _coupled_problem(
-        self, held: _Linearisation, view: _View, missing: np.ndarray
+        self, held: Linearisation, view: _View, missing: np.ndarray
     ) -> tuple[GroupProblem, np.ndarray]:
         tied, coupling, n = self.tied, self.coupling, self.n_bags
         groups = _loss_groups(self.loss, *self._bag_sides())
@@ -466,7 +447,7 @@ def _assembled(groups: list[_Groups], n_squared: int) -> tuple[GroupProblem, np.
 def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -> Matrix:
     """Rows of all parts in a given order, copied once."""
     if sparse.issparse(parts[0][0]):
-        return stacked([rows if s is None else _scaled(rows, s) for rows, s in parts])[order]
+        return stacked([rows if s is None else scaled_rows(rows, s) for rows, s in parts])[order]
     place = np.empty(len(order), dtype=np.intp)
     place[order] = np.arange(len(order))
     matrix, first = np.empty((len(order), parts[0][0].shape[1])), 0
@@ -477,86 +458,3 @@ def _ordered(parts: list[tuple[Matrix, np.ndarray | None]], order: np.ndarray) -
             matrix[mine] *= scale[:, None]
         first += len(rows)
     return matrix
-
-
-# -- functions of a block ------------------------------------------------------------------------
-
-
-def _scaled(rows: Matrix, scale: np.ndarray) -> Matrix:
-    if sparse.issparse(rows):
-        return (sparse.diags_array(scale) @ rows).tocsr()
-    return rows * scale[:, None]
-
-
-def _inverse_norms(rows: Matrix) -> np.ndarray:
-    """One over the norm of each row; zero for a row of zeros."""
-    if sparse.issparse(rows):
-        squares = np.asarray(rows.multiply(rows).sum(axis=1), dtype=np.float64).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
-    inverse = np.zeros(len(squares))
-    np.divide(1.0, np.sqrt(squares), out=inverse, where=squares > 0)
-    return inverse
-
-
-def _bags(block: Block, bag_kernel: str) -> tuple[Matrix, np.ndarray]:
-    """The scaled sums of the instances of each bag, and the scales of instances."""
-    sizes = np.diff(block.offsets)
-    sums = pooling_matrix(block.offsets, 1.0) @ block.instances
-    if bag_kernel == "mean_set":
-        return _scaled(sums, 1.0 / sizes), np.zeros(0)
-    if bag_kernel == "set":
-        return sums, np.zeros(0)
-    return _scaled(sums, _inverse_norms(sums)), _inverse_norms(block.instances)
-
-
-def _means(block: Block, scales: np.ndarray | None) -> Matrix:
-    weights = np.repeat(1.0 / np.diff(block.offsets), np.diff(block.offsets))
-    if scales is not None:
-        weights = weights * scales[block.rows]
-    return pooling_matrix(block.offsets, weights) @ block.instances
-
-
-def _tops(block: Block, w: np.ndarray, scales: np.ndarray | None) -> np.ndarray:
-    scores = block.scores(w)
-    if scales is not None:
-        scores = scores * scales[block.rows]
-    return segment_argmax(scores, block.offsets) + block.first_row
-
-
-def _view_of_block(
-    block: Block,
-    w: np.ndarray,
-    guide: np.ndarray,
-    limits: np.ndarray,
-    scales: np.ndarray | None,
-    n_instances: int,
-) -> _BlockView:
-    scores, sizes = block.scores(w), np.diff(block.offsets)
-    if scales is not None:
-        scores = scores * scales[block.rows]
-    top = segment_max(scores, block.offsets)
-    leading = scores if guide is w else block.scores(guide)
-    highest = segment_argmax(leading, block.offsets)
-    numbers = n_instances * width_of(block.instances)
-    # All instances of a small problem belong to the working set.
-    band = _BAND if numbers > EVERYTHING else np.inf
-    near = scores > np.repeat(np.maximum(top, limits[block.bags]) - band, sizes)
-    limit = max(_WORKING_ROWS * len(top), int(_WORKING_NUMBERS / numbers * len(scores)))
-    if int(near.sum()) > limit:
-        # If scores hardly differ, the highest rows of each bag are enough.
-        near &= segment_rank(scores, block.offsets) < limit // len(top)
-    near[highest] = True
-    rows = np.flatnonzero(near)
-    vectors, found = block.take(highest), block.take(rows)
-    if scales is not None:
-        own = scales[block.rows]
-        vectors, found = _scaled(vectors, own[highest]), _scaled(found, own[rows])
-    return _BlockView(
-        top=top,
-        witnesses=highest + block.first_row,
-        vectors=vectors,
-        numbers=rows + block.first_row,
-        rows=found,
-        owners=segment_index(block.offsets)[rows] + block.first_bag,
-    )

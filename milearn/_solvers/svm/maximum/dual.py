@@ -23,7 +23,7 @@ from ...common.gram import KERNEL_BLOCK_BYTES, Gram
 from ...common.options import SolverOptions
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import RELATIVE_TIE, rounding_scale
-from ...common.witnesses import Witnesses, mean_difference
+from ...common.witnesses import Witnesses, is_constant, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
 from .working_set import WorkingSet
@@ -157,7 +157,7 @@ def _descend(
         intercept = optimal_intercept(values, signs, costs)
         hinge = np.maximum(0.0, 1.0 - signs * (values + intercept))
         objective = 0.5 * solution.norm2 + float(costs @ hinge)
-        constant = at_zero - solution.objective <= options.tol * at_zero
+        constant = is_constant(solution.objective, at_zero)
         return MISVMPoint(
             objective=objective,
             dual_gap=solution.gap,

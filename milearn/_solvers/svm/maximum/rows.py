@@ -19,6 +19,7 @@ from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked
 from ...common.rounding import rounding_scale
+from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
 from .starts import (
     rough_svm,
@@ -39,6 +40,9 @@ from .view import (
 )
 
 __all__ = ["RowsSolution", "solve_mi_svm_rows"]
+
+# Up to this relative gap ties are broken by a rule, as in the dual.
+_FINE = 1e-4
 
 
 @dataclass(kw_only=True)
@@ -117,7 +121,10 @@ class _Maximum:
     def __init__(
         self, source: PassSource, costs: BagCosts, limits: RowLimits, gap_tol: float
     ) -> None:
-        self.source, self.costs, self.limits, self.gap_tol = source, costs, limits, gap_tol
+        self.source, self.costs, self.limits = source, costs, limits
+        # Ties matter where steps are solved exactly.
+        self.fine = gap_tol <= _FINE
+        self.second: np.ndarray | None = None
         self.n_passes, self.band = 0, limits.band
         self.at_zero = costs.at_zero(np.diff(source.offsets))
 
@@ -153,29 +160,45 @@ class _Maximum:
         before: MaximumView | None,
     ) -> MaximumView:
         """Pass over all instances."""
-        self.n_passes += 1
-        costs, b = self.costs, float(v[0])
-        view = view_at(
-            self.source,
-            (w, b),
-            costs,
-            held=None if held is None else held.numbers,
-            before=None if before is None else np.unique(before.bags),
-            band=self.band,
-            limits=self.limits,
-        )
+        b, numbers = float(v[0]), None if held is None else held.numbers
+        bags = None if before is None else np.unique(before.bags)
+        view = self._view((w, b), numbers, bags)
         if held is None:
             return view
         hinges, norm = np.maximum(0.0, 1.0 - held.scores(w) - b), 0.5 * float(w @ w)
-        value = norm + view.loss + float(costs.weights[costs.positive] @ hinges)
+        positives = self.costs.weights[self.costs.positive]
+        value = norm + view.loss + float(positives @ hinges)
         moves = view.moves
-        if self.at_zero - value <= self.gap_tol * self.at_zero:
-            # No better than w = 0, where all instances tie: compare them as :func:`witness_rule`.
-            self.n_passes += 2
-            difference = np.sum(self.source.map(_mean_difference, costs), axis=0)
-            there = view_at(self.source, (difference, 0.0), costs, held=held.numbers)
-            moves = there.moves
+        if is_constant(value, self.at_zero):
+            moves = self._view((w, b), numbers, None, constant=True).moves
         return replace(view, value=value, moves=moves)
+
+    def _view(
+        self,
+        point: tuple[np.ndarray, float],
+        held: np.ndarray | None,
+        before: np.ndarray | None,
+        constant: bool = False,
+    ) -> MaximumView:
+        """Pass over all instances; another one where ties are met for the first time."""
+        if constant:
+            self._know_means()
+        self.n_passes += 1
+        rule = TieRule(self.second, constant) if constant or self.fine else None
+        options: dict[str, Any] = {"band": self.band, "limits": self.limits}
+        view = view_at(
+            self.source, point, self.costs, held=held, before=before, rule=rule, **options
+        )
+        if not view.tied:
+            return view
+        self._know_means()
+        return self._view(point, held, before)
+
+    def _know_means(self) -> None:
+        """The difference of the means of both classes, which breaks ties (:func:`witness_rule`)."""
+        if self.second is None:
+            self.n_passes += 1
+            self.second = np.sum(self.source.map(_mean_difference, self.costs), axis=0)
 
     def joined(self, before: MaximumView, view: MaximumView, held: WitnessRows) -> MaximumView:
         """The view with the working set of the previous one; the next band is wider.

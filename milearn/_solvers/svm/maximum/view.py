@@ -18,6 +18,7 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
+from ...common.witnesses import TieRule
 from .starts import SampleLimits
 
 __all__ = [
@@ -159,6 +160,8 @@ class MaximumView:
     positive_loss: float
     # Value of the convex step.
     value: float = np.nan
+    # Whether positive bags have several highest instances, and nothing decided between them.
+    tied: bool = False
 
     @property
     def v(self) -> np.ndarray:
@@ -181,6 +184,7 @@ def view_at(
     before: np.ndarray | None = None,
     band: float | None = None,
     limits: RowLimits | None = None,
+    rule: TieRule | None = None,
 ) -> MaximumView:
     """A pass at a point.
 
@@ -196,13 +200,16 @@ def view_at(
     band : float, default=None
         Replaces the band of the limits.
     limits : RowLimits, default=None
+    rule : TieRule, default=None
+        Breaks ties in positive bags; scores then have all digits.
     """
     limits = RowLimits() if limits is None else limits
     limits = limits if band is None else replace(limits, band=band)
     known = np.zeros(0, dtype=np.intp) if before is None else before
     if held is not None and held[0] < 0:
         held = None
-    parts = source.map(_view_of_block, point, costs, held, known, (limits, source.n_instances))
+    extent = limits, source.n_instances
+    parts = source.map(_view_of_block, point, costs, held, known, extent, rule)
     firsts = np.cumsum([0, *[n_positive for n_positive, _ in parts]])
     views = [view for _, view in parts]
     moves = [view.moves for view in views]
@@ -221,6 +228,7 @@ def view_at(
         inactive=_RowSum.total([view.inactive for view in views]),
         loss=sum(view.loss for view in views),
         positive_loss=sum(view.positive_loss for view in views),
+        tied=any(view.tied for view in views),
     )
 
 
@@ -231,12 +239,14 @@ def _view_of_block(
     held: np.ndarray | None,
     before: np.ndarray,
     extent: tuple[RowLimits, int],
+    rule: TieRule | None,
 ) -> tuple[int, MaximumView]:
     """Number of positive bags of a block, and its view."""
     (w, b), (limits, n_instances) = point, extent
     whole = limits.hold_all(n_instances, width_of(block.instances))
     # Small problems are solved more precisely, and need scores in double precision.
-    scores = (block.instances.astype(np.float64) @ w if whole else block.scores(w)) + b
+    precise = whole or rule is not None
+    scores = (block.instances.astype(np.float64) @ w if precise else block.scores(w)) + b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
     highest = segment_argmax(scores, block.offsets)
     top = scores[highest]
@@ -256,10 +266,13 @@ def _view_of_block(
     # Bags with rows in the working set are not summed.
     clear = 1.0 + top[negative] <= (-np.inf if whole else -limits.band)
     inactive = negative[clear & ~np.isin(negative + block.first_bag, before)]
+    witnesses, tied = highest[positive], False
+    if rule is not None:
+        witnesses, tied = rule.highest(block, scores - b, positive)
     return len(positive), MaximumView(
         point=point,
         band=limits.band,
-        moves=_moves(block, highest[positive], held),
+        moves=_moves(block, witnesses, held),
         rows=block.take(rows[near], kept_type(block)),
         numbers=rows[near] + block.first_row,
         bags=owner[near] + block.first_bag,
@@ -267,6 +280,7 @@ def _view_of_block(
         inactive=_RowSum.of_block(block, highest[inactive], weights[inactive]),
         loss=loss,
         positive_loss=float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0)),
+        tied=tied,
     )
 
 

@@ -72,6 +72,39 @@ def test_the_optimum_lies_between_the_bounds(seed, cost, singles):
     assert problem.objective(found.w, u) == pytest.approx(found.objective, rel=1e-12)
 
 
+@pytest.mark.parametrize("kind", ["singles", "groups", "sparse", "tube", "tube and squares"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_small_tolerance_gives_all_digits(seed, kind):
+    if kind.startswith("tube"):
+        problem = tube_problem(seed, n_squared=8 if "squares" in kind else 0)
+    else:
+        problem = random_problem(seed, singles=kind == "singles", n_groups=60)
+    if kind == "sparse":
+        problem = dataclasses.replace(problem, Z=sparse.csr_array(problem.Z))
+    start = np.zeros(problem.Z.shape[1]), np.zeros(problem.free.shape[1])
+    found = solve_groups(problem, *start, gap_tol=1e-6)
+    assert abs(found.gap) <= 1e-12 * found.objective
+    # The certificate does not depend on the solver: w = -Z'alpha for feasible multipliers.
+    alpha = problem.coefficients(found.proportions)
+    assert (alpha >= 0).all()
+    sums = np.add.reduceat(alpha, problem.offsets[:-1])[: problem.n_plain]
+    assert (sums <= problem.costs[: problem.n_plain] * (1 + 1e-12)).all()
+    np.testing.assert_allclose(problem.free.T @ alpha, 0.0, atol=1e-10 * problem.cost)
+    np.testing.assert_allclose(found.w, -(problem.Z.T @ alpha), atol=1e-10)
+    rough = solve_groups(problem, *start, gap_tol=1e-6, exact_from=-1.0)
+    assert found.objective <= rough.objective <= found.objective * (1 + 2e-6)
+
+
+def test_where_the_sets_are_ambiguous_the_solution_stays_that_of_newton():
+    # Each row once as it is and once turned: w = 0, and all rows are at the margin.
+    rng = np.random.default_rng(0)
+    Z, e = rng.normal(size=(50, 3)), np.repeat([1.0, -1.0], 25)
+    problem = GroupProblem(np.r_[Z, -Z], np.r_[e, -e], np.arange(101), np.ones(100))
+    found = solve_groups(problem, rng.normal(size=3), np.zeros(1), gap_tol=1e-6)
+    assert found.objective == pytest.approx(100.0, rel=1e-6)
+    assert found.gap <= 1e-6 * found.objective
+
+
 @pytest.mark.parametrize("centre", [0.0, 0.4])
 @pytest.mark.parametrize("h", [0.01, 0.3, 2.0])
 def test_maximisers_are_those_of_quadratic_programs(h, centre):

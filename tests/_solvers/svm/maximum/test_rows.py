@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.preprocessing import StandardScaler
 
 from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.gram import LinearGram
@@ -22,7 +25,8 @@ from milearn._solvers.svm.maximum.view import (
     working_set,
 )
 from milearn._solvers.svm.problem import BinaryProblem
-from milearn.datasets import make_bags
+from milearn.datasets import load_digit_bags, make_bags
+from milearn.preprocessing import InstanceTransformer
 from tests.oracles import maximum_loss, maximum_step
 
 SLACKS = ["bag", "instance"]
@@ -66,6 +70,25 @@ def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost
     )
     assert (np.diff(primal.history) <= 0).all()
     assert primal.objective == pytest.approx(dual.objective, rel=1e-7)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
+@pytest.mark.parametrize("seed", range(2))
+def test_neither_order_nor_precision_chooses_between_instances_that_tie(seed, slack):
+    # Pixels that are lit in one image only: the first w stands on them, and everything ties.
+    bags, y = load_digit_bags(n_bags=70, random_state=seed, return_X_y=True)
+    bags = InstanceTransformer(StandardScaler()).fit_transform(bags)
+    loss = Hinge(np.where(y == 1, 1.0, -1.0), np.full(70, 10.0))
+    problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
+    options = SolverOptions(1e-7, 100)
+    dual = solve_mi_svm(problem, slack, None, options)
+    rng = np.random.default_rng(seed)
+    inside = np.concatenate([a + rng.permutation(b - a) for a, b in pairwise(bags.offsets)])
+    for tol, order in ((1e-5, inside), (1e-6, slice(None)), (1e-9, inside)):
+        source = ArraySource(bags.instances[order], bags.offsets)
+        found = solve_mi_svm_rows(source, loss, slack, "mean", options, tol)
+        assert found.objective == pytest.approx(dual.objective, rel=2 * tol)
+        assert found.dual_gap <= tol * found.objective
 
 
 @pytest.mark.parametrize("slack", SLACKS)
