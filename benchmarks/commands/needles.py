@@ -290,9 +290,9 @@ def same_shapes(results: Results) -> dict[float, list[str]]:
         if cell.kind == "witness":
             shape = (cell.n_bags, cell.size, cell.n_features)
             shapes.setdefault(shape, {})[cell.share] = name
-    shares = sorted({share for names in shapes.values() for share in names}, reverse=True)
-    whole = [names for names in shapes.values() if len(names) == len(shares)]
-    return {share: [names[share] for names in whole] for share in shares} if whole else {}
+    every = sorted({share for names in shapes.values() for share in names}, reverse=True)
+    whole = [names for names in shapes.values() if len(names) == len(every)]
+    return {share: [names[share] for names in whole] for share in every} if whole else {}
 
 
 def show_by(results: Results, name: str) -> None:

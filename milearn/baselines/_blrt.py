@@ -49,7 +49,7 @@ class BLRT(BaselineClassifier):
         Number of trees.
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Number of features drawn at a node: an int is the number, a float is a proportion of the
-        features, and None means all features.
+        features, and None means all features. "sqrt" and "log2" are rounded to the nearest number.
     n_rules : int, default=16
         Number of rules drawn for each of these features.
     max_depth : int, default=None
@@ -194,9 +194,9 @@ class BLRT(BaselineClassifier):
         if wanted is None:
             return n_features
         if wanted == "sqrt":
-            wanted = np.sqrt(n_features)
+            wanted = round(np.sqrt(n_features))
         elif wanted == "log2":
-            wanted = np.log2(n_features)
+            wanted = round(np.log2(n_features))
         elif not isinstance(wanted, Integral):
             wanted = wanted * n_features
         return max(1, min(n_features, int(wanted)))

@@ -82,10 +82,10 @@ def test_a_longer_ensemble_begins_with_the_shorter_one():
 
 
 @pytest.mark.parametrize(
-    ("max_features", "expected"), [("sqrt", 3), ("log2", 3), (None, 10), (0.25, 2), (40, 10)]
+    ("max_features", "expected"), [("sqrt", 4), ("log2", 4), (None, 13), (0.25, 3), (40, 13)]
 )
 def test_features_that_are_drawn(max_features, expected):
-    assert BLRT(max_features=max_features)._n_drawn(10) == expected
+    assert BLRT(max_features=max_features)._n_drawn(13) == expected
 
 
 def test_constant_features_leave_a_single_leaf():
