@@ -29,7 +29,7 @@ from ..common.protocol import run, scores_of
 from ..common.ranks import rank_methods
 from ..common.records import RecordFile, digest
 from ..common.reports import finish
-from ..common.slides import GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
+from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
 from ..common.table import Table, duration
 from ..common.tasks import record_of
 
@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[""],
         metavar="NAME",
-        help="names of data sets or their beginnings (witness-100x, mix, digits, reviews), or any "
-        "other cell (witness-100x350x128-2%%); default: all",
+        help="names of data sets or their beginnings (witness-100x, mix, digits, reviews), core "
+        "(two fifths of all), or any other cell (witness-100x350x128-2%%); default: all",
     )
     parser.add_argument(
         "--methods", nargs="+", choices=list(TITLES), default=None, metavar="NAME", help="rows"
@@ -147,6 +147,8 @@ def datasets_of(wanted: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for beginning in wanted:
         names = [name for name in every if name.startswith(beginning)]
+        if beginning == "core":
+            names = [*(cell.name for cell in CORE), *DIGITS, *REVIEWS]
         found.update(dict.fromkeys(names or [beginning]))
     datasets = []
     for name in found:

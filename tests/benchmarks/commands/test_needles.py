@@ -23,7 +23,7 @@ from benchmarks.commands.needles import (
     show_ranks,
 )
 from benchmarks.common.needles import DIGITS, REVIEWS, splits_of
-from benchmarks.common.slides import GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell
+from benchmarks.common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell
 
 METHODS = ("default", "gated-attention", "plain-logistic", ORACLE)
 CELLS = (
@@ -53,6 +53,8 @@ VALUES = {"default": 0.95, "gated-attention": 0.6, "plain-logistic": 0.94, ORACL
 def test_names_are_those_of_cells_their_beginnings_and_cells_of_ones_own():
     every = datasets_of(["witness", "mix", "both"])
     assert every == [cell.name for cell in sorted(GRID, key=lambda c: KINDS.index(c.kind))]
+    assert set(datasets_of(["core", "digits", "reviews"])) >= {cell.name for cell in CORE}
+    assert set(CORE) < set(GRID)
     assert datasets_of(["mix-50x30x32"]) == ["mix-50x30x32"]
     assert datasets_of(["witness-7x8x9-25%"]) == ["witness-7x8x9-25%"]
     assert Cell.named("witness-7x8x9-0.5%") == Cell("witness", 7, 8, 9, 0.005)
