@@ -1,4 +1,4 @@
-"""The compared candidates: an average of bag kernels, and a model of the highest instance.
+"""The compared candidates: bag kernels, models of the highest instance, and trees.
 
 A candidate is prepared once, without labels, on all training bags, and inner folds use subsets of
 the result. Scores have one column for two classes or for regression, otherwise one per class.
@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import logit
 from sklearn.base import clone, is_classifier
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
+from ..preprocessing import BagStatistics
 from ..svm._bag_svm import BagRows
 from ..svm._kernel_average import as_kind
 
@@ -27,10 +30,25 @@ __all__ = [
     "Scaling",
     "ScoreFunction",
     "Training",
+    "TreesCandidate",
+    "Way",
 ]
 
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
+_STATISTICS = ("mean", "min", "max", "std")
+_TREES = 100
+
+
+@dataclass(frozen=True)
+class Way:
+    """The name of a candidate, and the class of which one instance suffices, if it has one."""
+
+    name: str
+    positive: int | None = None
+
+    def __str__(self) -> str:
+        return repr(self.name) + (" for the first class" if self.positive == 0 else "")
 
 
 @dataclass(frozen=True)
@@ -211,3 +229,53 @@ class InstanceCandidate:
         given = self.training
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
         return clone(self.model).fit(bags, given.targets[train], sample_weight=given.weights[train])
+
+
+# -- trees -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _TreesFunction:
+    scale: Callable[[Bags], Bags]
+    forest: Any
+
+    def bag_scores(self, bags: Bags) -> np.ndarray:
+        return _tree_scores(self.forest, bag_statistics(self.scale(bags)))
+
+    def instance_scores(self, bags: Bags) -> np.ndarray:
+        return self.bag_scores(Bags.singletons(bags.instances))
+
+
+@dataclass(frozen=True)
+class TreesCandidate:
+    """Extremely randomised trees on statistics of the bags."""
+
+    scale: Scaling
+    # Of shape (n_bags, n_statistics).
+    rows: np.ndarray
+    training: Training
+    seed: int
+
+    def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        return _tree_scores(self._fitted(train), self.rows[test])
+
+    def whole(self) -> ScoreFunction:
+        return _TreesFunction(self.scale, self._fitted(np.arange(len(self.rows))))
+
+    def _fitted(self, train: np.ndarray) -> Any:
+        given = self.training
+        forest = ExtraTreesClassifier(_TREES, min_samples_leaf=2, random_state=self.seed)
+        return forest.fit(self.rows[train], given.targets[train], given.weights[train])
+
+
+def bag_statistics(bags: Bags) -> np.ndarray:
+    """Mean, minimum, maximum and standard deviation of each feature, shape (n_bags, n)."""
+    return BagStatistics(_STATISTICS).fit_transform(bags)
+
+
+def _tree_scores(forest: Any, rows: np.ndarray) -> np.ndarray:
+    """Log odds of the classes, at most those of half a tree against all others."""
+    shares = forest.predict_proba(rows)
+    shares = shares[:, 1:] if shares.shape[1] == 2 else shares
+    smallest = 0.5 / len(forest.estimators_)
+    return logit(np.clip(shares, smallest, 1 - smallest))

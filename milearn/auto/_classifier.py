@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,10 +17,10 @@ from .._fit.validation import encode_classes, validate_labels, validate_sample_w
 from ..base import BagClassifier
 from ..svm import MISVC
 from ._calibration import Calibration, probabilities
-from ._candidates import Candidate, ScoreFunction, Training
+from ._candidates import ScoreFunction, Training, Way
 from ._folds import checked_groups, class_folds
-from ._judgement import chosen_way, function_of, judge_all
-from ._run import INSTANCE, Run
+from ._judgement import Judged, chosen_way, function_of, judge_all, positive_class
+from ._run import INSTANCE, LINEAR, TREES, Run
 
 __all__ = ["MIClassifier"]
 
@@ -27,20 +28,26 @@ __all__ = ["MIClassifier"]
 class MIClassifier(CallbackSupport, BagClassifier):
     """Classifier of bags that does not require any settings.
 
-    Two kinds of models are fitted and compared:
+    These models are fitted and compared:
 
     * "average": a support vector machine on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVC`), for data where the class depends on the whole bag; for text,
       there are two such models, "mean" and "minmax_laplacian", with one kernel each;
     * "instance": MI-SVM (:class:`~milearn.svm.MISVC`), for data where the class depends on one
-      instance.
+      instance, with an RBF kernel, or linear for text;
+    * "linear": MI-SVM with a linear kernel, for data where rare instances decide; not for text;
+    * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
+      each feature; not for text.
 
-    All models are scored on inner folds of the training bags, and the model with the highest sum of
-    ``scoring`` and AUC is fitted on all training bags. For text, the models are "combined" by the
-    mean of their log odds, unless a single model is better by more than one standard error. The
-    out-of-fold scores are also used to calibrate the probabilities and to set the threshold.
-    Instances are scaled internally, based on the training bags only. You do not have to preprocess
-    the data or to set any parameter.
+    All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
+    models are "combined" by the mean of their log odds, unless a single model is better by more
+    than one standard error. The selected models are fitted on all training bags. The out-of-fold
+    scores are also used to calibrate the probabilities and to set the threshold. Instances are
+    scaled internally, based on the training bags only. You do not have to preprocess the data or to
+    set any parameter.
+
+    With two classes, "instance" and "linear" are scored with each class as the one of which a
+    single instance suffices, and the better orientation is used, see ``pos_label_``.
 
     Parameters
     ----------
@@ -49,14 +56,14 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "balanced_accuracy" all classes have the same weight, otherwise the most likely class is
         predicted. The probabilities do not depend on it.
     time_limit : float, default=None
-        Wall time in seconds that the fit should take. Cheap steps are run first. Steps that would
-        exceed the limit are skipped and listed in ``skipped_``: scalings, inner folds, and the
-        model "instance". The smallest possible fit is always run. Without a limit, steps are only
-        skipped because of the size of the data.
+        Wall time in seconds that the fit should take. Each model is scored on one inner fold, cheap
+        ones first, before any is scored on a second one. Steps that would exceed the limit are
+        skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
+        fit is always run. Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
-        The positive class for the model "instance" and ``witness``: one instance of this class
-        makes a bag positive. By default, it is ``classes_[1]``. With three or more classes there is
-        one problem per class (one-vs-rest).
+        The positive class for the models "instance" and "linear" and for ``witness``: one instance
+        of this class makes a bag positive. By default, both classes are tried. With three or more
+        classes there is one problem per class (one-vs-rest).
     {random_state: the inner folds, and the landmarks if there are many bags}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
@@ -64,11 +71,16 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Attributes
     ----------
     {classes_}
-    paradigm_ : {"average", "instance", "mean", "minmax_laplacian", "combined"}
+    paradigm_ : {"average", "instance", "linear", "trees", "mean", "minmax_laplacian", "combined"}
         The selected model.
+    pos_label_ : label or None
+        The class of which one instance suffices: ``pos_label``, or that of the best of the models
+        "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
+        ``witness``. None with three or more classes.
     scores_ : dict of dict
-        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, and of the
-        combination if there is one; empty if a class has too few bags for inner folds.
+        Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, in its better
+        orientation, and of the combination; empty if a class has too few bags for inner folds.
+        Those of the selected model are optimistic, because it was selected by them.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -86,34 +98,40 @@ class MIClassifier(CallbackSupport, BagClassifier):
     Warns
     -----
     UserWarning
-        If inner folds are not possible because of ``groups``, or because a class has a single bag
-        among 40 or more bags. Models are then neither compared nor calibrated.
+        If ``time_limit`` leaves out a model. If inner folds are not possible because of ``groups``,
+        or because a class has a single bag among 40 or more bags; models are then neither compared
+        nor calibrated.
 
     See Also
     --------
     MIRegressor : The corresponding regressor.
     milearn.svm.BagSVC : The model "average", with settings.
-    milearn.svm.MISVC : The model "instance", with settings.
+    milearn.svm.MISVC : The models "instance" and "linear", with settings.
+    milearn.preprocessing.BagStatistics : The features of "trees".
 
     Notes
     -----
     The average contains seven kernels over four clipped scalings of the instances, see
-    :class:`~milearn.svm.BagSVC`, with C = 10. MISVC has an RBF kernel on z-scores that are clipped
-    at 3, and C = 10. Data are treated as text if at most one entry in twenty is not zero. The
-    models for text use cosines between the means and between the extremes of bags, and a linear
-    MISVC on rows of unit length, each with C = 1. Kernels do not depend on labels, so all inner
-    folds use submatrices of one matrix.
+    :class:`~milearn.svm.BagSVC`, with C = 10. The other models use z-scores that are clipped at 3.
+    "instance" has an RBF kernel and C = 10. "linear" has C = 10 divided by the mean squared norm of
+    the instances, so its meaning does not depend on the number of features. "trees" are 100 trees
+    with at least two bags per leaf; the log odds are those of their mean vote. Data are treated as
+    text if at most one entry in twenty is not zero. The models for text use cosines between the
+    means and between the extremes of bags, and a linear MISVC on rows of unit length, each with C =
+    1. Kernels do not depend on labels, so all inner folds use submatrices of one matrix.
 
     There are five inner folds, or three for fewer than 40 bags, and fewer if a class has fewer
     bags. They depend on ``random_state`` and on the bags, but not on their order. Equal bags with
     equal labels are merged first, so weights are equivalent to duplicates, and duplicates are in
-    the same fold. If a class has only one bag, the first model is used without a comparison.
+    the same fold. If a class has only one bag, the kernels of bags are used without a comparison.
+    Orientations with the same sum are compared by their likelihood. The result does not depend on
+    the names of the classes.
 
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 8,000
-    instances, MISVC is linear, and uses passes over the instances if they are faster. From 2,000
-    bags on, only one inner fold is scored.
+    instances, there is no model "instance", except for text. From 2,000 bags on, only one inner
+    fold is scored.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
@@ -130,8 +148,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
     >>> from milearn.datasets import make_bags
     >>> bags, y = make_bags(n_bags=60, random_state=0)
     >>> model = MIClassifier(random_state=0).fit(bags[:40], y[:40])
-    >>> model.paradigm_ in ("average", "instance")
-    True
+    >>> sorted(model.scores_)
+    ['average', 'combined', 'instance', 'linear', 'trees']
     >>> model.predict_proba(bags[40:]).shape
     (20, 2)
     """
@@ -192,7 +210,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         weights = validate_sample_weight(sample_weight, bags)
         classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)
         all_codes = np.zeros(len(bags), dtype=np.intp)
-        all_codes[weights > 0] = codes if positive != 0 else 1 - codes
+        all_codes[weights > 0] = codes
         merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
         codes = all_codes[merged.positions]
         rng = check_random_state(self.random_state)
@@ -200,30 +218,52 @@ class MIClassifier(CallbackSupport, BagClassifier):
         folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
-        candidates: dict[str, Candidate] = {
-            name: run.bag_candidate(kernels) for name, kernels in run.size.bag_ways.items()
-        }
-        if folds:
-            candidates[INSTANCE] = run.instance_candidate(MISVC)
+        ways = self._ways(run, positive, compared=bool(folds))
         folds = folds[: run.size.n_scored_folds]
-        scored = run.fold_scores(candidates, folds)
-        judged = judge_all(scored, folds, run.training, self.scoring, combine=run.size.text)
-        paradigm = chosen_way(judged) if judged else next(iter(candidates))
-        function = function_of(paradigm, judged, lambda name: candidates[name].whole())
-        measures = {name: each.measures for name, each in judged.items()}
-        calibration = judged[paradigm].calibration if judged else _as_they_are(run.training)
+        scored = run.fold_scores(ways, folds)
+        if scored:
+            judged = judge_all(scored, folds, run.training, self.scoring)
+        else:
+            judged = {way.name: _not_judged(run.training, way) for way in ways}
+        paradigm = chosen_way(judged)
+        function = function_of(paradigm, judged, run.whole)
+        measures = {name: each.measures for name, each in judged.items() if scored}
+        positive = positive_class(judged, otherwise=positive)
         self._replace_fitted(
             {
                 **noted,
                 **run.fitted(paradigm, measures, function),
                 "classes_": classes,
-                "_calibration": calibration,
+                "pos_label_": None if positive < 0 else classes[positive],
+                "_calibration": judged[paradigm].calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
-                "_bag_score_is_max": paradigm == INSTANCE,
+                "_bag_score_is_max": paradigm in (INSTANCE, LINEAR),
             }
         )
         task.end()
         return self
+
+    def _ways(self, run: Run, positive: int, *, compared: bool) -> dict[Way, Any]:
+        """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
+        size = run.size
+        kernels = {
+            Way(name): partial(run.bag_candidate, kernels)
+            for name, kernels in size.bag_ways.items()
+        }
+        if not compared:
+            return dict(list(kernels.items())[:1])
+        highest: dict[str, Any] = {LINEAR: run.linear_candidate, INSTANCE: run.instance_candidate}
+        classes: tuple[int | None, ...] = (None,)
+        if positive >= 0:
+            classes = (1, 0) if self.pos_label is None else (positive,)
+        found = {
+            name: {Way(name, code): partial(make, MISVC, pos_label=code) for code in classes}
+            for name, make in highest.items()
+        }
+        last = found[INSTANCE] if size.instance_kernel else {}
+        if size.text:
+            return kernels | last
+        return {Way(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
 
     # -- prediction ---------------------------------------------------------------------------
 
@@ -242,8 +282,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         """
         bags = self._checked(X)
         scores = self._function.bag_scores(bags)
-        found = probabilities(self._calibration.log_odds(scores))
-        return found[:, ::-1] if self._positive_sign < 0 else found
+        return probabilities(self._calibration.log_odds(scores))
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._signed(self._function.bag_scores(bags))
@@ -253,9 +292,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     def _signed(self, scores: np.ndarray) -> np.ndarray:
         decisions = self._calibration.decisions(scores)
-        return self._positive_sign * decisions[:, 0] if decisions.shape[1] == 1 else decisions
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
 
-def _as_they_are(training: Training) -> Calibration:
+def _not_judged(training: Training, way: Way) -> Judged:
     ones = np.ones(training.n_columns)
-    return Calibration(ones, 0.0 * ones, 0.0 * ones)
+    return Judged(0.0, 0.0, {}, Calibration(ones, 0.0 * ones, 0.0 * ones), 0.0, way)

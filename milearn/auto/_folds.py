@@ -49,10 +49,13 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
     most = _most_folds(len(codes))
     fewest = min(_spread(codes == code, merged.groups) for code in np.unique(codes))
     seed = rng.randint(2**31 - 1)
+    # Numbered by their first bags, so that folds do not depend on the names of the classes.
+    _, first, inverse = np.unique(codes[order], return_index=True, return_inverse=True)
+    classes = np.argsort(np.argsort(first))[inverse]
     for n_splits in range(min(most, fewest), 1, -1):
         splitter = StratifiedBagKFold(n_splits, shuffle=True, random_state=seed)
         try:
-            found = list(splitter.split(shapes, codes[order], groups))
+            found = list(splitter.split(shapes, classes, groups))
         except ValueError:
             # Groups that cannot be split into this number of folds may be split into fewer.
             if groups is None:

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._bags import Bags
-from ._calibration import Calibration, calibrate, class_measures
-from ._candidates import ScoreFunction, Training
+from ._calibration import Calibration, calibrate, class_measures, probabilities
+from ._candidates import ScoreFunction, Training, Way
 from ._folds import Folds
 
-__all__ = ["COMBINED", "CombinedFunction", "Judged", "chosen_way", "function_of", "judge_all"]
+__all__ = [
+    "COMBINED",
+    "CombinedFunction",
+    "Judged",
+    "chosen_way",
+    "function_of",
+    "judge_all",
+    "positive_class",
+]
 
 COMBINED = "combined"
 
@@ -27,6 +35,14 @@ class Judged:
     error: float
     measures: dict[str, float]
     calibration: Calibration
+    # Mean log likelihood, by which orientations of equal criteria are compared.
+    likelihood: float
+    way: Way
+
+    @property
+    def key(self) -> tuple[float, float]:
+        """Orientations are compared by it: the order of the labels must not decide a tie."""
+        return self.criterion, self.likelihood
 
 
 @dataclass(frozen=True)
@@ -58,23 +74,17 @@ def mean_log_odds(scores: list[np.ndarray], calibrations: list[Calibration]) -> 
 
 
 def judge_all(
-    scored: dict[str, list[np.ndarray]],
-    folds: Folds,
-    training: Training,
-    scoring: str,
-    *,
-    combine: bool,
+    scored: dict[Way, list[np.ndarray]], folds: Folds, training: Training, scoring: str
 ) -> dict[str, Judged]:
-    """Evaluate each model, and their combination as the last one.
+    """Evaluate each model in its better orientation, and their combination as the last one.
 
     Parameters
     ----------
     scored : dict of list of ndarray
-        Scores of the test bags of each fold, by name; models can have different numbers of folds.
+        Scores of the test bags of each fold; models can have different numbers of folds.
     folds : list of (train, test)
     training : Training
     scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
-    combine : bool
 
     Returns
     -------
@@ -86,7 +96,7 @@ def judge_all(
     def bags_of(n_folds: int) -> np.ndarray:
         return np.concatenate([test for _, test in folds[:n_folds]])
 
-    def judge(values: np.ndarray, rows: np.ndarray) -> Judged:
+    def judge(way: Way, values: np.ndarray, rows: np.ndarray) -> Judged:
         n = sum(len(test) for _, test in folds[:n_common])
         codes, weights = training.targets[rows], training.weights[rows]
         calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
@@ -95,22 +105,35 @@ def judge_all(
         share = measures["accuracy"]
         spread = np.sum(weights[:n] ** 2) / np.sum(weights[:n]) ** 2
         error = float(np.sqrt(share * (1 - share) * spread))
-        return Judged(measures[scoring] + measures["roc_auc"], error, measures, calibration)
+        criterion = measures[scoring] + measures["roc_auc"]
+        stated = probabilities(calibration.log_odds(values[:n]))[np.arange(n), codes[:n]]
+        likelihood = np.average(np.log(np.maximum(stated, 1e-300)), weights=weights[:n])
+        return Judged(criterion, error, measures, calibration, float(likelihood), way)
 
-    judged = {
-        name: judge(np.concatenate(scores), bags_of(len(scores))) for name, scores in scored.items()
-    }
-    if combine and len(judged) > 1:
-        common = [np.concatenate(scores[:n_common]) for scores in scored.values()]
-        together = mean_log_odds(common, [each.calibration for each in judged.values()])
-        judged[COMBINED] = judge(together, bags_of(n_common))
+    judged: dict[str, Judged] = {}
+    for way, scores in scored.items():
+        found = judge(way, np.concatenate(scores), bags_of(len(scores)))
+        if way.name not in judged or found.key > judged[way.name].key:
+            judged[way.name] = found
+    if len(judged) > 1:
+        ways = list(judged.values())
+        common = [np.concatenate(scored[each.way][:n_common]) for each in ways]
+        together = mean_log_odds(common, [each.calibration for each in ways])
+        judged[COMBINED] = judge(Way(COMBINED), together, bags_of(n_common))
     return judged
 
 
+def positive_class(judged: dict[str, Judged], otherwise: int) -> int:
+    """The class of which one instance suffices in the best model that has such a class."""
+    oriented = [each for each in judged.values() if each.way.positive is not None]
+    best = max(oriented, key=lambda each: each.key, default=None)
+    return otherwise if best is None or best.way.positive is None else best.way.positive
+
+
 def chosen_way(judged: dict[str, Judged]) -> str:
-    """The model with the highest criterion, or the combination if there is one and no single model
-    is better by more than a standard error. With a hundred bags, the best of a few models is often
-    best by chance, and a mean of several models has a smaller variance.
+    """The combination, unless a single model is better by more than a standard error. With a
+    hundred bags, the best of a few models is often best by chance, and a mean of several models has
+    a smaller variance.
     """
     alone = {name: each for name, each in judged.items() if name != COMBINED}
     best = max(alone, key=lambda name: alone[name].criterion)
@@ -121,10 +144,11 @@ def chosen_way(judged: dict[str, Judged]) -> str:
 
 
 def function_of(
-    way: str, judged: dict[str, Judged], fitted: Callable[[str], ScoreFunction]
+    name: str, judged: dict[str, Judged], fitted: Callable[[Way], ScoreFunction]
 ) -> ScoreFunction:
     """The model, or all models of the combination, fitted on all training bags."""
-    if way != COMBINED:
-        return fitted(way)
-    parts = {name: each.calibration for name, each in judged.items() if name != COMBINED}
-    return CombinedFunction([fitted(name) for name in parts], list(parts.values()))
+    if name != COMBINED:
+        return fitted(judged[name].way)
+    parts = [each for part, each in judged.items() if part != COMBINED]
+    functions = [fitted(each.way) for each in parts]
+    return CombinedFunction(functions, [each.calibration for each in parts])

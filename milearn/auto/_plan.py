@@ -38,8 +38,8 @@ class SizePlan:
     kernels: tuple[str, ...]
     # Landmarks of the average kernel.
     n_components: int | None
-    # One of {"rbf", "linear"}. Kernel of the candidate that looks for one instance.
-    instance_kernel: str
+    # "rbf", "linear" for text, or None if there are too many instances. Kernel of "instance".
+    instance_kernel: str | None
     # Number of inner folds on which candidates are scored; None for all.
     n_scored_folds: int | None
     # Steps that are skipped because of the size.
@@ -48,7 +48,7 @@ class SizePlan:
     @property
     def small(self) -> bool:
         """Whether a kernel between instances is affordable."""
-        return self.text or self.instance_kernel == "rbf"
+        return self.instance_kernel is not None
 
     @property
     def cost(self) -> float:
@@ -93,9 +93,10 @@ def size_plan(bags: Bags) -> SizePlan:
     if len(bags) > _MANY_BAGS:
         n_components = _LANDMARKS
         notes.append(f"kernel values with more than {_LANDMARKS} of {len(bags)} bags")
-    linear = text or bags.n_instances > _MANY_FOR_RBF
-    if linear and not text:
-        notes.append(f"MISVC with the RBF kernel: {bags.n_instances} instances, linear instead")
+    instance_kernel = "linear" if text else "rbf"
+    if bags.n_instances > _MANY_FOR_RBF and not text:
+        instance_kernel = None
+        notes.append(f"highest instances by the RBF kernel: {bags.n_instances} instances")
     one = len(bags) >= _BAGS_FOR_ONE_FOLD
     if one:
         notes.append("all inner folds but one")
@@ -103,7 +104,7 @@ def size_plan(bags: Bags) -> SizePlan:
         text=text,
         kernels=kernels,
         n_components=n_components,
-        instance_kernel="linear" if linear else "rbf",
+        instance_kernel=instance_kernel,
         n_scored_folds=1 if one else None,
         notes=tuple(notes),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,7 +17,7 @@ from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
-from ._candidates import Candidate, ScoreFunction
+from ._candidates import ScoreFunction, Way
 from ._folds import checked_groups, value_folds
 from ._plan import AVERAGE
 from ._run import INSTANCE, Run
@@ -143,24 +144,24 @@ class MIRegressor(CallbackSupport, BagRegressor):
         folds = value_folds(merged, rng)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
         run = Run(self, task, merged, (values - unit.mean_) / unit.scale_, 1, seed)
-        candidates: dict[str, Candidate] = {AVERAGE: run.bag_candidate(run.size.kernels)}
+        ways: dict[Way, Any] = {Way(AVERAGE): partial(run.bag_candidate, run.size.kernels)}
         if not run.size.small:
             run.skipped.append(f"CoupledMISVR: {merged.bags.n_instances} instances")
         elif folds:
-            candidates[INSTANCE] = run.instance_candidate(CoupledMISVR)
-        scored = run.fold_scores(candidates, folds[: run.size.n_scored_folds])
+            ways[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
+        scored = run.fold_scores(ways, folds[: run.size.n_scored_folds])
         n_common = min(map(len, scored.values()), default=0)
         rows = [test for _, test in folds[:n_common]]
         errors = {
-            name: run.training.mean_squared_error(scores[:n_common], rows) * unit.scale_[0] ** 2
-            for name, scores in scored.items()
+            way.name: run.training.mean_squared_error(scores[:n_common], rows) * unit.scale_[0] ** 2
+            for way, scores in scored.items()
         }
         paradigm = min(errors, key=lambda name: errors[name]) if errors else AVERAGE
         measures = {name: {"mean_squared_error": float(error)} for name, error in errors.items()}
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(paradigm, measures, candidates[paradigm].whole()),
+                **run.fitted(paradigm, measures, run.whole(Way(paradigm))),
                 "_unit": unit,
                 "_bag_score_is_max": False,
             }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,12 @@ from sklearn.base import clone, is_regressor
 from .._bags import Bags
 from .._bags.distinct import MergedBags
 from .._compat import FitTask
+from .._fit.warn import warn_user
 from ..svm._bag_svm import bag_rows, plan_of, random_landmarks
 from ..svm._kernel_average import (
     KernelAverage,
     as_kind,
+    check_range,
     combined,
     default_scalings,
     learn_average,
@@ -28,13 +32,18 @@ from ._candidates import (
     Scaling,
     ScoreFunction,
     Training,
+    TreesCandidate,
+    Way,
+    bag_statistics,
 )
 from ._folds import Folds
 from ._plan import size_plan
 
-__all__ = ["INSTANCE", "Run"]
+__all__ = ["INSTANCE", "LINEAR", "TREES", "Run"]
 
-INSTANCE = "instance"
+INSTANCE, LINEAR, TREES = "instance", "linear", "trees"
+# Cost of the linear model of the highest instance, per mean squared norm of the instances.
+_LINEAR_COST = 10.0
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
@@ -82,6 +91,7 @@ class Run:
         )
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
+        self.candidates: dict[Way, Candidate] = {}
 
     def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
         """The fitted attributes of both estimators, after fitting a model on all bags."""
@@ -148,55 +158,99 @@ class Run:
             self._step(f"bag kernels learnt over scaling {number + 1} of {len(plan.scalings)}")
         return combined(plan, found)
 
-    def instance_candidate(self, kind: type) -> InstanceCandidate:
+    @cached_property
+    def _scaled(self) -> tuple[Scaling, Bags]:
+        """The scaling of the candidates other than bag kernels, and the scaled training bags."""
+        text = self.size.text
+        distinct = as_kind(self.merged.distinct, text)
+        check_range(distinct)
+        scale = Scaling.of(distinct, text, clone(default_scalings()[0]))
+        return scale, scale(self.merged.bags)
+
+    def instance_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
-        size = self.size
-        model = kind(C=size.cost, kernel=size.instance_kernel, random_state=self.seed)
-        distinct = as_kind(self.merged.distinct, size.text)
-        scale = Scaling.of(distinct, size.text, clone(default_scalings()[0]))
-        return InstanceCandidate(model, scale, scale(self.merged.bags), self.training)
+        given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
+        return InstanceCandidate(
+            kind(random_state=self.seed, **given), *self._scaled, self.training
+        )
+
+    def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
+        """The linear model, with a cost that means the same for any number of features."""
+        rows = self._scaled[1][self.merged.first].instances
+        norm = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64)) / len(rows)
+        C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
+        return self.instance_candidate(kind, kernel="linear", C=C, **settings)
+
+    def trees_candidate(self) -> TreesCandidate:
+        """Trees on statistics of the scaled bags."""
+        scale, bags = self._scaled
+        return TreesCandidate(scale, bag_statistics(bags), self.training, self.seed)
 
     # -- scores ----------------------------------------------------------------------------
 
-    def fold_scores(
-        self, candidates: dict[str, Candidate], folds: Folds
-    ) -> dict[str, list[np.ndarray]]:
-        """Scores of the test bags of each fold, by name.
+    def whole(self, way: Way) -> ScoreFunction:
+        """A prepared candidate, fitted on all training bags."""
+        return self.candidates[way].whole()
 
-        If the time is not sufficient, candidates are skipped or have fewer folds. The first
-        candidate has at least one fold, if there are folds.
+    def fold_scores(
+        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds
+    ) -> dict[Way, list[np.ndarray]]:
+        """Scores of the test bags of each fold.
+
+        The candidates are prepared here, in their order. If the time is not sufficient, candidates
+        are skipped or have fewer folds. The first candidate is always prepared, and has at least
+        one fold, if there are folds.
         """
-        found: dict[str, list[np.ndarray]] = {}
-        for name, candidate in candidates.items():
-            if self.budget is not None:
-                scores = self._within_budget(name, candidate, folds, needed=not found)
-            elif self.stopped and found:
-                self._skip(f"{name!r}")
-                continue
-            else:
-                scores = Parallel(n_jobs=self.n_jobs)(
+        if self.budget is not None:
+            return self._within_budget(makers, folds)
+        self.candidates = {way: make() for way, make in makers.items()}
+        found: dict[Way, list[np.ndarray]] = {}
+        for way, candidate in self.candidates.items():
+            if self.stopped and found:
+                self._skip(str(way))
+            elif folds:
+                found[way] = Parallel(n_jobs=self.n_jobs)(
                     delayed(candidate.fold)(train, test) for train, test in folds
                 )
-                self._step(f"{name!r} scored on {len(folds)} fold(s)")
-            if scores:
-                found[name] = scores
+                self._step(f"{way} scored on {len(folds)} fold(s)")
         return found
 
     def _within_budget(
-        self, name: str, candidate: Candidate, folds: Folds, *, needed: bool
-    ) -> list[np.ndarray]:
-        scores: list[np.ndarray] = []
-        took = 0.0
+        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds
+    ) -> dict[Way, list[np.ndarray]]:
+        """One fold of every candidate, then a second one, and so on."""
+        first = next(iter(makers))
+        self.candidates[first] = makers[first]()
+        found: dict[Way, list[np.ndarray]] = {}
+        took: dict[Way, float] = {}
         for number, fold in enumerate(folds):
-            if not self._allows(took * (1 + _WHOLE_FIT)) and (scores or not needed):
-                break
-            begun = self._elapsed
-            scores.append(candidate.fold(*fold))
-            took = self._elapsed - begun
-            self._step(f"{name!r} scored on fold {number + 1} of {len(folds)}")
-        if not needed and not (scores and self._allows(took * _WHOLE_FIT)):
-            self._skip(f"{name!r}")
-            return []
-        if len(scores) < len(folds):
-            self._skip(f"inner folds {len(scores) + 1} to {len(folds)} of {name!r}")
-        return scores
+            for way in makers if number == 0 else list(found):
+                # Fits of all candidates on all bags follow.
+                needed = took.get(way, 0.0) + _WHOLE_FIT * sum(took.values())
+                if found and (len(found.get(way, [])) < number or not self._allows(needed)):
+                    continue
+                begun = self._elapsed
+                if way not in self.candidates:
+                    self.candidates[way] = makers[way]()
+                scores = self.candidates[way].fold(*fold)
+                took[way] = self._elapsed - begun
+                self._step(f"{way} scored on fold {number + 1} of {len(folds)}")
+                if number == 0 and found and not self._allows(_WHOLE_FIT * sum(took.values())):
+                    del took[way]
+                    continue
+                found.setdefault(way, []).append(scores)
+        self._report(list(makers), found, len(folds))
+        return found
+
+    def _report(self, ways: list[Way], found: dict[Way, list[np.ndarray]], n_folds: int) -> None:
+        for way, scores in found.items():
+            if len(scores) < n_folds:
+                self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {way}")
+        missing = [str(way) for way in ways if found and way not in found]
+        for way in missing:
+            self._skip(way)
+        if missing and not self.stopped:
+            warn_user(
+                f"time_limit={self.budget} left out {', '.join(missing)}: raise it to compare all.",
+                UserWarning,
+            )

@@ -29,6 +29,7 @@ __all__ = [
     "KernelAverage",
     "KernelPlan",
     "as_kind",
+    "check_range",
     "combined",
     "default_scalings",
     "is_text",
@@ -203,7 +204,7 @@ def learn_scaled(
     kernels : FittedKernels
     matrix : ndarray of shape (n_bags, n_bags)
     """
-    _check_range(bags)
+    check_range(bags)
     transform, scaled = None, bags
     if scaling is not None:
         transform = clone(scaling).fit(bags.instances).transform
@@ -240,7 +241,7 @@ def learn_scaled(
     return average_kernel(fitted, matrices, weights)
 
 
-def _check_range(bags: Bags) -> None:
+def check_range(bags: Bags) -> None:
     """Refuse instances whose squares overflow, before a kernel has values that are not finite."""
     values = bags.instances.data if bags.is_sparse else bags.instances
     largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))

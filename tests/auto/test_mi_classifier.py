@@ -23,6 +23,7 @@ from milearn.auto._folds import checked_groups, class_folds, value_folds
 from milearn.auto._plan import size_plan
 from milearn.preprocessing import ClippedScaler, InstanceTransformer
 from milearn.svm import BagSVC
+from tests.auto.test_ways import Only
 
 
 def shifted_bags(n_bags=40, seed=0, size=6):
@@ -64,22 +65,31 @@ def instance():
 
 
 def test_the_paradigm_follows_the_data(average, instance):
-    for (model, _, _), name in ((average, "average"), (instance, "instance")):
-        assert model.paradigm_ == name
+    for (model, _, _), good, bad in (
+        (average, "average", "instance"),
+        (instance, "instance", "average"),
+    ):
         totals = {way: each["accuracy"] + each["roc_auc"] for way, each in model.scores_.items()}
-        assert set(totals) == {"average", "instance"}
-        assert max(totals, key=totals.get) == name
+        assert list(totals) == ["trees", "linear", "average", "instance", "combined"]
+        assert totals[good] > totals[bad]
+        best = max(totals, key=totals.get)
+        share = model.scores_[best]["accuracy"]
+        error = np.sqrt(share * (1 - share) / 40)
+        alone = best != "combined" and totals[best] > totals["combined"] + error
+        assert model.paradigm_ == (best if alone else "combined")
         assert model.skipped_ == []
 
 
-def test_the_chosen_classifier_is_the_one_that_is_documented(average, instance):
-    model, bags, y = average
+def test_the_classifiers_are_those_that_are_documented():
+    bags, y = shifted_bags()
+    model = Only("average").fit(bags, y)
     known = BagSVC(C=10.0, tol=1e-8).fit(bags, y).decision_function(bags)
     slope, constant = model._calibration.slope, model._calibration.constant
     np.testing.assert_allclose(
         model.decision_function(bags), slope * known + constant, rtol=1e-3, atol=1e-3
     )
-    model, bags, y = instance
+    bags, y = witness_bags()
+    model = Only("instance").fit(bags, y)
     pipeline = make_pipeline(ClippedScaler("standard", clip=3.0), MISVC(C=10.0)).fit(bags, y)
     known = pipeline.decision_function(bags)
     slope, constant = model._calibration.slope, model._calibration.constant
@@ -179,7 +189,7 @@ def test_balanced_accuracy_moves_the_threshold_and_not_the_probabilities():
     bags, y = shifted_bags(200, seed=1, size=2)
     keep = np.flatnonzero((y == 0) | (np.arange(200) % 10 == 1))
     models = {
-        scoring: MIClassifier(scoring=scoring, random_state=0).fit(bags[keep], y[keep])
+        scoring: Only("average", scoring=scoring).fit(bags[keep], y[keep])
         for scoring in ("accuracy", "balanced_accuracy", "roc_auc")
     }
     new, truth = shifted_bags(200, seed=2, size=2)
@@ -204,7 +214,7 @@ def test_three_classes():
     stated = model.predict_proba(bags)
     np.testing.assert_allclose(stated.sum(axis=1), 1.0)
     np.testing.assert_array_equal(stated.argmax(axis=1), model.decision_function(bags).argmax(1))
-    assert set(model.scores_) == {"average", "instance"}
+    assert set(model.scores_) == {"average", "combined", "instance", "linear", "trees"}
 
 
 # -- few bags, equal bags, groups ------------------------------------------------------------------
@@ -341,22 +351,23 @@ def test_large_data_change_the_plan_and_say_so(monkeypatch):
         monkeypatch.setattr(_plan, name, value)
     plan = size_plan(bags)
     assert plan.kernels == ("mean", "minmax_laplacian", "statistics")
-    assert (plan.n_components, plan.instance_kernel, plan.n_scored_folds) == (20, "linear", 1)
+    assert (plan.n_components, plan.instance_kernel, plan.n_scored_folds) == (20, None, 1)
     model = MIClassifier(random_state=0).fit(bags, y)
     assert len(model.skipped_) == 4
     assert model.skipped_[0].startswith("kernels set_median, mind, mind_rows, miles_rows")
     assert np.isfinite(model.predict_proba(bags)).all()
+    assert list(model.scores_) == ["trees", "linear", "average", "combined"]
     assert model.scores_["average"]["roc_auc"] > 0.4
 
 
 def test_a_budget_leaves_out_what_it_tells():
     bags, y = witness_bags(40)
-    model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
-    assert model.paradigm_ == "average"
-    assert list(model.scores_) == ["average"]
+    with pytest.warns(UserWarning, match="left out 'linear'"):
+        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
+    assert model.paradigm_ == "trees"
+    assert list(model.scores_) == ["trees"]
     said = " ".join(model.skipped_)
-    assert "scaling 2 of 4" in said
-    assert "inner folds 2 to 5 of 'average'" in said
+    assert "inner folds 2 to 5 of 'trees'" in said
     assert "'instance'" in said
     assert "time_limit=1e-09 s" in said
     enough = MIClassifier(time_limit=1e9, random_state=0).fit(bags, y)
@@ -369,7 +380,8 @@ def test_verbose_tells_each_step(capsys):
     bags, y = shifted_bags(20)
     MIClassifier(verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 7  # four scalings, two candidates, the last fit
+    # Four scalings, trees, the average, two models with two orientations each, the last fit.
+    assert len(lines) == 11
     assert all(line.startswith("[MIClassifier] ") for line in lines)
     assert lines[-1].endswith("fitted on all bags")
 
@@ -389,7 +401,7 @@ def test_a_callback_may_stop_the_search():
 
     bags, y = shifted_bags(20)
     model = MIClassifier(random_state=0).set_callbacks(Stop()).fit(bags, y)
-    assert list(model.scores_) == ["average"]
+    assert list(model.scores_) == ["trees"]
     assert any("a callback asked to stop" in each for each in model.skipped_)
 
 
@@ -406,7 +418,10 @@ def test_the_positive_label_is_the_one_that_a_witness_makes():
     names = np.array(["z none", "a hit"])[y]  # the witness's class sorts first
     named = MIClassifier(pos_label="a hit", random_state=0).fit(bags, names)
     plain = MIClassifier(random_state=0).fit(bags, y)
-    np.testing.assert_allclose(named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1])
+    np.testing.assert_allclose(
+        named.predict_proba(bags)[:, 0], plain.predict_proba(bags)[:, 1], atol=1e-5
+    )
+    assert (named.pos_label_, plain.pos_label_) == ("a hit", 1)
     np.testing.assert_array_equal(named.witness(bags), plain.witness(bags))
 
 

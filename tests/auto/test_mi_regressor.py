@@ -63,7 +63,8 @@ def test_constant_values_and_two_bags():
 
 def test_a_budget_leaves_out_the_second_way(affinity):
     X, y, _, _ = affinity
-    model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match="left out 'instance'"):
+        model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
     assert list(model.scores_) == ["average"]
     assert model.skipped_
 

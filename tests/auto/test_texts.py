@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer
 from milearn import MISVC, Bags, MIClassifier
 from milearn.auto import _plan
 from milearn.auto._calibration import calibrate
-from milearn.auto._candidates import Training
+from milearn.auto._candidates import Training, Way
 from milearn.auto._judgement import COMBINED, Judged, chosen_way, judge_all, mean_log_odds
 from milearn.auto._plan import size_plan
 from milearn.svm import BagSVC
@@ -43,7 +43,7 @@ def combined():
 
 
 def judged(criterion, error=0.04):
-    return Judged(criterion, error, {}, None)
+    return Judged(criterion, error, {}, None, 0.0, None)
 
 
 def test_a_way_alone_is_taken_where_it_is_better_by_more_than_a_standard_error():
@@ -66,7 +66,9 @@ def test_the_combination_is_the_mean_of_the_log_odds_of_each_way(combined):
         BagSVC(C=1.0, bag_kernel=kernel, tol=1e-8).fit(bags, y).decision_function(new)
         for kernel in ("mean", "minmax_laplacian")
     ]
-    known.append(MISVC(C=1.0, kernel="linear").fit(unit[0], y).decision_function(unit[1]))
+    # Both classes have words of their own.
+    highest = MISVC(C=1.0, kernel="linear", pos_label=model.pos_label_)
+    known.append(highest.fit(unit[0], y).decision_function(unit[1]))
     stated = [
         calibration.slope * scores + calibration.constant
         for calibration, scores in zip(model._function.calibrations, known, strict=True)
@@ -102,18 +104,19 @@ def test_ways_with_fewer_folds_are_compared_on_the_common_ones():
     rng = np.random.default_rng(0)
     folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
     scored = {
-        name: [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
+        Way(name): [(y[test] + rng.normal(size=20))[:, None] for _, test in folds[:n]]
         for name, n in (("mean", 3), ("instance", 2))
     }
     training = Training(y, 1, False, np.ones(60), 1.0)
-    found = judge_all(scored, folds, training, "accuracy", combine=True)
+    found = judge_all(scored, folds, training, "accuracy")
     assert list(found) == ["mean", "instance", COMBINED]
-    calibration = calibrate(np.concatenate(scored["mean"]), y, np.ones(60), False)
+    calibration = calibrate(np.concatenate(scored[Way("mean")]), y, np.ones(60), False)
     np.testing.assert_allclose(found["mean"].calibration.slope, calibration.slope)
-    right = (calibration.decisions(np.concatenate(scored["mean"][:2]))[:, 0] > 0) == y[:40]
+    right = (calibration.decisions(np.concatenate(scored[Way("mean")][:2]))[:, 0] > 0) == y[:40]
     assert found["mean"].measures["accuracy"] == pytest.approx(right.mean())
     assert found["mean"].error == pytest.approx(np.sqrt(right.mean() * (1 - right.mean()) / 40))
-    assert list(judge_all(scored, folds, training, "accuracy", combine=False)) == list(scored)
+    alone = {Way("mean"): scored[Way("mean")]}
+    assert list(judge_all(alone, folds, training, "accuracy")) == ["mean"]
 
 
 def test_three_classes_instances_and_pickles():
@@ -132,7 +135,8 @@ def test_three_classes_instances_and_pickles():
 
 def test_what_the_budget_leaves_out_is_not_combined():
     bags, y = texts()
-    model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
+    with pytest.warns(UserWarning, match="left out 'minmax_laplacian'"):
+        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
     assert model.paradigm_ == "mean"
     assert list(model.scores_) == ["mean"]
     assert np.isfinite(model.predict_proba(bags)).all()

@@ -1,0 +1,192 @@
+"""The ways that are compared: needles, orientations, the cost of the linear one, trees, time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from scipy.special import logit
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.metrics import roc_auc_score
+
+from milearn import MISVC, Bags, MIClassifier
+from milearn._bags.segments import segment_min
+from milearn.auto._calibration import calibrate
+from milearn.auto._candidates import Training, Way
+from milearn.auto._judgement import COMBINED, judge_all, positive_class
+from milearn.datasets import make_bags
+from milearn.preprocessing import BagStatistics, ClippedScaler
+from tests._solvers.common.test_screen import needles
+
+
+class Only(MIClassifier):
+    """One way alone, in the orientations that it has."""
+
+    def __init__(self, name="linear", scoring="accuracy", pos_label=None, random_state=0):
+        super().__init__(scoring=scoring, pos_label=pos_label, random_state=random_state)
+        self.name = name
+
+    def _ways(self, run, positive, *, compared):
+        found = super()._ways(run, positive, compared=compared)
+        return {way: make for way, make in found.items() if way.name == self.name}
+
+
+@pytest.fixture(scope="module")
+def rare():
+    X, offsets, y, rows = needles(1, n_bags=160, size=40)
+    place = np.zeros(len(X), dtype=bool)
+    place[rows] = True
+    bags = Bags(X, offsets)
+    return bags[:80], y[:80], bags[80:], y[80:], place[offsets[80] :]
+
+
+# -- needles and orientations ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", [("none", "some"), ("some", "none")], ids=str)
+def test_needles_are_found_whatever_the_order_of_the_labels(rare, names):
+    train, y, new, truth, place = rare
+    positive = "some"
+    labels = np.array(["none", positive])
+    # Sorted by another name, the class of the needles comes first.
+    if names[0] == positive:
+        positive = "a few"
+        labels = np.array(["none", positive])
+    model = MIClassifier(random_state=0).fit(train, labels[y])
+    assert model.pos_label_ == positive
+    column = list(model.classes_).index(positive)
+    assert roc_auc_score(truth, model.predict_proba(new)[:, column]) > 0.9
+    assert model.score(new, labels[truth]) > 0.8
+    assert place[model.witness(new)][truth == 1].mean() > 0.8
+    # The other ways do not see them.
+    assert max(model.scores_[name]["roc_auc"] for name in ("average", "trees")) < 0.75
+
+
+def test_swapped_labels_give_the_same_model():
+    bags, y = make_bags(n_bags=80, random_state=0)
+    plain = MIClassifier(random_state=0).fit(bags[:50], y[:50])
+    swapped = MIClassifier(random_state=0).fit(bags[:50], 1 - y[:50])
+    assert (plain.pos_label_, swapped.pos_label_) == (1, 0)
+    assert plain.paradigm_ == swapped.paradigm_
+    assert plain.score(bags[50:], y[50:]) == swapped.score(bags[50:], 1 - y[50:])
+    np.testing.assert_allclose(
+        plain.predict_proba(bags), swapped.predict_proba(bags)[:, ::-1], atol=1e-3
+    )
+    np.testing.assert_array_equal(plain.witness(bags[50:]), swapped.witness(bags[50:]))
+
+
+def test_a_given_label_is_the_only_orientation():
+    bags, y = make_bags(n_bags=50, random_state=0)
+    free = Only().fit(bags, y)
+    right, wrong = (Only(pos_label=label).fit(bags, y) for label in (1, 0))
+    assert (free.pos_label_, right.pos_label_, wrong.pos_label_) == (1, 1, 0)
+    assert free.scores_ == right.scores_
+    assert wrong.scores_["linear"]["roc_auc"] < free.scores_["linear"]["roc_auc"] - 0.05
+
+
+def test_the_linear_way_is_misvc_with_a_cost_for_the_norm_of_its_instances():
+    bags, y = make_bags(n_bags=50, random_state=0)
+    for labels, positive in ((y, 1), (1 - y, 0)):
+        model = Only().fit(bags, labels)
+        assert model.paradigm_ == "linear"
+        assert model.pos_label_ == positive
+        scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
+        norm = np.mean(np.sum(scaled.instances**2, axis=1))
+        known = MISVC(C=10.0 / norm, kernel="linear", pos_label=positive).fit(scaled, labels)
+        calibration = model._calibration
+        np.testing.assert_allclose(
+            model.decision_function(bags),
+            calibration.slope * known.decision_function(scaled) + calibration.constant,
+            rtol=1e-2,
+            atol=1e-2,
+        )
+    # Now one instance of the first class suffices: the lowest score is that of the bag.
+    lowest = segment_min(model.instance_decision_function(bags), bags.offsets)
+    np.testing.assert_allclose(model.decision_function(bags), lowest)
+    scores = model.instance_decision_function(bags)
+    np.testing.assert_allclose(scores[model.witness(bags)], lowest)
+
+
+def test_the_better_orientation_is_judged_and_combined():
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    folds = [(np.arange(0), part) for part in np.split(np.arange(60), 3)]
+
+    def scores(spread):
+        return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds]
+
+    scored = {
+        Way("trees"): scores(1.0),
+        Way("linear", 1): scores(9.0),
+        Way("linear", 0): scores(0.5),
+        Way("instance", 1): scores(1.0),
+        Way("instance", 0): scores(9.0),
+    }
+    training = Training(y, 1, False, np.ones(60), 1.0)
+    found = judge_all(scored, folds, training, "accuracy")
+    assert list(found) == ["trees", "linear", "instance", COMBINED]
+    positives = {name: each.way.positive for name, each in found.items()}
+    assert positives == {"trees": None, "linear": 0, "instance": 1, COMBINED: None}
+    # The class is that of the best way that has one.
+    assert positive_class(found, otherwise=1) == 0
+    assert positive_class({"trees": found["trees"]}, otherwise=1) == 1
+    parts = [Way("trees"), Way("linear", 0), Way("instance", 1)]
+    values = [np.concatenate(scored[way]) for way in parts]
+    stated = [calibrate(each, y, np.ones(60), False).log_odds(each) for each in values]
+    np.testing.assert_allclose(
+        found[COMBINED].calibration.slope,
+        calibrate(np.mean(stated, axis=0), y, np.ones(60), False).slope,
+    )
+
+
+def test_three_classes_have_no_orientation():
+    rng = np.random.default_rng(0)
+    y = np.arange(45) % 3
+    instances = rng.normal(size=(135, 3))
+    instances[np.arange(45) * 3, y] += 4.0
+    model = MIClassifier(random_state=0).fit(Bags(instances, np.arange(46) * 3), y)
+    assert model.pos_label_ is None
+
+
+# -- trees -----------------------------------------------------------------------------------------
+
+
+def test_trees_on_statistics_of_the_scaled_bags():
+    bags, y = make_bags(n_bags=50, random_state=0)
+    model = Only("trees").fit(bags, y)
+    assert (model.paradigm_, model.pos_label_) == ("trees", 1)
+    scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
+    rows = BagStatistics(("mean", "min", "max", "std")).fit_transform(scaled)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    forest = ExtraTreesClassifier(100, min_samples_leaf=2, random_state=seed).fit(rows, y)
+    share = np.clip(forest.predict_proba(rows)[:, 1], 0.005, 0.995)
+    calibration = model._calibration
+    np.testing.assert_allclose(
+        model.decision_function(bags), calibration.slope * logit(share) + calibration.constant
+    )
+    alone = Bags.singletons(bags.instances)
+    np.testing.assert_allclose(
+        model.instance_decision_function(bags), model.decision_function(alone)
+    )
+
+
+# -- time ------------------------------------------------------------------------------------------
+
+
+def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
+    bags, y = make_bags(n_bags=40, random_state=0)
+    MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
+    lines = capsys.readouterr().out.splitlines()
+    numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
+    # Trees, the average, and two ways with two orientations each.
+    assert numbers == [number for number in range(1, 6) for _ in range(6)]
+    assert "'trees' scored on fold 1" in lines[0]
+
+
+def test_a_way_that_the_time_leaves_out_is_named():
+    bags, y = make_bags(n_bags=40, random_state=0)
+    with pytest.warns(UserWarning, match=r"time_limit=1e-09 left out 'linear', .*'average'"):
+        model = MIClassifier(time_limit=1e-9, random_state=0).fit(bags, y)
+    assert list(model.scores_) == ["trees"]
+    assert any("'average'" in each for each in model.skipped_)
