@@ -176,7 +176,8 @@ class Run:
 
     def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""
-        rows = self._scaled[1][self.merged.first].instances
+        bags, chosen = self._scaled[1], self.merged.distinct_positions
+        rows = (bags if len(chosen) == len(bags) else bags[chosen]).instances
         norm = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64)) / len(rows)
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
         return self.instance_candidate(kind, kernel="linear", C=C, **settings)
