@@ -159,6 +159,7 @@ SMALLER: dict[str, dict] = {
     "BLRT": {"n_estimators": 3},
     "ConceptEmbedding": {"n_init": 2},
     "DDSVM": {"n_init": 2},
+    "M3IC": {"n_init": 2},
     "MIForest": {"n_estimators": 3, "n_epochs": 1},
     "MILBoost": {"n_estimators": 10},
 }
@@ -185,11 +186,20 @@ def _is_of_defaults(estimator, check):
         not OF_MANY_FITS[type(estimator).__name__] or _depends_on_settings(estimator, check)
     ):
         return False
-    # Several classes are problems of two, and dense bags of several classes run every check: the
-    # other kinds of input need not run them again. Parts of a graph are of their own.
-    first = check.problem.kind in ("dense", "noisy") or check.problem.task != "multiclass"
-    return first or check.name in ("check_graphs_are_cut", "check_sparse_equals_dense")
+    if check.problem.task != "multiclass":
+        return True
+    # Several classes are problems of two, and dense bags of several classes run every check but
+    # those of the input alone: the other kinds of input need not run them again. Parts of a graph
+    # are of their own.
+    if check.problem.kind in ("dense", "noisy"):
+        return check.name not in _OF_INPUT
+    return check.name == "check_sparse_equals_dense" or (
+        check.name == "check_graphs_are_cut" and check.problem.kind == "graphs"
+    )
 
+
+# Forms of input: they become bags before anything looks at the labels.
+_OF_INPUT = {"check_bags_as_sequences", "check_feature_names", "check_graphs_are_cut"}
 
 # Boosting with a learner other than stumps takes hundreds of rounds to its tolerance.
 QUICK = {"n_estimators": 20}

@@ -33,7 +33,7 @@ from .tools import (
 # keep the fits small.
 SWITCHES: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
     ({"kernel": "linear"}, {"kernel": "rbf"}),
-    ({"n_components": None}, {"n_components": 20}),
+    ({"n_components": None}, {"n_components": 5}),
     ({"loss": "l1"}, {"loss": "l2"}),
     ({"bag_kernel": "set"}, {"bag_kernel": "minmax"}),
     ({"bag_kernel": "mean"}, {"bag_kernel": "minmax_laplacian"}),
