@@ -52,24 +52,34 @@ def maximum_loss(scores, offsets, positive, costs, slack):
     return total
 
 
-def maximum_step(bags, positive, costs, slack, witnesses):
-    """Optimum of the linear problem with given witnesses of the positive bags."""
+def maximum_steps(bags, positive, costs, slack, choices):
+    """Optima of the linear problem with given witnesses of the positive bags, for each choice."""
     w, b = cp.Variable(bags.shape[1]), cp.Variable()
+    # A parameter: cvxpy takes ten times as long to read a problem as to solve it.
+    witnesses = cp.Parameter((int(np.sum(positive)), bags.shape[1]))
     cost = 0.5 * cp.sum_squares(w)
-    cost += costs[positive] @ cp.pos(1 - bags.instances[list(witnesses)] @ w - b)
+    cost += costs[positive] @ cp.pos(1 - witnesses @ w - b)
     negative = np.where(positive, 0.0, costs)
     hinges = cp.pos(1 + bags.instances @ w + b)
     if slack == "bag":
         cost += negative @ highest_of(hinges, bags.offsets)
     else:
         cost += negative[bags.bag_index] @ hinges
-    return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
+    stated = cp.Problem(cp.Minimize(cost))
+    for rows in choices:
+        witnesses.value = bags.instances[list(rows)]
+        yield stated.solve(solver=cp.CLARABEL)
+
+
+def maximum_step(bags, positive, costs, slack, witnesses):
+    """Optimum of the linear problem with given witnesses of the positive bags."""
+    return next(maximum_steps(bags, positive, costs, slack, [witnesses]))
 
 
 def maximum_optimum(bags, y, C, slack):
     """The least value over all choices of witnesses, each a convex program."""
     costs = np.full(len(bags), float(C))
-    return min(maximum_step(bags, y == 1, costs, slack, each) for each in selections(bags, y))
+    return min(maximum_steps(bags, y == 1, costs, slack, selections(bags, y)))
 
 
 # -- one instance of each positive bag -----------------------------------------------------------

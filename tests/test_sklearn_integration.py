@@ -190,7 +190,7 @@ def test_learning_and_validation_curves(bags, y, classifier, grid):
 
 def test_permutation_test(bags, y, classifier):
     score, permuted, _ = permutation_test_score(
-        classifier, bags, y, n_permutations=10, cv=3, random_state=0
+        classifier, bags, y, n_permutations=5, cv=3, random_state=0
     )
     assert score > permuted.mean()
 

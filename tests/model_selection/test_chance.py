@@ -20,7 +20,7 @@ N_DRAWS, N_SOURCES, N_COPIES = 8, 60, 3
 SPLITTERS = [
     StratifiedBagKFold(5),
     StratifiedBagKFold(5, shuffle=True, random_state=0),
-    RepeatedStratifiedBagKFold(5, n_repeats=2, random_state=0),
+    RepeatedStratifiedBagKFold(3, n_repeats=2, random_state=0),
     BagShuffleSplit(5, test_size=0.2, random_state=0),
     BagShuffleSplit(5, train_size=1 / 3, random_state=0),
 ]

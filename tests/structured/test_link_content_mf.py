@@ -65,7 +65,7 @@ def test_it_is_as_good_as_a_search_over_all_factors():
     at = np.concatenate([found.Z.ravel(), found.U.ravel(), found.V.ravel()])
     assert minimize(value, at, method="BFGS").fun >= found.objective - 1e-7
     rng = np.random.default_rng(0)
-    starts = [minimize(value, rng.normal(size=at.shape), method="BFGS").fun for _ in range(5)]
+    starts = [minimize(value, rng.normal(size=at.shape), method="BFGS").fun for _ in range(3)]
     assert found.objective <= min(starts) + 1e-6
 
 

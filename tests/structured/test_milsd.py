@@ -607,10 +607,10 @@ def test_a_sparse_fit_forms_nothing_dense_of_the_size_of_the_data():
 
 
 def test_restarts_keep_the_lowest_objective():
-    for seed in range(4):
+    for seed in range(3):
         bags, y = case(seed, graph="both", weighted=True)
         one = MILSD(C=50.0, mu=5.0, tol=1e-4).fit(bags, y)
-        several = MILSD(C=50.0, mu=5.0, tol=1e-4, n_init=6, random_state=0).fit(bags, y)
+        several = MILSD(C=50.0, mu=5.0, tol=1e-4, n_init=4, random_state=0).fit(bags, y)
         assert several.objective_ <= one.objective_ * (1 + 1e-12)
 
 
@@ -717,7 +717,7 @@ def test_warnings_point_here():
 
 def test_an_objective_near_zero_is_no_reason_to_go_on():
     # Features of a size of 1e6: an objective of 1e-13 where each loss is 1 at w = 0.
-    bags, y = make_bags(n_bags=40, random_state=0)
+    bags, y = make_bags(n_bags=24, random_state=0)
     rng = np.random.default_rng(0)
     instances = 1e6 * (np.where(y == 1, 1.0, -1.0)[bags.bag_index][:, None] + np.zeros((1, 3)))
     instances += 1e5 * rng.normal(size=instances.shape)
@@ -827,17 +827,18 @@ def test_the_order_of_bags_and_instances_makes_no_difference():
         instances[offsets[:-1], 0] += y
         bags, order = Bags(instances, offsets), rng.permutation(24)
         rows = np.lexsort((rng.random(offsets[-1]), np.repeat(np.arange(24), sizes)))
-        model = MILSD(graph="knn").fit(bags, y)
-        for storage in (np.asarray, sparse.csr_array):
-            stored = bags.with_instances(storage(instances))
-            expected = MILSD(graph="knn").fit(stored, y)
-            for other, labels in ((stored[order], y[order]), (Bags(instances[rows], offsets), y)):
+        inside = Bags(instances[rows], offsets)
+        for storage, others in (
+            (np.asarray, ((bags[order], order), (inside, np.arange(24)))),
+            (sparse.csr_array, ((inside[order], order),)),
+        ):
+            expected = MILSD(graph="knn").fit(bags.with_instances(storage(instances)), y)
+            for other, moved in others:
                 given = other.with_instances(storage(other.instances))
-                found = MILSD(graph="knn").fit(given, labels)
+                found = MILSD(graph="knn").fit(given, y[moved])
                 np.testing.assert_array_equal(found.coef_, expected.coef_)
                 np.testing.assert_array_equal(found.intercept_, expected.intercept_)
-        moved = MILSD(graph="knn").fit(bags[order], y[order])
-        np.testing.assert_array_equal(moved.transduction_, model.transduction_[order])
+                np.testing.assert_array_equal(found.transduction_, expected.transduction_[moved])
 
 
 def test_classes_starts_weights_and_threads(linked):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from milearn._kernels.bag import BAG_KERNELS
 from milearn.datasets import make_affinity, make_bags
 from milearn.metrics import bag_kernel
 from milearn.svm import MISVR, CoupledMISVC, CoupledMISVR
+from tests.oracles import highest_of, selections
 
 LOSSES = ["l1", "l2", "epsilon_insensitive"]
 
@@ -147,15 +146,15 @@ def test_strong_coupling_ties_bags_to_their_highest_instance():
 
 def regression_optimum(bags, y, C, nu):
     """The hard maximum in regression by enumeration: below the tube one instance answers."""
-    blocks = list(bags)
-    best = np.inf
-    for choice in itertools.product(*(range(len(block)) for block in blocks)):
-        w, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
-        cost = 0.5 * cp.sum_squares(w) + C * nu * len(y) * width
-        for row, block, target in zip(choice, blocks, y, strict=True):
-            cost += C * cp.pos(target - block[row] @ w - b - width)
-            cost += C * cp.pos(cp.max(block @ w) + b - target - width)
-        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
+    w, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
+    chosen = cp.Parameter(bags.shape)
+    above = highest_of(bags.instances @ w, bags.offsets) + b - y - width
+    losses = cp.sum(cp.pos(above)) + cp.sum(cp.pos(y - chosen @ w - b - width))
+    cost = 0.5 * cp.sum_squares(w) + C * nu * len(y) * width + C * losses
+    stated, best = cp.Problem(cp.Minimize(cost)), np.inf
+    for choice in selections(bags, np.ones(len(bags))):
+        chosen.value = bags.instances[list(choice)]
+        best = min(best, stated.solve(solver=cp.CLARABEL))
     return best
 
 

@@ -29,16 +29,16 @@ def small_bags(seed):
 def optimum(bags, y, C):
     """The least value over all labels of instances that the bags allow."""
     n_positive = int(bags.sizes[y == 1].sum())
+    w, b, full = cp.Variable(bags.shape[1]), cp.Variable(), cp.Parameter(bags.n_instances)
+    hinge = cp.pos(1 - cp.multiply(full, bags.instances @ w + b))
+    stated = cp.Problem(cp.Minimize(0.5 * cp.sum_squares(w) + C * cp.sum(hinge)))
     best = np.inf
     for labels in itertools.product([-1.0, 1.0], repeat=n_positive):
-        full = np.r_[labels, -np.ones(bags.n_instances - n_positive)]
-        tops = np.maximum.reduceat(full, bags.offsets[:-1])
+        full.value = np.r_[labels, -np.ones(bags.n_instances - n_positive)]
+        tops = np.maximum.reduceat(full.value, bags.offsets[:-1])
         if (tops[y == 1] < 0).any():
             continue
-        w, b = cp.Variable(bags.shape[1]), cp.Variable()
-        hinge = cp.pos(1 - cp.multiply(full, bags.instances @ w + b))
-        cost = 0.5 * cp.sum_squares(w) + C * cp.sum(hinge)
-        best = min(best, cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL))
+        best = min(best, stated.solve(solver=cp.CLARABEL))
     return best
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from milearn import Bags
 from milearn.svm import MISVR
+from tests.oracles import highest_of
 
 
 def data(seed, noise):
@@ -26,9 +27,9 @@ def step_optimum(model, bags, y):
     """The convex step for the reported witnesses."""
     w, b, width = cp.Variable(bags.shape[1]), cp.Variable(), cp.Variable(nonneg=True)
     cost = 0.5 * cp.sum_squares(w) + model.C * model.nu * len(y) * width
-    for block, row, target in zip(bags, model.witnesses_ - bags.offsets[:-1], y, strict=True):
-        cost += model.C * cp.pos(target - block[row] @ w - b - width)
-        cost += model.C * cp.pos(cp.max(block @ w) + b - target - width)
+    highest = highest_of(bags.instances @ w, bags.offsets) + b
+    cost += model.C * cp.sum(cp.pos(y - bags.instances[model.witnesses_] @ w - b - width))
+    cost += model.C * cp.sum(cp.pos(highest - y - width))
     return cp.Problem(cp.Minimize(cost)).solve(solver=cp.CLARABEL)
 
 

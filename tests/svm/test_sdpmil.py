@@ -79,7 +79,7 @@ def test_the_selection_is_the_best_one_where_bags_are_clear():
 
 def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
     held = 0
-    for seed in range(30):
+    for seed in range(12):
         bags, y = labelled_bags(seed, shift=1.0)
         for bound in (2.0, 4.0):
             for selection in ("one", "at_least_one"):
@@ -89,7 +89,7 @@ def test_the_relaxation_is_a_bound_where_the_slacks_respect_theirs():
                 if positive_slacks(model, bags, y).max() <= bound:
                     held += 1
                     assert model.relaxation_value_ <= model.objective_
-    assert held >= 30
+    assert held >= 12
 
 
 def test_the_bound_fails_where_they_do_not():
@@ -133,7 +133,7 @@ def test_polish_ends_in_a_fixed_point_of_misvc(seed):
 
 def test_polish_starts_from_the_selection():
     lower = 0
-    for seed in range(20):
+    for seed in range(10):
         bags, y = labelled_bags(seed, n_positive=6, n_negative=6)
         rounded = SDPMIL(C=1.0, kernel="linear").fit(bags, y)
         start = np.where(y == 1, rounded.selected_, bags.offsets[:-1])

@@ -70,8 +70,7 @@ def test_the_best_of_the_mixed_selections_is_kept(seed):
     assert segment_sum(tight.eta_, bags.offsets)[y == 1] == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("polish", [False, True])
-@pytest.mark.parametrize("seed", range(5, 9))
+@pytest.mark.parametrize(("seed", "polish"), [(5, False), (6, True), (7, False), (8, True)])
 def test_weights_are_repetitions_and_order_does_not_matter(seed, polish):
     """Noisy bags, in which a search from another start ends in another selection."""
     rng = np.random.default_rng(seed)
@@ -113,6 +112,7 @@ def test_one_class_against_the_rest_has_a_bound_each():
 
 def test_real_bags_have_a_bound(data_dir):
     bunch = load_bags(data_dir / "musk1.npz")
-    bags = bunch.data.with_instances(bunch.data.instances / 100.0)
-    model = SDPMIL(C=0.1, kernel="linear", relaxation="tight", polish=True).fit(bags, bunch.target)
+    bags = bunch.data.with_instances(bunch.data.instances / 100.0)[::2]
+    y = bunch.target[::2]
+    model = SDPMIL(C=0.1, kernel="linear", relaxation="tight", polish=True).fit(bags, y)
     assert 0 < model.lower_bound_ < model.objective_

@@ -137,13 +137,13 @@ def test_larger_problems_close_their_gap(task, loss_name):
     if task == "hinge" and loss_name == "max":
         pytest.skip("the hard maximum of a classifier has a solver of its own")
     rng = np.random.default_rng(0)
-    sizes = rng.integers(1, 12, size=60)
+    sizes = rng.integers(1, 12, size=40)
     offsets = np.r_[0, np.cumsum(sizes)]
     X = rng.normal(size=(offsets[-1], 5))
     kernel, _ = instance_kernel("rbf", gamma=0.2)
     scales = bag_scales("normalized_set", X, offsets, kernel), np.ones(len(X))
     objects = SetKernelGram(KernelGram(X, kernel, 2**27), offsets, *scales)
-    loss = losses(0, 60, task)
+    loss = losses(0, 40, task)
     for strength in (0.01, 0.3, 10.0):
         coupling = Coupling(loss_name, strength * loss.weights, epsilon=0.02)
         subgradient = random_subgradient(0, offsets, "one")

@@ -288,7 +288,7 @@ def solvers(bags, signs, weights, limits=(None, None)):
 
 
 def test_blocks_types_and_maps_do_not_matter(tmp_path, near_rows):
-    bags, signs, weights = data(3, n_bags=120, d=8)
+    bags, signs, weights = data(3, n_bags=60, d=8)
     np.save(tmp_path / "instances.npy", bags.instances.astype(np.float32))
     mapped = np.load(tmp_path / "instances.npy", mmap_mode="r")
     for solve in solvers(bags, signs, weights, near_rows):

@@ -16,9 +16,9 @@ from milearn.datasets import make_bags
 @pytest.mark.parametrize("tight", [False, True])
 @pytest.mark.parametrize("polish", [False, True])
 def test_the_svm_of_a_selection_by_passes_is_that_of_the_dual(polish, tight):
-    bags, y = make_bags(30, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
+    bags, y = make_bags(16, 5, bag_size=(2, 6), flip_y=0.1, random_state=3)
     gram, n = LinearGram(bags.instances), bags.n_instances
-    problem = BinaryProblem(gram, bags.offsets, np.where(y == 1, 1.0, -1.0), np.ones(30))
+    problem = BinaryProblem(gram, bags.offsets, np.where(y == 1, 1.0, -1.0), np.ones(16))
     points = (np.arange(n), np.arange(n)) if tight else None
     settings = SelectionSettings(2.0, True, polish, None, np.inf, points)
     seen = []

@@ -28,7 +28,7 @@ def test_axes_name_estimators_and_sizes_that_are_there():
 @pytest.mark.parametrize("method", list(_size_fit.ESTIMATORS))
 def test_every_method_is_measured(method, monkeypatch):
     monkeypatch.setattr(_size_fit, "_ENOUGH_SECONDS", 0.001)
-    task = {"method": method, "n_bags": 24, "bag_size": 3, "n_features": 12}
+    task = {"method": method, "n_bags": 16, "bag_size": 3, "n_features": 6}
     if method in ("milsd-bag", "milsd-instance", "linkcontentmf"):
         task["n_links"] = 30
     if method in ("m3ic", "bamic"):
@@ -37,7 +37,7 @@ def test_every_method_is_measured(method, monkeypatch):
     assert result["cpu_seconds"] > 0
     assert result["wall_seconds"] > 0
     assert result["peak_mb"] >= 0
-    assert result["data_mb"] == 24 * 3 * 12 * 8 / 2**20
+    assert result["data_mb"] == 16 * 3 * 6 * 8 / 2**20
 
 
 @pytest.mark.parametrize("n_links", [1, 40, 190])

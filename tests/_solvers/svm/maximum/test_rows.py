@@ -116,7 +116,7 @@ def test_the_gap_is_never_below_the_distance_to_the_optimum(slack, gap_tol, limi
 @pytest.mark.parametrize("slack", SLACKS)
 @ROWS_HELD
 def test_blocks_types_and_maps_do_not_matter(slack, limits, tmp_path):
-    bags, loss = data(3, n_bags=200, d=8)
+    bags, loss = data(3, n_bags=80, d=8)
     options = SolverOptions(1e-6, 100)
 
     def solve(instances, **blocks):
@@ -263,7 +263,7 @@ def test_the_gap_belongs_to_the_witnesses_of_the_solution(cost, slack):
 @pytest.mark.parametrize("slack", SLACKS)
 def test_the_start_does_not_depend_on_the_solver(slack):
     lower = 0
-    for seed in range(12):
+    for seed in range(6):
         bags, loss = data(seed, n_bags=(30, 60)[seed % 2], d=(5, 20)[seed % 2])
         source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
         problem = BinaryProblem(LinearGram(bags.instances), bags.offsets, loss.signs, loss.weights)
