@@ -104,7 +104,10 @@ class MultiStart:
     def _lowest(self, results: list[Any]) -> Any:
         lowest = min(result.objective for result in results)
         near = lowest + self.tie * abs(lowest)
-        return next(result for result in results if result.objective <= near)
+        best = next(result for result in results if result.objective <= near)
+        if any(result.stopped == "callback" for result in results):
+            best.stopped = "callback"
+        return best
 
 
 class _Part:

@@ -293,7 +293,7 @@ class _Coupled:
 
         starts: list[Any] = [init]
         if self.settings.hard and isinstance(init, str) and init == "auto":
-            source = self.screen_source()
+            source = self.screen_source(loss)
             assert isinstance(loss, Tube)
             if source is not None and np.diff(offsets).max() > 1 and np.ptp(loss.targets) > 0:
                 starts += [screened_rows(source, loss.targets, loss.weights)]
@@ -303,9 +303,9 @@ class _Coupled:
             starts = [random_rows()]
         return starts + [random_rows() for _ in range(self.settings.n_init - 1)]
 
-    def screen_source(self) -> PassSource | None:
+    def screen_source(self, loss: Hinge | Tube) -> PassSource | None:
         """Instances or their features for a screened start."""
-        return screen_source(self.training, self.kernel)
+        return screen_source(self.training, self.kernel, loss.weights)
 
     def support_numbers(self) -> np.ndarray:
         """Values of ``support_`` for instances and bags: bags follow all instances."""
@@ -419,7 +419,7 @@ class CoupledRows(_Coupled):
         """Relative duality gap that a convex step may end with."""
         return max(self.options.tol, row_precision(self.training, self.features))
 
-    def screen_source(self) -> PassSource:
+    def screen_source(self, loss: Hinge | Tube) -> PassSource:
         """The instances or their explicit features."""
         return self.source()
 

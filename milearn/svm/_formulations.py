@@ -278,7 +278,7 @@ class MaximumDual(_Maximum):
 
     def screened(self, loss: Hinge) -> np.ndarray | None:
         """Screened starts; of a nonlinear kernel the best one, as its steps cost more."""
-        source = screen_source(self.training, self.kernel)
+        source = screen_source(self.training, self.kernel, loss.weights)
         if source is None:
             return None
         found = screened_witnesses(source, loss)
@@ -366,13 +366,13 @@ def row_source(training: TrainingBags, features: FeatureMap | None, n_jobs: int)
     return feature_source(training.selected, features, n_jobs)
 
 
-def screen_source(training: TrainingBags, kernel: Kernel) -> PassSource | None:
+def screen_source(training: TrainingBags, kernel: Kernel, weights: np.ndarray) -> PassSource | None:
     """Instances or their landmark features for a screen, or None where there are neither."""
     if kernel.linear:
         return training.source()
     if not kernel.semidefinite:
         return None
-    return landmark_source(training.source(), kernel.values)
+    return landmark_source(training.source(), kernel.values, weights)
 
 
 def feature_source(bags: Any, features: FeatureMap, n_jobs: int) -> FeatureSource:

@@ -124,7 +124,7 @@ def screened(
     """
     limits = ScreenLimits() if limits is None else limits
     if source.n_features > limits.features:
-        source = landmark_source(source, _products)
+        source = landmark_source(source, _products, weights)
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
@@ -132,7 +132,7 @@ def screened(
     mean, factor = _whitening(_dense(gather(source, some)), limits.ridge)
     n_candidates = limits.n_candidates(source.n_instances, source.n_features)
     pull = weights * np.maximum(targets, 0.0)
-    rows = np.unique(_at_equal_distances(along, pull[owner], n_candidates))
+    rows = _distinct(_at_equal_distances(along, pull[owner], n_candidates), along)
     vectors = _dense(gather(source, rows)) - mean
     directions = linalg.cho_solve(factor, vectors.T).T
     values = np.concatenate(
@@ -141,7 +141,7 @@ def screened(
             for first in range(0, len(directions), _AT_ONCE)
         ]
     )
-    best = np.argsort(-values, kind="stable")[: limits.refined]
+    best = _descending(values)[: limits.refined]
     directions = directions[best]
     for _ in range(limits.rounds):
         directions = _refined(source, directions, targets * weights, (mean, factor))
@@ -151,7 +151,10 @@ def screened(
 
 
 def landmark_source(
-    source: PassSource, values: Callable[[Any, Any], np.ndarray], count: int = 100
+    source: PassSource,
+    values: Callable[[Any, Any], np.ndarray],
+    weights: np.ndarray,
+    count: int = 100,
 ) -> ArraySource:
     """Features of the instances by Nystroem's method, in memory.
 
@@ -160,12 +163,14 @@ def landmark_source(
     source : PassSource
     values : callable
         ``values(left, right)`` returns kernel values; a function that a worker can import.
+    weights : ndarray of shape (n_bags,)
     count : int
         Landmarks, at the most.
     """
     line = np.random.RandomState(1).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
-    rows = np.unique(_at_equal_distances(along, np.ones(len(along)), count))
+    each = np.repeat(weights, np.diff(source.offsets))
+    rows = _distinct(_at_equal_distances(along, each, count), along)
     landmarks = gather(source, rows)
     # Small eigenvalues and the signs of eigenvectors are rounding, which must not choose.
     factor, _ = whitening(np.asarray(values(landmarks, landmarks), dtype=np.float64), 1e-6)
@@ -193,6 +198,17 @@ def _at_equal_distances(along: np.ndarray, weights: np.ndarray, count: int) -> n
     ends = np.cumsum(weights[order])
     places = ends[-1] * (np.arange(count) + 0.5) / count
     return np.asarray(order[np.minimum(np.searchsorted(ends, places), len(order) - 1)])
+
+
+def _descending(values: np.ndarray, digits: int = 9) -> np.ndarray:
+    """Order of values, highest first; those that differ by rounding keep their order."""
+    return np.asarray(np.argsort(-np.round(values, digits), kind="stable"))
+
+
+def _distinct(rows: np.ndarray, along: np.ndarray, tie: float = 1e-12) -> np.ndarray:
+    """The rows, which are in order of ``along``, without those that equal the one before."""
+    steps = np.diff(along[rows], prepend=-np.inf)
+    return np.asarray(rows[steps > tie * np.abs(along).max()])
 
 
 def _whitening(rows: np.ndarray, ridge: float) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
@@ -290,7 +306,7 @@ def _best(
     values = _values(np.concatenate([top for _, top in parts], axis=1), *bags)
     kept: list[int] = []
     up = bags[0] > 0
-    for k in np.argsort(-values, kind="stable"):
+    for k in _descending(values):
         if all(np.any(rows[k, up] != rows[other, up]) for other in kept):
             kept.append(int(k))
         if len(kept) == count:

@@ -121,7 +121,7 @@ def test_landmarks_take_the_place_of_many_features():
 
 def test_features_of_all_rows_as_landmarks_have_the_kernel():
     X, offsets, _, _ = needles(6, n_bags=4, size=20)
-    source = landmark_source(ArraySource(X, offsets), rbf_kernel)
+    source = landmark_source(ArraySource(X, offsets), rbf_kernel, np.ones(4))
     np.testing.assert_allclose(source.instances @ source.instances.T, rbf_kernel(X), atol=1e-7)
 
 
