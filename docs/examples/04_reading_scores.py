@@ -67,9 +67,8 @@ ax.set_title("Two levels of one model")
 ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 # %%
-# BagSVC comes last by bags and second by instances. (MIClassifier chose MI-SVM, which is why its point lies on that of
-# MISVC.) So if instances are what you want, **test instances**: label those of a few dozen bags by hand, and compare. No
-# figure on bags replaces it.
+# BagSVC comes last by bags and is better by instances. So if instances are what you want, **test instances**: label those
+# of a few dozen bags by hand, and compare. No figure on bags replaces it.
 #
 # Every bag has a witness
 # -----------------------
