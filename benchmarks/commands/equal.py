@@ -126,7 +126,7 @@ else:
     }
 
 try:
-    from milearn.baselines import DDSVM, MIForest, MILBoost
+    from milearn.baselines import BLRT, DDSVM, MIForest, MILBoost
     from milearn.embedding import ConceptEmbedding
     from milearn.svm import WellSVC
 except ImportError:  # likewise
@@ -135,6 +135,7 @@ else:
     SETTINGS |= {
         "MILBoost": partial(MILBoost, n_estimators=20),
         "MIForest": partial(MIForest, n_estimators=10, random_state=0),
+        "BLRT": partial(BLRT, n_estimators=50, random_state=0),
         "DDSVM": partial(DDSVM, n_init=2),
         "ConceptEmbedding, SVC": lambda: _embedded(ConceptEmbedding(n_init=2)),
         "WellSVC": partial(WellSVC),

@@ -109,7 +109,7 @@ def test_three_classes_and_values():
         ({"threshold": 1.0}, "threshold=1.0 must be a number from 0 to below 1"),
         ({"threshold": "half"}, "threshold='half' is unknown: use a number"),
         ({"threshold": 0.2, "pooling": "mean"}, "it requires pooling='max'"),
-        ({"threshold": "auto", "estimator": Ridge()}, "give a regressor a number"),
+        ({"threshold": "auto", "estimator": Ridge()}, "pass a number for a regressor"),
     ],
 )
 def test_bad_thresholds_are_refused(parameters, message):
