@@ -275,7 +275,7 @@ def bag_statistics(bags: Bags) -> np.ndarray:
 
 def _tree_scores(forest: Any, rows: np.ndarray) -> np.ndarray:
     """Log odds of the classes, at most those of half a tree against all others."""
-    shares = forest.predict_proba(rows)
-    shares = shares[:, 1:] if shares.shape[1] == 2 else shares
+    proportions = forest.predict_proba(rows)
+    proportions = proportions[:, 1:] if proportions.shape[1] == 2 else proportions
     smallest = 0.5 / len(forest.estimators_)
-    return logit(np.clip(shares, smallest, 1 - smallest))
+    return logit(np.clip(proportions, smallest, 1 - smallest))

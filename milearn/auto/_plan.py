@@ -93,7 +93,7 @@ def size_plan(bags: Bags) -> SizePlan:
     if len(bags) > _MANY_BAGS:
         n_components = _LANDMARKS
         notes.append(f"kernel values with more than {_LANDMARKS} of {len(bags)} bags")
-    instance_kernel = "linear" if text else "rbf"
+    instance_kernel: str | None = "linear" if text else "rbf"
     if bags.n_instances > _MANY_FOR_RBF and not text:
         instance_kernel = None
         notes.append(f"highest instances by the RBF kernel: {bags.n_instances} instances")

@@ -248,8 +248,8 @@ class Run:
             if len(scores) < n_folds:
                 self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {way}")
         missing = [str(way) for way in ways if found and way not in found]
-        for way in missing:
-            self._skip(way)
+        for name in missing:
+            self._skip(name)
         if missing and not self.stopped:
             warn_user(
                 f"time_limit={self.budget} left out {', '.join(missing)}: raise it to compare all.",

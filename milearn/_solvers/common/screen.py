@@ -264,16 +264,16 @@ def _refined(
 ) -> np.ndarray:
     mean, factor = whitening
     up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
-    shares = up / up.sum() - 0.5 * down / down.sum()
-    sums = np.sum(source.map(_sums_of_highest, directions, shares), axis=0)
+    proportions = up / up.sum() - 0.5 * down / down.sum()
+    sums = np.sum(source.map(_sums_of_highest, directions, proportions), axis=0)
     return np.asarray(linalg.cho_solve(factor, (sums - 0.5 * mean).T).T)
 
 
-def _sums_of_highest(block: Block, directions: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarray) -> np.ndarray:
     highest = segment_argmax(np.ascontiguousarray(_scores(block, directions).T), block.offsets)
     found = np.empty(directions.shape)
     for k in range(len(directions)):
-        found[k] = block.weighted_sum(highest[:, k], shares[block.bags])
+        found[k] = block.weighted_sum(highest[:, k], proportions[block.bags])
     return found
 
 

@@ -179,8 +179,8 @@ def test_a_descent_direction_is_that_of_no_order_and_no_origin(nu):
     value = tube.value(scores, tube.free(scores)[0])
     moved = 1e-3 * change
     assert tube.value(moved, tube.free(moved)[0]) < value - 1e-5
-    # Bags with equal targets have equal shares, in whatever order.
+    # Bags with equal targets have equal proportions, in whatever order.
     np.testing.assert_allclose(Tube(targets[order], weights[order], nu).descent(), change[order])
     for each in range(5):
-        shares = (change / weights)[targets == each]
-        np.testing.assert_allclose(shares, shares[0])
+        proportions = (change / weights)[targets == each]
+        np.testing.assert_allclose(proportions, proportions[0])
