@@ -19,6 +19,8 @@ from .options import SolverOptions
 __all__ = ["CCCPResult", "CCCPSolution", "cccp"]
 
 _MIN_TOL = 1e-13
+# Relative difference of objectives that may be due to rounding.
+_ROUNDING = 1e-12
 
 
 class Point(Protocol):
@@ -103,8 +105,9 @@ def cccp(
         The first linearisation.
     options : SolverOptions
     inner_tol : float
-        Initial precision of the steps. If the objective increases, which can only be due to an
-        inexact step, the tolerance is divided by a hundred and the step is repeated.
+        Initial precision of the steps. If the objective increases by more than rounding, which can
+        only be due to an inexact step, the tolerance is divided by a hundred and the step is
+        repeated.
     certified : bool
         Whether the run returns the point before the last step, which decreased the objective by
         at most ``tol``, with the gap of that step: this gap belongs to the linearisation at the
@@ -117,8 +120,9 @@ def cccp(
         result.n_iter += 1
         best = result.point
         point = step(linearisation, best, inner_tol)
-        while best is not None and point.objective > best.objective and inner_tol > _MIN_TOL:
-            if point.dual_gap <= 1e-12 * abs(point.objective):
+        while best is not None and inner_tol > _MIN_TOL:
+            rounding = _ROUNDING * abs(best.objective)
+            if point.objective <= best.objective + rounding or point.dual_gap <= rounding:
                 break
             inner_tol *= 1e-2
             point = step(linearisation, best, inner_tol)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from ..._bags.distinct import rows_per_block
 from .learners import Ball, FittedClassifier, Matrix, Stump, WeakLearner, squared_distances
-from .problem import DualPrices, score_columns
+from .problem import DualPrices, comparable, score_columns
 from .stumps import BinnedFeatures, best_cuts
 
 __all__ = [
@@ -167,7 +167,7 @@ class FixedPool:
 
     def price(self, prices: DualPrices, limit: float, max_learners: int) -> Priced:
         scores = score_columns(prices, self.H)
-        order = np.argsort(-scores, kind="stable")[:max_learners]
+        order = np.argsort(-comparable(scores), kind="stable")[:max_learners]
         order = order[scores[order] > limit]
         return float(scores.max()), [self.learners[k] for k in order], self.H[order]
 

@@ -19,7 +19,14 @@ import numpy as np
 
 from ..common.piecewise import lowest_point
 
-__all__ = ["BagPrices", "DisjunctiveProblem", "DualPrices", "fresh_columns", "score_columns"]
+__all__ = [
+    "BagPrices",
+    "DisjunctiveProblem",
+    "DualPrices",
+    "comparable",
+    "fresh_columns",
+    "score_columns",
+]
 
 
 @dataclass
@@ -161,6 +168,15 @@ class DualPrices:
 def _on_grid(values: np.ndarray, unit: float) -> np.ndarray:
     rounded: np.ndarray = np.rint(values / unit) * unit
     return rounded
+
+
+def comparable(values: np.ndarray) -> np.ndarray:
+    """Values of the size of one on a grid of 2**-30.
+
+    Sums of the same numbers in a different order are then equal, and the first one is chosen. The
+    order of a sum depends on the processor.
+    """
+    return _on_grid(values, 2.0**-30)
 
 
 def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .learners import WeakLearner
-from .problem import BagPrices, DualPrices, score_columns
+from .problem import BagPrices, DualPrices, comparable, score_columns
 from .relaxation import ZERO_TOL, BagHull, Relaxation
 
 __all__ = ["add_copies", "add_learners", "copy_learners", "dual_prices", "prune_learners"]
@@ -125,7 +125,7 @@ def add_copies(relaxation: Relaxation, prices: DualPrices, tol: float, max_copie
         bag = relaxation.bags[number]
         links = np.array(bag.link_rows)
         cost = np.where(links >= 0, np.maximum(0.0, y[links]), 0.0)
-        gain = values - values[np.array(bag.home_disjunct), every] - cost
+        gain = comparable(values - values[np.array(bag.home_disjunct), every] - cost)
         for place, k in zip(*np.nonzero(gain > tol), strict=True):
             if int(place) not in bag.copy_columns[k]:
                 found.append((-gain[place, k], number, int(k), int(place)))

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .problem import comparable
 from .relaxation import ZERO_TOL, BagHull, Disjunct, Relaxation
 from .relaxation_columns import copy_learners
 
-__all__ = ["separate"]
+__all__ = ["most_violated", "separate"]
 
 
 @dataclass
@@ -45,7 +46,7 @@ def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[i
         return 0, max(0.0, largest)
     stops = np.r_[firsts[1:], len(parts)]
     before = relaxation.n_reductions
-    for b, constraints in _most_violated(excess, tol, max_reductions).items():
+    for b, constraints in most_violated(excess, tol, max_reductions).items():
         room = max_reductions - (relaxation.n_reductions - before)
         if room <= 0:
             break
@@ -55,14 +56,17 @@ def separate(relaxation: Relaxation, tol: float, max_reductions: int) -> tuple[i
     return relaxation.n_reductions - before, largest
 
 
-def _most_violated(excess: np.ndarray, tol: float, limit: int) -> dict[int, list[int]]:
-    """Constraints whose reductions are violated, by the row of ``excess``, most violated first."""
+def most_violated(excess: np.ndarray, tol: float, limit: int) -> dict[int, list[int]]:
+    """Constraints whose reductions are violated, by the row of ``excess``, most violated first.
+
+    Of equal violations the first is chosen.
+    """
     # Limit the number of constraints per bag, so that all bags have some.
-    rank = np.argsort(-excess, axis=1, kind="stable")
+    falling = -comparable(excess)
+    rank = np.argsort(falling, axis=1, kind="stable")
     per_bag = max(3, limit // (4 * len(excess)))
-    chosen = [(excess[b, j], b, j) for b in range(len(excess)) for j in rank[b, :per_bag].tolist()]
-    chosen = [each for each in chosen if each[0] > tol]
-    chosen.sort(key=lambda each: (-each[0], each[1], each[2]))
+    chosen = [(falling[b, j], b, j) for b in range(len(excess)) for j in rank[b, :per_bag].tolist()]
+    chosen = sorted(each for each in chosen if excess[each[1:]] > tol)
     wanted: dict[int, list[int]] = {}
     for _, b, j in chosen[:limit]:
         wanted.setdefault(b, []).append(j)
@@ -104,7 +108,7 @@ def _divided(H: np.ndarray, members: np.ndarray, whole: _SolutionPart) -> list[_
     left = np.where(covering, whole.alpha, 0.0)
     divided: list[tuple[int, np.ndarray]] = []
     while left.any():
-        covered = left @ up
+        covered = comparable(left @ up)
         point = int(np.argmax(covered))
         divided.append((int(members[point]), np.where(up[:, point], left, 0.0)))
         left = np.where(up[:, point], 0.0, left)

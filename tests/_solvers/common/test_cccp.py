@@ -76,6 +76,13 @@ def test_a_rise_tightens_the_precision_and_repeats_the_step():
     assert result.history == [5.0, 4.0, 3.9]
 
 
+def test_a_rise_by_rounding_does_not_tighten_the_precision():
+    result, calls = run([5.0, 5.0 + 1e-14, 4.0], states=[1, 2, 3], gaps=[0.0, 0.2, 0.0])
+    assert calls == [1e-7, 1e-7]
+    assert result.converged
+    assert result.history == [5.0, 5.0]
+
+
 def test_a_rise_that_stays_keeps_the_point_before():
     result, _ = run([5.0, 5.1], states=[1, 2], gaps=[0.0, 0.0])
     assert result.converged

@@ -16,6 +16,7 @@ from milearn._solvers.ensemble.points import disjunctive_problem
 from milearn._solvers.ensemble.pools import ClassifierPool, StumpPool
 from milearn._solvers.ensemble.relaxation import Relaxation
 from milearn._solvers.ensemble.relaxation_columns import add_learners
+from milearn._solvers.ensemble.relaxation_rows import most_violated
 from milearn.ensemble import DPBoost, LPBoost
 from tests._solvers.ensemble.oracles import all_columns, enumerated, solved
 
@@ -246,3 +247,12 @@ def test_fixed_pool_of_a_classifier_is_bounded():
     assert not pool.exact
     assert found.lower_bound <= found.objective
     assert found.objective == pytest.approx(enumerated(problem, found.H.astype(float)), rel=1e-6)
+
+
+def test_rounding_does_not_choose_among_equal_violations():
+    rng = np.random.default_rng(0)
+    excess = rng.integers(-2, 4, (6, 30)) / 7
+    expected = most_violated(excess, 1e-6, 40)
+    for _ in range(3):
+        noisy = excess + rng.normal(scale=1e-15, size=excess.shape)
+        assert most_violated(noisy, 1e-6, 40) == expected
