@@ -31,6 +31,7 @@ COMMANDS = (
     "backends",
     "ratios",
     "paths",
+    "sites",
     "equal",
     "goals",
     "report",
@@ -52,6 +53,7 @@ KEPT = (
     "backends",
     "ratios",
     "paths",
+    "sites",
     "goals",
 )
 

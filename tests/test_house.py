@@ -33,6 +33,7 @@ LAYERS = (
         "_solvers.baselines",
         "_solvers.cluster",
         "_solvers.ensemble",
+        "_solvers.model_selection",
         "_solvers.structured",
         "_solvers.survival",
         "_solvers.svm",

@@ -30,12 +30,13 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("scale all", "--fast"),
     ("ratios", "--only MISVC"),
     ("paths", "--fast"),
+    ("sites", "--draws 1 --time-limit 5"),
     ("goals", ""),
     ("report", ""),
 )
 # Commands that do not take every common option.
-_NO_JOBS = {"speed", "backends", "ratios", "paths", "goals", "report"}
-_NO_FRESH = {"ratios", "paths", "goals", "report"}
+_NO_JOBS = {"speed", "backends", "ratios", "paths", "sites", "goals", "report"}
+_NO_FRESH = {"ratios", "paths", "sites", "goals", "report"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -35,6 +35,7 @@ _COMMANDS = {
     "speed": "Time and memory against baselines and peers",
     "backends": "Backends of the quadratic programs",
     "ratios": "A fit of each family beside plain scikit-learn",
+    "sites": "Folds that keep sites together",
     "goals": "What was to be reached, and what is",
 }
 

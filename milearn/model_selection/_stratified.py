@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ._problem import BagSplitter, Problem, check_count
 
-__all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold"]
+__all__ = ["RepeatedStratifiedBagKFold", "StratifiedBagKFold", "check_feasible", "place_groups"]
 
 # With shuffle, bags whose sizes differ by less than this factor may be swapped in the order of
 # assignment. On most data all sizes are within this factor, so the order is random, while bags that
@@ -115,10 +115,10 @@ class StratifiedBagKFold(BagSplitter):
         self.unlabeled = unlabeled
 
     def _masks(self, problem: Problem) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        _check_feasible(problem, self.n_splits)
+        check_feasible(problem, self.n_splits)
         rng = check_random_state(self.random_state) if self.shuffle else None
         if problem.grouped:
-            folds = _place_groups(problem, self.n_splits, rng)[problem.units]
+            folds = place_groups(problem, self.n_splits, rng)[problem.units]
         else:
             folds = _assign_folds(problem, self.n_splits, rng)
         for fold in range(self.n_splits):
@@ -223,7 +223,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
 # -- feasibility -------------------------------------------------------------------------------
 
 
-def _check_feasible(problem: Problem, n_splits: int) -> None:
+def check_feasible(problem: Problem, n_splits: int) -> None:
     holds = problem.unit_table() > 0
     for code, count in enumerate(holds.sum(axis=0)):
         if count >= n_splits:
@@ -287,7 +287,7 @@ def _assign_class(sizes: np.ndarray, k: int, rng: Any) -> tuple[np.ndarray, np.n
 # -- with groups ---------------------------------------------------------------------------------
 
 
-def _place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
+def place_groups(problem: Problem, k: int, rng: Any) -> np.ndarray:
     """Fold of each group."""
     bags = problem.unit_table()
     instances = problem.unit_table(problem.sizes)

@@ -1,0 +1,1 @@
+"""Assignment of groups to folds."""
