@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -36,6 +37,7 @@ from .._solvers.survival.passes import (
     solve_cox_maximum,
     solve_cox_mean,
 )
+from .._solvers.survival.starts import screened_starts
 from ..base import BagValues
 from ..metrics import concordance_index
 from ._functions import StepFunction
@@ -77,10 +79,12 @@ class MICoxPH(CallbackSupport, BagValues):
         weight two is a tie of two.
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First highest instances: those under the model of the mean of each bag, under that of one
-        instance drawn from each bag, or given rows of ``X.instances``. "auto" is "mean". Not used
-        by ``pooling="mean"``.
+        instance drawn from each bag, or given rows of ``X.instances``. "auto" runs from several
+        starts, "mean" and those of a screen, and keeps the lowest objective, see the notes. Not
+        used by ``pooling="mean"``.
     n_init : int, default=1
-        Number of starts; those after the first are random. The lowest objective is kept.
+        Number of starts; those after the first are random. The lowest objective is kept. "auto"
+        counts as one.
     tol : float, default=1e-6
         Relative duality gap of a convex step at which the step and the procedure end; for many
         instances at least 5e-4.
@@ -113,7 +117,7 @@ class MICoxPH(CallbackSupport, BagValues):
     converged_ : bool
         Whether the procedure converged within ``max_iter`` steps.
     n_passes_ : int
-        Number of passes over the instances.
+        Number of passes over the instances from the start that was kept.
     {n_features_in_}
     {feature_names_in_}
 
@@ -142,6 +146,13 @@ class MICoxPH(CallbackSupport, BagValues):
     bags. Maxima are smoothed by projections onto the simplex as in proximal methods, each convex
     step is solved by Newton's method over the rows near the top of their bags, and its gap is that
     of a dual point.
+
+    Where few instances of a bag decide, the procedure from the means ends in a bad minimum.
+    ``init="auto"`` therefore screens instances as :class:`milearn.svm.MISVC` does. A direction is
+    good if the highest scores of the bags grow with their martingale residuals, the event less the
+    number of events that is expected without a model. The best two directions and that of Fisher's
+    discriminant are starts. Above 2**24 numbers in all instances, these starts are compared on a
+    sample of the bags, and only the best end is followed on all of them.
 
     The model is the framework of [2]_ for the likelihood of [1]_. Scale the features first. For a
     kernel, put explicit features before it, such as
@@ -243,13 +254,15 @@ class MICoxPH(CallbackSupport, BagValues):
             raise ValueError("y holds no event: every bag is censored, or its weight is zero.")
         likelihood = PartialLikelihood(events, times, weights, self.ties)
         runs = MultiStart(self, self.max_iter)
-        starts = self._starts(bags)
-        n_threads = max(1, effective_n_jobs(runs.n_jobs) // runs.n_workers(len(starts)))
-        source = _centred(bags).source(n_jobs=n_threads)
+        n_jobs, centred = max(1, effective_n_jobs(runs.n_jobs)), _centred(bags)
+        problem = CoxProblem(centred.source(n_jobs=n_jobs), likelihood, self.C)
+        starts = self._starts(bags, problem, weights)
+        n_threads = max(1, n_jobs // runs.n_workers(len(starts)))
+        problem = replace(problem, source=centred.source(n_jobs=n_threads))
         # Distributed instances count as if they were dense.
         width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
         gap_tol = max(self.tol, precision(bags.n_instances, width))
-        fit = _Fit(CoxProblem(source, likelihood, self.C), gap_tol, self.max_iter)
+        fit = _Fit(problem, gap_tol, self.max_iter)
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)
         [result] = results
@@ -272,14 +285,18 @@ class MICoxPH(CallbackSupport, BagValues):
         task.end()
         return self
 
-    def _starts(self, bags: Bags) -> list[CoxStart | None]:
+    def _starts(
+        self, bags: Bags, problem: CoxProblem, weights: np.ndarray
+    ) -> Sequence[CoxStart | None]:
         """Where the procedure begins; None for the problem of means, which is convex."""
         if self.pooling == "mean":
             return [None]
         rng = check_random_state(self.random_state)
-        drawn: list[CoxStart | None] = [CoxStart(_drawn(bags, rng)) for _ in range(self.n_init)]
+        drawn = [CoxStart(_drawn(bags, rng)) for _ in range(self.n_init)]
         if not isinstance(self.init, str):
             return [CoxStart(given_rows(self.init, bags), held=True), *drawn[1:]]
+        if self.init == "auto":
+            return [*screened_starts(problem, weights), *drawn[1:]]
         return drawn if self.init == "random" else [CoxStart(), *drawn[1:]]
 
     def _takes_remote_bags(self) -> bool:

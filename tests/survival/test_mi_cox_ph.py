@@ -105,6 +105,19 @@ def test_starts():
         MICoxPH(init=[0, 1, 2]).fit(bags, y)
 
 
+def test_screened_starts_find_rare_instances():
+    """One deciding instance among fifty: the means end in a worse minimum."""
+    rng = np.random.default_rng(2)
+    rows, severity = rng.normal(size=(150, 50, 20)), rng.uniform(0, 1, 150)
+    rows[:, 0, :2] += 4.0 * severity[:, None]
+    bags = Bags(rows.reshape(-1, 20), np.arange(0, 7501, 50))
+    time, end = rng.exponential(np.exp(-4 * severity)), rng.exponential(0.5, size=150)
+    y = survival_outcomes(time <= end, np.minimum(time, end))
+    means, auto = (MICoxPH(C=0.3, init=init).fit(bags[:100], y[:100]) for init in ("mean", "auto"))
+    assert auto.objective_ < 0.97 * means.objective_
+    assert auto.score(bags[100:], y[100:]) > means.score(bags[100:], y[100:]) + 0.1
+
+
 # -- prediction ------------------------------------------------------------------------------------
 
 

@@ -50,13 +50,17 @@ class RiskLimits:
     band : float
         Distance from the highest score of the bag, in units of the logarithm of the hazard.
     everything : int
-        Numbers in all instances up to which all belong to it.
+        Numbers in all instances up to which all belong to it: a step over more takes longer than
+        the few passes that find the rows that count.
+    digits : int
+        Numbers in all instances up to which scores are computed in float64.
     numbers, per_bag : int
         Numbers in the rows that a pass adds, and rows of each bag that it may add at any size.
     """
 
     band: float = 0.3
-    everything: int = 2**20
+    everything: int = 2**15
+    digits: int = 2**20
     numbers: int = 2**21
     per_bag: int = 2
 
@@ -72,7 +76,7 @@ class CoxProblem:
 
 @dataclass(frozen=True)
 class CoxStart:
-    """Where the procedure begins: at the function of bags of one vector each.
+    """Where the procedure begins: at a function, by default that of bags of one vector each.
 
     Attributes
     ----------
@@ -81,10 +85,13 @@ class CoxStart:
     held : bool
         Whether the rows are also the first linearisation. By default, it has the highest instances
         under the function.
+    w : ndarray of shape (n_features,), default=None
+        The function itself.
     """
 
     rows: np.ndarray | None = None
     held: bool = False
+    w: np.ndarray | None = None
 
 
 @dataclass(kw_only=True)
@@ -138,7 +145,7 @@ def solve_cox_maximum(
     limits: RiskLimits | None = None,
     max_passes: int = 500,
 ) -> CoxSolution:
-    """A local minimum of J.
+    """A local minimum of J; the minimum, if all bags have one instance.
 
     Parameters
     ----------
@@ -152,6 +159,8 @@ def solve_cox_maximum(
     max_passes : int
         Maximum number of passes.
     """
+    if problem.source.n_instances == problem.source.n_bags:
+        return solve_cox_mean(problem, options, gap_tol)
     model = _Maximum(problem, limits or RiskLimits())
     watch = options.on_iteration
     if watch is not None:
@@ -225,8 +234,10 @@ class _Maximum:
         return RiskProblem(vectors, offsets, linear, self.likelihood, self.C)
 
     def first(self, start: CoxStart) -> tuple[np.ndarray, _Held | None]:
-        """A rough solution of the problem of a start, and its linearisation."""
+        """The function of a start or a rough solution of its problem, and its linearisation."""
         rows = start.rows
+        if start.w is not None:
+            return start.w, None
         if rows is None:
             vectors = self.means()
         else:
@@ -330,9 +341,10 @@ def _look(
     n_instances: int,
 ) -> _RiskView:
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
-    whole = n_instances * width_of(block.instances) <= limits.everything
-    scores = _scores(block, w, whole)
-    leading = scores if guide is w else _scores(block, guide, whole)
+    numbers = n_instances * width_of(block.instances)
+    whole, fine = numbers <= limits.everything, numbers <= limits.digits
+    scores = _scores(block, w, fine)
+    leading = scores if guide is w else _scores(block, guide, fine)
     weights = weights[block.bags]
     used = np.flatnonzero(~np.isnan(weights))
     rows, offsets = gather_rows(block.offsets, used)
@@ -360,12 +372,12 @@ def _look(
         highest=_Held(
             held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
         ),
-        rows=block.take(rows[near], np.float64 if whole else block.instances.dtype),
+        rows=block.take(rows[near], np.float64 if fine else block.instances.dtype),
         numbers=rows[near] + block.first_row,
         owners=np.repeat(used, sizes)[near] + block.first_bag,
     )
 
 
-def _scores(block: Block, w: np.ndarray, whole: bool) -> np.ndarray:
+def _scores(block: Block, w: np.ndarray, fine: bool) -> np.ndarray:
     # Few instances are worth all digits.
-    return np.asarray(block.instances.astype(np.float64) @ w if whole else block.scores(w))
+    return np.asarray(block.instances.astype(np.float64) @ w if fine else block.scores(w))

@@ -205,7 +205,7 @@ def test_few_passes_over_large_bags():
     outcomes = random_outcomes(1, bags, "breslow")
     everything, part = (
         solve_cox_maximum(problem_of(bags, outcomes, 0.1), CoxStart(), OPTIONS, 1e-6, limits=each)
-        for each in (RiskLimits(), RiskLimits(everything=0))
+        for each in (RiskLimits(everything=2**20), RiskLimits(everything=0))
     )
     assert part.objective == pytest.approx(everything.objective, rel=1e-5)
     assert part.n_passes <= 3 * everything.n_passes
@@ -224,6 +224,17 @@ def test_means_are_a_convex_problem():
         assert found.objective == pytest.approx(value, rel=1e-6)
         np.testing.assert_allclose(found.w, w, atol=1e-4)
         assert found.n_passes == 1
+
+
+def test_bags_of_one_instance_are_a_convex_problem():
+    """Their minimum is found to all digits, not to the tolerance of a step."""
+    bags = Bags.singletons(random_bags(1, 30, 4, 1).instances)
+    outcomes = random_outcomes(1, bags, "breslow")
+    problem = problem_of(bags, outcomes, 1.0)
+    found = solve_cox_maximum(problem, CoxStart(), OPTIONS, 1e-6)
+    slopes = problem.likelihood.slopes(bags.instances @ found.w) - problem.likelihood.event_weights
+    np.testing.assert_allclose(found.w, -bags.instances.T @ slopes, atol=1e-6)
+    assert found.n_iter == 1
 
 
 def test_bags_that_are_censored_before_any_event_do_not_count():

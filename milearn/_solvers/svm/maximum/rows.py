@@ -19,14 +19,10 @@ from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, rows_of_block, stacked
 from ...common.rounding import rounding_scale
+from ...common.sample import sample_of, sampled_source
 from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
-from .starts import (
-    rough_svm,
-    sample_of,
-    sampled_source,
-    screened_witnesses,
-)
+from .starts import rough_svm, screened_witnesses
 from .view import (
     BagCosts,
     Matrix,

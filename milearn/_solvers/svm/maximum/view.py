@@ -18,8 +18,8 @@ from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
+from ...common.sample import SampleLimits
 from ...common.witnesses import TieRule
-from .starts import SampleLimits
 
 __all__ = [
     "BagCosts",

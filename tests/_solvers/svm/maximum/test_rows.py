@@ -13,10 +13,11 @@ from milearn._bags.segments import segment_argmax, segment_max
 from milearn._solvers.common.gram import LinearGram
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
 from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
-from milearn._solvers.svm.maximum.starts import SampleLimits, screened_witnesses
+from milearn._solvers.svm.maximum.starts import screened_witnesses
 from milearn._solvers.svm.maximum.view import (
     BagCosts,
     RowLimits,
