@@ -12,11 +12,10 @@ from .._solvers.structured.milsd import LinkedSolution
 from .._solvers.structured.problem import LinkedProblem
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.dual import solve_mi_svm
-from .._solvers.svm.maximum.linear import with_weights
+from .._solvers.svm.maximum.linear import dual_or_rows, with_weights
 from .._solvers.svm.maximum.rows import RowsSolution, solve_mi_svm_rows
 from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
-from ..exceptions import SolverError
 
 __all__ = ["is_mi_svm", "solve_unlinked"]
 
@@ -37,14 +36,22 @@ def solve_unlinked(
     """
     loss = Hinge(problem.signs, problem.costs[0] * problem.weights)
     gap_tol = max(options.tol**2, precision(problem.X.shape[0], width_of(problem.X)))
-    n_bags = len(problem.signs)
-    found = None
-    if not suits_rows((n_bags, *problem.X.shape), n_bags):
-        found = _in_dual(problem, loss, start, options)
-    if found is None:
-        source = ArraySource(problem.X, problem.offsets)
+    source, n_bags = ArraySource(problem.X, problem.offsets), len(problem.signs)
+
+    def by_rows() -> RowsSolution:
         first = "auto" if start is None else start
-        found = solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+        return solve_mi_svm_rows(source, loss, "bag", first, options, gap_tol)
+
+    def by_dual() -> RowsSolution:
+        gram = LinearGram(problem.X)
+        bags = BinaryProblem(gram, problem.offsets, loss.signs, loss.weights)
+        others = screened_witnesses(source, loss) if start is None else None
+        return with_weights(solve_mi_svm(bags, "bag", start, options, others), gram)
+
+    if suits_rows((n_bags, *problem.X.shape), n_bags):
+        found = by_rows()
+    else:
+        found = dual_or_rows(by_dual, by_rows)
     size = max(abs(found.objective), found.objective_scale)
     return LinkedSolution(
         w=found.w,
@@ -60,18 +67,3 @@ def solve_unlinked(
         dual_gap=found.dual_gap,
         objective_scale=found.objective_scale,
     )
-
-
-def _in_dual(
-    problem: LinkedProblem, loss: Hinge, start: np.ndarray | None, options: SolverOptions
-) -> RowsSolution | None:
-    """The minimum by the dual, or None where it has too few digits."""
-    gram = LinearGram(problem.X)
-    bags = BinaryProblem(gram, problem.offsets, loss.signs, loss.weights)
-    others = None
-    if start is None:
-        others = screened_witnesses(ArraySource(problem.X, problem.offsets), loss)
-    try:
-        return with_weights(solve_mi_svm(bags, "bag", start, options, others), gram)
-    except SolverError:
-        return None

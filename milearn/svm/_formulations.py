@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -39,12 +39,16 @@ from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
-from .._solvers.svm.maximum.linear import with_weights
+from .._solvers.svm.maximum.linear import dual_or_rows, with_weights
 from .._solvers.svm.maximum.rows import solve_mi_svm_rows
 from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
-from .._solvers.svm.selection import RowSolver, SelectionSettings, solve_selection
-from ..exceptions import SolverError
+from .._solvers.svm.selection import (
+    RowSolver,
+    SelectionResult,
+    SelectionSettings,
+    solve_selection,
+)
 from ._functions import (
     BagFunction,
     ColumnExpansion,
@@ -267,14 +271,14 @@ class MaximumDual(_Maximum):
         return BinaryProblem(self.gram, self.training.offsets, loss.signs, loss.weights)
 
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
-        if self.rows is None:
+        rows = self.rows
+        if rows is None:
             return self._solve(loss, start, on_iteration)
-        try:
-            return with_weights(self._solve(loss, start, on_iteration), self.gram)
-        except SolverError:
-            # For features of this size multipliers are not precise enough, but weights may be.
-            annealed = isinstance(start, str) and start == ANNEALED
-            return self.rows.solve(loss, "auto" if annealed else start, on_iteration)
+        annealed = isinstance(start, str) and start == ANNEALED
+        return dual_or_rows(
+            lambda: with_weights(self._solve(loss, start, on_iteration), self.gram),
+            lambda: rows.solve(loss, "auto" if annealed else start, on_iteration),
+        )
 
     def screened(self, loss: Hinge) -> np.ndarray | None:
         """Screened starts; of a nonlinear kernel the best one, as its steps cost more."""
@@ -425,18 +429,16 @@ class Selection(MaximumDual):
     def solve(self, loss: Hinge, start: Any, on_iteration: Report) -> CCCPSolution:
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         others = self.screened(loss) if self.settings.polish else None
+        solve = partial(solve_selection, problem, self.settings, options, others=others)
         if not self.kernel.linear:
-            return solve_selection(problem, self.settings, options, others=others)
-        if not self.over_rows:
-            try:
-                found = solve_selection(problem, self.settings, options, others=others)
-                svm = with_weights(cast(MISVMResult, found.svm), self.gram)
-                return replace(found, svm=svm)
-            except SolverError:
-                # Multipliers are not precise enough, as in MaximumDual.
-                pass
+            return solve()
         rows = RowSolver(self.training.source(), self.gap_tol)
-        return solve_selection(problem, self.settings, options, rows, others)
+        if self.over_rows:
+            return solve(rows)
+        return dual_or_rows(lambda: self._with_weights(solve()), lambda: solve(rows))
+
+    def _with_weights(self, found: SelectionResult) -> SelectionResult:
+        return replace(found, svm=with_weights(cast(MISVMResult, found.svm), self.gram))
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
         return super().function([each.svm for each in results], sign)

@@ -292,8 +292,8 @@ def test_verbose_prints_the_objective(capsys):
 
 
 def test_no_convergence_and_inexact_programs_warn(monkeypatch):
-    bags, _ = make_bags(n_bags=40, random_state=1)
-    y = np.random.RandomState(1).randint(2, size=40)
+    bags, _ = make_bags(n_bags=40, random_state=2)
+    y = np.random.RandomState(2).randint(2, size=40)
     with pytest.warns(ConvergenceWarning, match=r"SDPMIL stopped at max_iter=1 before convergence"):
         SDPMIL(kernel="linear", max_iter=1, polish=True).fit(bags, y)
     solve = _selection.solve_relaxation

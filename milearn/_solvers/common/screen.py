@@ -58,7 +58,7 @@ class ScreenLimits:
     ridge : float
         Share of the mean variance that is added to the covariance.
     covariance_rows : int
-        Instances for the covariance, at the most.
+        Instances for the covariance, at the most. Of more, they are chosen at equal distances.
     features : int
         Features above which landmarks stand for them.
     """
@@ -128,8 +128,14 @@ def screened(
     line = np.random.RandomState(0).standard_normal((1, source.n_features))
     along = instance_scores(source, line, _scores)[:, 0]
     owner = np.repeat(np.arange(source.n_bags), np.diff(source.offsets))
-    some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
-    mean, factor = _whitening(_dense(gather(source, some)), limits.ridge)
+    if source.n_instances <= limits.covariance_rows:
+        # In this order, so that the order of bags has no effect on the sums.
+        some = np.argsort(along, kind="stable")
+        each = weights[owner[some]]
+    else:
+        some = _at_equal_distances(along, weights[owner], limits.covariance_rows)
+        each = np.ones(len(some))
+    mean, factor = _whitening(_dense(gather(source, some)), each, limits.ridge)
     n_candidates = limits.n_candidates(source.n_instances, source.n_features)
     pull = weights * np.maximum(targets, 0.0)
     rows = _distinct(_at_equal_distances(along, pull[owner], n_candidates), along)
@@ -211,11 +217,13 @@ def _distinct(rows: np.ndarray, along: np.ndarray, tie: float = 1e-12) -> np.nda
     return np.asarray(rows[steps > tie * np.abs(along).max()])
 
 
-def _whitening(rows: np.ndarray, ridge: float) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
-    """Mean of the rows and the Cholesky factor of their covariance."""
-    mean = rows.mean(axis=0)
-    centred = rows - mean
-    covariance = centred.T @ centred / len(rows)
+def _whitening(
+    rows: np.ndarray, weights: np.ndarray, ridge: float
+) -> tuple[np.ndarray, tuple[np.ndarray, bool]]:
+    """Weighted mean of the rows and the Cholesky factor of their covariance."""
+    mean = np.average(rows, axis=0, weights=weights)
+    scaled = (rows - mean) * np.sqrt(weights / weights.sum())[:, None]
+    covariance = scaled.T @ scaled
     # Where instances do not differ any direction will do.
     covariance[np.diag_indices(len(mean))] += ridge * (np.trace(covariance) / len(mean) or 1.0)
     return mean, linalg.cho_factor(covariance, lower=True, overwrite_a=True)

@@ -1,6 +1,9 @@
-"""Weights of a linear MI-SVM that was solved in the dual."""
+"""Linear MI-SVM in the dual: its weights, and rows as the fallback."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
@@ -9,7 +12,21 @@ from ...common.gram import LinearGram
 from .dual import MISVMResult
 from .rows import RowsSolution
 
-__all__ = ["with_weights"]
+__all__ = ["dual_or_rows", "with_weights"]
+
+Result = TypeVar("Result")
+
+
+def dual_or_rows(by_dual: Callable[[], Result], by_rows: Callable[[], Result]) -> Result:
+    """The solution in the dual, or over rows if the dual is not solved.
+
+    For large features the multipliers of the dual, or the weights that they give, are not precise
+    enough. The problem over rows has the weights as variables.
+    """
+    try:
+        return by_dual()
+    except SolverError:
+        return by_rows()
 
 
 def with_weights(
