@@ -44,6 +44,9 @@ from ._functions import StepFunction
 
 __all__ = ["MICoxPH"]
 
+# Gap of a step for many instances: a hundredth of what a model gains on the constant one.
+_COARSE = 5e-5
+
 
 class MICoxPH(CallbackSupport, BagValues):
     r"""Cox's proportional hazards of bags by their highest instance.
@@ -87,7 +90,7 @@ class MICoxPH(CallbackSupport, BagValues):
         counts as one.
     tol : float, default=1e-6
         Relative duality gap of a convex step at which the step and the procedure end; for many
-        instances at least 5e-4.
+        instances at least 5e-5.
     max_iter : int, default=100
         Maximum number of steps of the concave-convex procedure.
     {random_state: random starts}
@@ -151,8 +154,9 @@ class MICoxPH(CallbackSupport, BagValues):
     ``init="auto"`` therefore screens instances as :class:`milearn.svm.MISVC` does. A direction is
     good if the highest scores of the bags grow with their martingale residuals, the event less the
     number of events that is expected without a model. The best two directions and that of Fisher's
-    discriminant are starts. Above 2**24 numbers in all instances, these starts are compared on a
-    sample of the bags, and only the best end is followed on all of them.
+    discriminant are starts. Above 2**24 numbers in all instances, the screen and the procedure from
+    its directions see a sample of the bags, and the better one of its end and the means is followed
+    on all bags.
 
     The model is the framework of [2]_ for the likelihood of [1]_. Scale the features first. For a
     kernel, put explicit features before it, such as
@@ -261,7 +265,7 @@ class MICoxPH(CallbackSupport, BagValues):
         problem = replace(problem, source=centred.source(n_jobs=n_threads))
         # Distributed instances count as if they were dense.
         width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
-        gap_tol = max(self.tol, precision(bags.n_instances, width))
+        gap_tol = max(self.tol, precision(bags.n_instances, width, coarse=_COARSE))
         fit = _Fit(problem, gap_tol, self.max_iter)
         data = {"X": bags, "y": y, "sample_weight": sample_weight}
         results, task = runs.best(fit, [[(start,) for start in starts]], **data)

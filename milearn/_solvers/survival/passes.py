@@ -36,7 +36,9 @@ __all__ = [
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-_START_TOL = 1e-3
+# The likelihood without a model is a hundred times what a model gains: gaps are relative to it.
+_START_TOL = 1e-4
+_ROUGH_TOL = 2.5e-4
 # Squared norm of w, as a fraction of the losses at w = 0, that is rounding.
 _FLAT = 1e-10
 
@@ -174,7 +176,7 @@ def solve_cox_maximum(
         gap_tol,
         rough=held is None,
         objective_scale=rounding_scale(np.array([problem.C * problem.likelihood.n_events])),
-        limits=PassLimits(max_passes),
+        limits=PassLimits(max_passes, rough_tol=_ROUGH_TOL),
     )
     return _solution(found.outcome(), model, found.w)
 

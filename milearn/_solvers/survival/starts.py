@@ -29,13 +29,18 @@ class StartLimits:
     screen : ScreenLimits
     sample : SampleLimits
         The bags of the screen. Where they are not all, its directions and the means are followed
-        on them, to the tolerance and by the passes given there, and the best end is the start.
+        on them, to the tolerance and by the passes given there.
+    trial_tol : float
+        Gap of the one step of the best end and of the means on all bags, of which one is followed.
     """
 
     screen: ScreenLimits = field(default_factory=lambda: ScreenLimits(kept=2))
     sample: SampleLimits = field(
-        default_factory=lambda: SampleLimits(per_feature=2**20, numbers=2**24, bags=200)
+        default_factory=lambda: SampleLimits(
+            per_feature=2**20, numbers=2**24, bags=200, tol=1e-4, max_passes=30
+        )
     )
+    trial_tol: float = 5e-4
 
 
 def martingale_residuals(likelihood: PartialLikelihood, weights: np.ndarray) -> np.ndarray:
@@ -47,7 +52,7 @@ def martingale_residuals(likelihood: PartialLikelihood, weights: np.ndarray) -> 
 def screened_starts(
     problem: CoxProblem, weights: np.ndarray, limits: StartLimits | None = None
 ) -> list[CoxStart]:
-    """The means of bags and the best directions, or the best end of all on a sample.
+    """The means of bags and the best directions, or one start that a sample and a trial select.
 
     Parameters
     ----------
@@ -69,11 +74,22 @@ def screened_starts(
     sample, bags = sampled_source(source, signs, limits.sample)
     everything = replace(limits.sample, instances=sample.n_instances)
     part = replace(problem, source=sample, likelihood=likelihood.of(bags))
-    options = SolverOptions(limits.sample.tol, 100)
+    starts = screened_starts(part, weights[bags], replace(limits, sample=everything))
+    best = _best_end(part, starts, limits.sample.tol, 100, limits.sample.max_passes)
+    return [_best_end(problem, [CoxStart(), best], limits.trial_tol, 1)]
+
+
+def _best_end(
+    problem: CoxProblem,
+    starts: list[CoxStart],
+    gap_tol: float,
+    max_iter: int,
+    max_passes: int = 500,
+) -> CoxStart:
+    """The lowest end of the procedure, as a start."""
+    options = SolverOptions(gap_tol, max_iter)
     ends = [
-        solve_cox_maximum(
-            part, start, options, limits.sample.tol, max_passes=limits.sample.max_passes
-        )
-        for start in screened_starts(part, weights[bags], replace(limits, sample=everything))
+        solve_cox_maximum(problem, start, options, gap_tol, max_passes=max_passes)
+        for start in starts
     ]
-    return [CoxStart(w=min(ends, key=lambda end: end.objective).w)]
+    return CoxStart(w=min(ends, key=lambda end: end.objective).w)
