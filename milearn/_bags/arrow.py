@@ -29,6 +29,7 @@ class NestedTable:
     offsets: np.ndarray
     feature_names: list[str] | None
     instance_data: dict[str, np.ndarray]
+    bag_data: dict[str, np.ndarray]
     labels: np.ndarray | None
     ids: np.ndarray
 
@@ -100,6 +101,7 @@ def read_nested(
     label: str | None,
     features: Sequence[str] | None,
     instance_data: Mapping[str, Any] | None,
+    bag_data: Mapping[str, str] | None,
     empty: str,
 ) -> NestedTable:
     """The parts of a table with one row per bag, see :meth:`milearn.Bags.from_arrow`."""
@@ -108,20 +110,24 @@ def read_nested(
     noted = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     if features is None and instance_data is None and noted:
         features, instance_data = noted["features"], noted["instance_data"]
-    scalars = [name for name in (bag, label) if name is not None]
+        bag_data = noted.get("bag_data") if bag_data is None else bag_data
+    bag_data = bag_data or {}
+    scalars = [name for name in (bag, label, *bag_data.values()) if name is not None]
     data = {name: listed(chosen) for name, chosen in (instance_data or {}).items()}
     taken = {name for chosen in data.values() for name in chosen}
     wanted = _wanted(table, scalars, None if features is None else {*features, *taken})
-    table = table.select([*scalars, *wanted])
+    table = table.select([*dict.fromkeys(scalars), *wanted])
     table = _without_nulls(table, wanted, bag, empty)
     ids = np.arange(len(table)) if bag is None else table.column(bag).to_numpy()
     labels = None if label is None else table.column(label).to_numpy()
+    of_bags = {name: _scalars(table, column) for name, column in bag_data.items()}
     offsets, columns = _flat_columns(table, wanted, ids)
     full = np.diff(offsets) > 0
     if not full.all():
         _check_dropped(ids[~full], "without an instance", empty)
         offsets, ids = offsets_of(np.diff(offsets)[full]), ids[full]
         labels = None if labels is None else labels[full]
+        of_bags = {name: values[full] for name, values in of_bags.items()}
     _check_ids(ids.tolist(), bag)
     chosen = features or [name for name in columns if name not in taken]
     check_columns("table", [*taken, *chosen], list(columns))
@@ -137,7 +143,17 @@ def read_nested(
     if names is None and all(matrix.shape[1] == 1 for matrix in matrices) and "" not in chosen:
         names = None if chosen == ["instances"] else list(chosen)
     matrix = matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1)
-    return NestedTable(matrix, offsets, names, arrays, labels, ids)
+    return NestedTable(matrix, offsets, names, arrays, of_bags, labels, ids)
+
+
+def _scalars(table: Any, name: str) -> np.ndarray:
+    """The entries of a column that becomes a column of the bags; missing ones are None."""
+    column = table.column(name)
+    if holds_lists(column.type):
+        raise ValueError(f"The column {name!r} holds lists: bag_data has one entry per bag.")
+    if column.null_count:
+        return np.array(column.to_pylist(), dtype=object)
+    return column.to_numpy()
 
 
 def _wanted(table: Any, scalars: list[str], named: set[str] | None) -> list[str]:
@@ -309,9 +325,15 @@ def table_of(bags: Any, y: Any, ids: Any) -> Any:
             if len(values) != len(bags):
                 raise ValueError(f"{name} has {len(values)} entries for {len(bags)} bags.")
             columns[name] = pa.array(values)
-    taken = {"bag", "label", "instances"} & set(bags.instance_data)
-    if taken:
-        raise ValueError(f"instance_data has the name {taken.pop()!r} of a column: rename it.")
+    for kind in ("instance_data", "bag_data"):
+        others = set(bags.instance_data) if kind == "bag_data" else set()
+        taken = ({"bag", "label", "instances"} | others) & set(getattr(bags, kind))
+        if taken:
+            raise ValueError(f"{kind} has the name {taken.pop()!r} of a column: rename it.")
+    for name, values in bags.bag_data.items():
+        if values.ndim > 1:
+            raise ValueError(f"bag_data[{name!r}] has {values.ndim} dimensions: Arrow holds one.")
+        columns[name] = pa.array(values)
     columns["instances"] = _lists(pa, bags.offsets, bags.instances)
     for name, values in bags.instance_data.items():
         columns[name] = _lists(pa, bags.offsets, values)
@@ -319,6 +341,7 @@ def table_of(bags: Any, y: Any, ids: Any) -> Any:
     noted = {
         "features": ["instances"],
         "instance_data": {name: name for name in bags.instance_data},
+        "bag_data": {name: name for name in bags.bag_data},
         "feature_names": None if names is None else names.tolist(),
     }
     return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(noted)})

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 
 from .arrow import arrow_table, has_lists, need_module, read_nested
-from .coerce import canonical_matrix, frame_names, id_array
+from .bag_data import bag_columns, canonical_rows, frame_bag_data
+from .coerce import canonical_matrix, frame_names, id_array, listed
 from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
 from .series import windows_of_series
 from .stack import (
@@ -39,6 +40,7 @@ class BagConstructors:
         instance_graph: Any = None,
         feature_names: Any = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
     ) -> Self:
         """Bags from a sequence of 2-D blocks: arrays, nested lists, CSR matrices or frames.
 
@@ -51,6 +53,8 @@ class BagConstructors:
             As for :class:`Bags`.
         instance_data : mapping of str to sequence of n_bags array-like, default=None
             Further arrays of the instances, one block per bag as for the instances.
+        bag_data : data frame or mapping of str to array-like of shape (n_bags, ...), default=None
+            Further columns of the bags, as for :class:`Bags`.
 
         Returns
         -------
@@ -79,6 +83,7 @@ class BagConstructors:
             instance_graph=instance_graph,
             feature_names=columns if feature_names is None else feature_names,
             instance_data=data_of_blocks(instance_data, offsets),
+            bag_data=bag_data,
         )
 
     @classmethod
@@ -90,6 +95,7 @@ class BagConstructors:
         return_ids: bool = False,
         feature_names: Any = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
     ) -> Any:
         """Bags from a table of instances and the identifier of each instance's bag.
 
@@ -106,6 +112,9 @@ class BagConstructors:
             By default, the columns of a data frame.
         instance_data : mapping of str to array-like of shape (n_instances, ...), default=None
             Further arrays of the instances, in the order of the rows.
+        bag_data : data frame or mapping of str to array-like of shape (n_instances, ...), \
+default=None
+            Columns that are constant within each bag, in the order of the rows.
 
         Returns
         -------
@@ -115,18 +124,21 @@ class BagConstructors:
         ------
         ValueError
             For a missing identifier, a number of identifiers that is not that of the instances,
-            or instances that are not a 2-D matrix of real numbers.
+            a column of ``bag_data`` that changes within a bag, or instances that are not a 2-D
+            matrix of real numbers.
         """
         if feature_names is None:
             feature_names = frame_names(instances)
         matrix = canonical_matrix(instances)
         order, offsets, names = rows_by_bag(bag_ids, matrix.shape[0])
         data = canonical_data(instance_data, matrix.shape[0])
+        columns = canonical_rows(bag_data, order, offsets, names)
         bags = cls(
             matrix if order is None else matrix[order],
             offsets,
             feature_names=feature_names,
             instance_data=data if order is None else taken_rows(data, order),
+            bag_data=columns,
         )
         if not return_ids:
             return bags
@@ -141,6 +153,7 @@ class BagConstructors:
         label: Any = None,
         features: Sequence[Any] | None = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
         return_ids: bool = False,
     ) -> Any:
         """Bags from a data frame (pandas or polars), one row per instance, or per bag of lists.
@@ -163,6 +176,9 @@ class BagConstructors:
         instance_data : mapping of str to column name or list of column names, default=None
             Columns that become arrays of the instances instead of features, such as
             ``{"coords": ["x", "y"]}``.
+        bag_data : list of column names, or mapping of str to column name, default=None
+            Columns that are constant within each bag and become columns of the bags instead of
+            features, such as ``["age", "site"]``.
         return_ids : bool, default=False
             Also return the identifiers of the bags.
 
@@ -174,7 +190,8 @@ class BagConstructors:
         ------
         ValueError
             For an unknown or repeated column, a feature that is not a number, a missing identifier
-            of a bag, a label that changes within a bag, or lists that do not fit.
+            of a bag, a label or a column of ``bag_data`` that changes within a bag, or lists that
+            do not fit.
         TypeError
             For something that is not a data frame.
         ImportError
@@ -193,15 +210,26 @@ class BagConstructors:
         """
         if not hasattr(df, "columns"):
             raise TypeError(f"A data frame is needed, not {type(df).__name__}: use Bags.from_ids.")
+        columns = bag_columns(bag_data)
         if list_columns(df, features):
-            return cls._from_list_columns(df, bag, label, features, instance_data, return_ids)
+            return cls._from_list_columns(
+                df, bag, label, features, instance_data, columns, return_ids
+            )
         if bag is None:
             raise ValueError("bag=None is for columns of lists: name the column of the bags.")
         data = frame_data(df, instance_data)
-        values, feature_names = frame_features(df, bag, label, features, instance_data)
+        of_bags = frame_bag_data(df, columns)
+        values, feature_names = frame_features(
+            df, bag, label, features, [*(instance_data or {}).values(), *columns.values()]
+        )
         keys = df[bag].to_list()
         bags, ids = cls.from_ids(
-            values, keys, return_ids=True, feature_names=feature_names, instance_data=data
+            values,
+            keys,
+            return_ids=True,
+            feature_names=feature_names,
+            instance_data=data,
+            bag_data=of_bags,
         )
         labels = None if label is None else frame_labels(df, label, keys)
         return _given(bags, label is not None, labels, return_ids, ids)
@@ -214,8 +242,14 @@ class BagConstructors:
         label: Any,
         features: Sequence[Any] | None,
         instance_data: Mapping[str, Any] | None,
+        columns: dict[str, Any],
         return_ids: bool,
     ) -> Any:
+        if features is None and columns:
+            taken = {bag, label, *columns.values()}
+            features = [name for name in df.columns if name not in taken]
+            for chosen in (instance_data or {}).values():
+                features = [name for name in features if name not in listed(chosen)]
         blocks = block_column(df, bag, label, features, instance_data)
         if blocks is None:
             return cls.from_arrow(
@@ -224,11 +258,13 @@ class BagConstructors:
                 label=label,
                 features=features,
                 instance_data=instance_data,
+                bag_data=columns or None,
                 return_ids=return_ids,
             )
         ids = np.arange(len(blocks)) if bag is None else id_array(df[bag].to_list())
         labels = None if label is None else df[label].to_numpy()
-        return _given(cls.from_list(blocks), label is not None, labels, return_ids, ids)
+        bags = cls.from_list(blocks, bag_data=frame_bag_data(df, columns))
+        return _given(bags, label is not None, labels, return_ids, ids)
 
     @classmethod
     def from_arrow(
@@ -239,6 +275,7 @@ class BagConstructors:
         label: str | None = None,
         features: Sequence[str] | None = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
         empty: str = "raise",
         return_ids: bool = False,
     ) -> Any:
@@ -260,6 +297,9 @@ class BagConstructors:
             Columns, or fields of their structs, that are features; by default, all others.
         instance_data : mapping of str to column name or list of column names, default=None
             Columns, or fields of their structs, that become arrays of the instances.
+        bag_data : list of column names, or mapping of str to column name, default=None
+            Columns of numbers or strings that become columns of the bags. By default, those of a
+            table of :meth:`to_arrow`.
         empty : {"raise", "drop"}, default="raise"
             Whether bags that are empty or missing are an error, which names them, or are left
             out, together with their labels and identifiers.
@@ -307,6 +347,7 @@ class BagConstructors:
                 label=label,
                 features=features,
                 instance_data=instance_data,
+                bag_data=bag_data,
                 return_ids=return_ids,
             )
         parts = read_nested(
@@ -315,6 +356,7 @@ class BagConstructors:
             label=label,
             features=features,
             instance_data=instance_data,
+            bag_data=None if bag_data is None else bag_columns(bag_data),
             empty=empty,
         )
         bags = cls(
@@ -322,6 +364,7 @@ class BagConstructors:
             parts.offsets,
             feature_names=parts.feature_names,
             instance_data=parts.instance_data,
+            bag_data=parts.bag_data,
         )
         return _given(bags, label is not None, parts.labels, return_ids, parts.ids)
 
@@ -332,6 +375,7 @@ class BagConstructors:
         *,
         feature_names: Any = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
     ) -> Self:
         """Bags of one instance each, the rows of ``X``.
 
@@ -343,6 +387,8 @@ class BagConstructors:
             By default, the columns of a data frame.
         instance_data : mapping of str to array-like of shape (n_bags, ...), default=None
             Further arrays with one entry per row.
+        bag_data : data frame or mapping of str to array-like of shape (n_bags, ...), default=None
+            Further columns of the bags, as for :class:`Bags`.
 
         Returns
         -------
@@ -361,6 +407,7 @@ class BagConstructors:
             np.arange(matrix.shape[0] + 1),
             feature_names=feature_names,
             instance_data=instance_data,
+            bag_data=bag_data,
         )
 
     @classmethod
@@ -413,8 +460,8 @@ class BagConstructors:
         Parameters
         ----------
         parts : iterable of Bags
-            Feature names are kept when every part has the same; of ``instance_data`` the arrays
-            that every part has.
+            Feature names are kept when every part has the same; of ``instance_data`` and
+            ``bag_data`` the arrays that every part has.
 
         Returns
         -------
@@ -424,7 +471,8 @@ class BagConstructors:
         ------
         ValueError
             If there are no parts, or for parts that differ in their number of features, or whose
-            ``instance_data`` of one name differ in shape or hold text in one part only.
+            ``instance_data`` or ``bag_data`` of one name differ in shape or hold text in one part
+            only.
         TypeError
             For a part that is not :class:`Bags`.
         """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .bag_data import canonical_bag_data
 from .blocks import BLOCK_BYTES, ArraySource
 from .coerce import (
     canonical_csr,
@@ -27,6 +28,7 @@ from .html import bags_html
 from .index import bag_positions, column_key, compact, composed, is_full
 from .instance_data import canonical_data, taken_rows
 from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_to_file, unpack
+from .merge import BagMerging
 from .segments import gather_rows, segment_index
 from .stack import stack_features
 
@@ -38,7 +40,7 @@ _ADVICE = (
 )
 
 
-class Bags(BagConstructors, BagExports):
+class Bags(BagConstructors, BagMerging, BagExports):
     """Bags of instances: one matrix of all instances and the offsets of the bags in it.
 
     Bag ``i`` is ``instances[offsets[i]:offsets[i + 1]]``. To scikit-learn the container looks
@@ -69,6 +71,9 @@ class Bags(BagConstructors, BagExports):
         Further arrays with one entry per instance, such as its name, coordinates or label. They
         hold numbers or strings, are not features, and stay with the instances when bags are
         selected, joined, transformed or saved.
+    bag_data : data frame, or mapping of str to array-like of shape (n_bags, ...), default=None
+        Further columns with one entry per bag, such as age, stain or hospital. They hold numbers or
+        strings and stay with the bags in the same operations. A missing number is NaN.
 
     Attributes
     ----------
@@ -77,6 +82,7 @@ class Bags(BagConstructors, BagExports):
     bag_graph, instance_graph : csr_array or None, read-only
     feature_names : ndarray of str or None, read-only
     instance_data : mapping of str to ndarray, both read-only; empty by default
+    bag_data : mapping of str to ndarray, both read-only; empty by default
     shape : (n_bags, n_features)
     sizes : ndarray of shape (n_bags,), instances in each bag
     bag_index : ndarray of shape (n_instances,), bag of each instance
@@ -85,11 +91,11 @@ class Bags(BagConstructors, BagExports):
     ------
     ValueError
         For an empty bag, offsets that do not fit the instances, a graph or an array of
-        ``instance_data`` of the wrong shape, or instances that are not a 2-D matrix of real
-        numbers.
+        ``instance_data`` or ``bag_data`` of the wrong shape, a missing text, or instances that are
+        not a 2-D matrix of real numbers.
     TypeError
-        For a string as instances, feature names that are not strings, or ``instance_data`` that
-        are not dense arrays of numbers or strings.
+        For a string as instances, feature names that are not strings, or ``instance_data`` or
+        ``bag_data`` that are not dense arrays of numbers or strings.
 
     See Also
     --------
@@ -137,6 +143,7 @@ class Bags(BagConstructors, BagExports):
         instance_graph: Any = None,
         feature_names: Any = None,
         instance_data: Mapping[str, Any] | None = None,
+        bag_data: Any = None,
     ) -> None:
         matrix = canonical_matrix(instances)
         n_instances, n_features = matrix.shape
@@ -149,6 +156,7 @@ class Bags(BagConstructors, BagExports):
             links,
             canonical_names(feature_names, n_features),
             canonical_data(instance_data, n_instances),
+            canonical_bag_data(bag_data, len(firsts) - 1),
         )
 
     def _keep(
@@ -159,6 +167,7 @@ class Bags(BagConstructors, BagExports):
         instance_graph: Any,
         feature_names: np.ndarray | None,
         instance_data: Mapping[str, np.ndarray],
+        bag_data: Mapping[str, np.ndarray],
     ) -> None:
         # The rows of a mapped matrix are read on demand; a selection that is not one range is
         # gathered when ``instances`` is used.
@@ -176,11 +185,12 @@ class Bags(BagConstructors, BagExports):
         self._instance_graph = read_only(instance_graph)
         self._feature_names = read_only(feature_names)
         self._instance_data = {name: read_only(data) for name, data in instance_data.items()}
+        self._bag_data = {name: read_only(data) for name, data in bag_data.items()}
         self._bag_index: np.ndarray | None = None
         self._origin: tuple[Bags, Any] | None = None
 
     def with_instances(self, instances: Any, *, feature_names: Any = None) -> Bags:
-        """The same bags, graphs and instance data over another instance matrix, row for row.
+        """The same bags, graphs and data over another instance matrix, row for row.
 
         Parameters
         ----------
@@ -214,6 +224,7 @@ class Bags(BagConstructors, BagExports):
             instance_graph=self.instance_graph,
             feature_names=feature_names,
             instance_data=self.instance_data,
+            bag_data=self.bag_data,
         )
 
     def with_instance_graph(self, instance_graph: Any) -> Bags:
@@ -239,18 +250,50 @@ class Bags(BagConstructors, BagExports):
         milearn.structured.spatial_graph : Graph of near instances by their positions.
         """
         links = canonical_graph(instance_graph, self.n_instances, "instance_graph", "instances")
-        # Instances in a file are not read.
-        selected = self._rows is not None and not is_mapped(self._instances)
+        return self._changed(instance_graph=links)
+
+    def with_bag_data(self, bag_data: Any) -> Bags:
+        """The same bags with other columns.
+
+        Parameters
+        ----------
+        bag_data : data frame, mapping of str to array-like of shape (n_bags, ...), or None
+            The new columns, which replace the old ones; ``bags.bag_data | {...}`` adds to them.
+
+        Returns
+        -------
+        Bags
+            With the instances, graphs and instance data of these bags.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for :class:`Bags`.
+
+        See Also
+        --------
+        milearn.preprocessing.BagData : The columns as rows for estimators.
+        """
+        return self._changed(bag_data=canonical_bag_data(bag_data, len(self)))
+
+    def _changed(self, **parts: Any) -> Bags:
+        kept = {
+            "instances": self._stored,
+            "offsets": self.offsets,
+            "bag_graph": self.bag_graph,
+            "instance_graph": self.instance_graph,
+            "feature_names": self.feature_names,
+            "instance_data": self._instance_data,
+            "bag_data": self._bag_data,
+        }
         made = object.__new__(type(self))
-        made._keep(
-            self._rows if selected else self._instances,
-            self.offsets,
-            self.bag_graph,
-            links,
-            self.feature_names,
-            self._instance_data,
-        )
+        made._keep(**(kept | parts))
         return made
+
+    @property
+    def _stored(self) -> Any:
+        """The instances or, without reading them, their rows in a file."""
+        return self._instances if self._rows is None or is_mapped(self._instances) else self._rows
 
     # -- content --------------------------------------------------------------------------
 
@@ -325,6 +368,11 @@ class Bags(BagConstructors, BagExports):
         return MappingProxyType(self._instance_data)
 
     @property
+    def bag_data(self) -> Mapping[str, np.ndarray]:
+        """Further columns with one entry per bag, by name."""
+        return MappingProxyType(self._bag_data)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Number of bags and of features."""
         return len(self.offsets) - 1, int(self.instance_rows.shape[1])
@@ -353,9 +401,9 @@ class Bags(BagConstructors, BagExports):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the instances, offsets, graphs and instance data."""
+        """Bytes of the instances, offsets, graphs and data."""
         parts = [self.instance_rows, self.bag_graph, self.instance_graph]
-        parts.extend(self.instance_data.values())
+        parts.extend((*self.instance_data.values(), *self.bag_data.values()))
         return self.offsets.nbytes + sum(nbytes(part) for part in parts if part is not None)
 
     def __len__(self) -> int:
@@ -377,6 +425,7 @@ class Bags(BagConstructors, BagExports):
             + (", sparse" if sparse.issparse(self.instance_rows) else "")
             + "".join(f", {name}" for name in graphs)
             + (f", instance_data={list(self.instance_data)}" if self.instance_data else "")
+            + (f", bag_data={list(self.bag_data)}" if self.bag_data else "")
             + ")"
         )
 
@@ -450,6 +499,7 @@ class Bags(BagConstructors, BagExports):
             None if links is None else canonical_csr(links[rows][:, rows]),
             self.feature_names,
             taken_rows(self._instance_data, rows),
+            taken_rows(self._bag_data, bags),
         )
         if self._rows is not None:
             root, chosen = (self, bags) if self._origin is None else self._origin
@@ -500,12 +550,13 @@ class Bags(BagConstructors, BagExports):
         # CSR as bare arrays: SciPy sets flags lazily on its matrices, and joblib.hash of the
         # same bags would change with them.
         return {
-            "instances": pack(self.instances),
+            "instances": pack(self._stored),
             "offsets": pack(self.offsets),
             "bag_graph": pack(self.bag_graph),
             "instance_graph": pack(self.instance_graph),
             "feature_names": self.feature_names,
             "instance_data": {name: pack(data) for name, data in self.instance_data.items()},
+            "bag_data": {name: pack(data) for name, data in self.bag_data.items()},
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -521,6 +572,8 @@ class Bags(BagConstructors, BagExports):
             unpack(state["instance_graph"]),
             state["feature_names"],
             {name: unpack(data) for name, data in state["instance_data"].items()},
+            # Absent in pickles of older versions.
+            {name: unpack(data) for name, data in state.get("bag_data", {}).items()},
         )
 
     def __sklearn_clone__(self) -> Bags:

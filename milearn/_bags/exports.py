@@ -42,12 +42,13 @@ class BagExports:
         pandas.DataFrame
             Without feature names the features are ``x0, x1, ...``. Instance data of one dimension
             is a column of its name; with two dimensions it is the columns ``name_0, name_1, ...``.
+            Columns of ``bag_data`` follow in the same form, repeated for the rows of each bag.
 
         Raises
         ------
         ValueError
-            For sparse instances, columns of the same name, instance data of three dimensions, or
-            ``ids`` or ``y`` that are not one per bag.
+            For sparse instances, columns of the same name, data of three dimensions, or ``ids`` or
+            ``y`` that are not one per bag.
         ImportError
             Without pandas.
 
@@ -73,12 +74,14 @@ class BagExports:
         if names is None:
             names = [f"x{column}" for column in range(bags.shape[1])]
         frames = [pandas.DataFrame(bags.instances, columns=list(names))]
-        for name, values in bags.instance_data.items():
-            if values.ndim > 2:
-                raise ValueError(f"instance_data[{name!r}] has {values.ndim} dimensions: a frame "
-                                 "holds one or two.")  # fmt: skip
-            listed = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
-            frames.append(pandas.DataFrame(values, columns=listed))
+        frames += [
+            _frame(pandas, name, values, "instance_data")
+            for name, values in bags.instance_data.items()
+        ]
+        frames += [
+            _frame(pandas, name, values[bags.bag_index], "bag_data")
+            for name, values in bags.bag_data.items()
+        ]
         frame = pandas.concat(frames, axis=1)
         if y is not None:
             frame.insert(0, "label", _per_bag(bags, y, "y"), allow_duplicates=True)
@@ -103,18 +106,28 @@ class BagExports:
         -------
         pyarrow.Table
             The column ``instances`` holds lists of lists of fixed size and shares the memory of the
-            bags. Each array of ``instance_data`` is a column of its name. The names of the features
+            bags. Each array of ``instance_data`` is a column of lists of its name, and each column
+            of ``bag_data`` a column of its name. The names of the features
             are in the metadata of the schema, which Parquet keeps.
 
         Raises
         ------
         ValueError
-            For sparse instances, graphs, instance data with the name of a column, or ``ids``
-            or ``y`` that are not one per bag.
+            For sparse instances, graphs, data with the name of a column, ``bag_data`` of two
+            dimensions, or ``ids`` or ``y`` that are not one per bag.
         ImportError
             Without pyarrow.
         """
         return table_of(self, y, ids)
+
+
+def _frame(pandas: Any, name: str, values: np.ndarray, kind: str) -> Any:
+    if values.ndim > 2:
+        raise ValueError(
+            f"{kind}[{name!r}] has {values.ndim} dimensions: a frame holds one or two."
+        )
+    listed = [name] if values.ndim == 1 else [f"{name}_{k}" for k in range(values.shape[1])]
+    return pandas.DataFrame(values, columns=listed)
 
 
 def _per_bag(bags: Any, values: Any, name: str) -> np.ndarray:

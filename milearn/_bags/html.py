@@ -38,6 +38,10 @@ def bags_html(bags: Any) -> str:
         (f"instance_data[{name!r}]", f"{values.dtype}, shape {values.shape}")
         for name, values in bags.instance_data.items()
     ]
+    rows += [
+        (f"bag_data[{name!r}]", f"{values.dtype}, shape {values.shape}")
+        for name, values in bags.bag_data.items()
+    ]
     names = bags.feature_names
     if names is not None:
         more = f", ... ({len(names) - _NAMES:,} more)" if len(names) > _NAMES else ""

@@ -34,16 +34,14 @@ def canonical_data(data: Mapping[str, Any] | None, n_instances: int) -> dict[str
     return arrays
 
 
-def canonical_array(name: str, values: Any) -> np.ndarray:
+def canonical_array(name: str, values: Any, kind: str = "instance_data") -> np.ndarray:
     if sparse.issparse(values):
-        raise TypeError(f"instance_data[{name!r}] is sparse: pass a dense array.")
+        raise TypeError(f"{kind}[{name!r}] is sparse: pass a dense array.")
     array = np.asarray(values)
     if array.dtype.kind in "OT":
         entries = array.ravel().tolist()
         if not all(isinstance(entry, str) for entry in entries):
-            raise TypeError(
-                f"instance_data[{name!r}] holds Python objects: pass numbers or strings."
-            )
+            raise TypeError(f"{kind}[{name!r}] holds Python objects: pass numbers or strings.")
         # Python strings, because joblib.hash of object arrays depends on more than the values.
         array = np.array(entries, dtype=str).reshape(array.shape)
     # Not ascontiguousarray, which would add a dimension to a scalar.
@@ -105,16 +103,14 @@ def joined_data(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarr
     return {name: join_arrays(name, [part[name] for part in parts]) for name in shared}
 
 
-def join_arrays(name: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
+def join_arrays(name: str, arrays: Sequence[np.ndarray], kind: str = "instance_data") -> np.ndarray:
     shapes = {array.shape[1:] for array in arrays}
     texts = {array.dtype.kind in "US" for array in arrays}
     if len(shapes) > 1 or len(texts) > 1:
         kinds = sorted(
             {f"{each.dtype} ({', '.join(['n', *map(str, each.shape[1:])])})" for each in arrays}
         )
-        raise ValueError(
-            f"instance_data[{name!r}] cannot be joined: the parts hold {', '.join(kinds)}."
-        )
+        raise ValueError(f"{kind}[{name!r}] cannot be joined: the parts hold {', '.join(kinds)}.")
     return np.concatenate(arrays) if len(arrays) > 1 else arrays[0]
 
 

@@ -16,9 +16,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .segments import gather_rows, offsets_of
+
 __all__ = [
     "MapReference",
     "MappedRows",
+    "RowsReference",
     "held_bytes",
     "is_mapped",
     "note_file",
@@ -66,6 +69,19 @@ class MapReference:
         return np.memmap(
             self.path, dtype=self.dtype, mode="r", shape=self.shape, offset=self.offset
         ).view(np.ndarray)
+
+
+@dataclass(frozen=True)
+class RowsReference:
+    """The position of rows in a file, which is pickled instead of :class:`MappedRows`."""
+
+    matrix: MapReference
+    firsts: np.ndarray
+    offsets: np.ndarray
+    parts: np.ndarray | None
+
+    def open(self) -> MappedRows:
+        return MappedRows(self.matrix.open(), self.firsts, self.offsets, self.parts)
 
 
 def mapping_of(array: np.ndarray) -> np.memmap | None:
@@ -130,9 +146,14 @@ def note_file(array: np.ndarray) -> None:
 
 
 def pack(matrix: Any) -> Any:
-    """The content of a pickle for an array or CSR matrix: references to mapped arrays."""
+    """The content of a pickle for rows, an array or a CSR matrix: references to mapped arrays."""
     if matrix is None:
         return None
+    if isinstance(matrix, MappedRows):
+        found = reference_to(matrix.matrix)
+        if found is None:
+            return matrix[:]
+        return RowsReference(found, matrix.firsts, matrix.offsets, matrix.parts)
     if not sparse.issparse(matrix):
         reference = reference_to(matrix)
         return matrix if reference is None else reference
@@ -152,13 +173,15 @@ def unpack(packed: Any) -> Any:
 
 
 def refers_to_file(packed: Any) -> bool:
-    return isinstance(packed, MapReference)
+    return isinstance(packed, (MapReference, RowsReference))
 
 
 def held_bytes(state: Any) -> int:
     """Number of bytes of the arrays in nested dictionaries and tuples."""
     if isinstance(state, np.ndarray):
         return state.nbytes
+    if isinstance(state, RowsReference):
+        state = vars(state)
     parts = state.values() if isinstance(state, dict) else state
     return sum(map(held_bytes, parts)) if isinstance(state, (dict, tuple)) else 0
 
@@ -170,19 +193,27 @@ class MappedRows:
     ----------
     matrix : ndarray
         A C-contiguous view of a memory map.
-    firsts : ndarray of shape (n_bags,)
-        Row of ``matrix`` at which each bag starts.
-    offsets : ndarray of shape (n_bags + 1,)
-        Offsets of the selected bags.
+    firsts : ndarray of shape (n_parts,)
+        Row of ``matrix`` at which each part starts.
+    offsets : ndarray of shape (n_parts + 1,)
+        Offsets of the parts among the selected rows.
+    parts : ndarray of shape (n_bags + 1,), default=None
+        First part of each bag, and the number of parts. By default, every bag is one part.
     """
 
     ndim = 2
 
-    def __init__(self, matrix: np.ndarray, firsts: np.ndarray, offsets: np.ndarray) -> None:
-        self.matrix, self.firsts, self.offsets = matrix, firsts, offsets
+    def __init__(
+        self,
+        matrix: np.ndarray,
+        firsts: np.ndarray,
+        offsets: np.ndarray,
+        parts: np.ndarray | None = None,
+    ) -> None:
+        self.matrix, self.firsts, self.offsets, self.parts = matrix, firsts, offsets, parts
         self.shape = int(offsets[-1]), int(matrix.shape[1])
         self.dtype = matrix.dtype
-        # Bags that are consecutive in the matrix are read together.
+        # Parts that are consecutive in the matrix are read together.
         starts = np.ones(len(firsts), dtype=bool)
         starts[1:] = firsts[1:] != firsts[:-1] + np.diff(offsets)[:-1]
         self._run_firsts = firsts[starts]
@@ -194,7 +225,21 @@ class MappedRows:
 
     def selected(self, positions: Any, offsets: np.ndarray) -> MappedRows:
         """The rows of some of the bags, which have the given offsets."""
-        return MappedRows(self.matrix, self.firsts[positions], offsets)
+        if self.parts is None:
+            return MappedRows(self.matrix, self.firsts[positions], offsets)
+        chosen, parts = gather_rows(self.parts, np.arange(len(self.parts) - 1)[positions])
+        sizes = np.diff(self.offsets)[chosen]
+        return MappedRows(self.matrix, self.firsts[chosen], offsets_of(sizes), parts)
+
+    def merged(self, order: np.ndarray, groups: np.ndarray) -> MappedRows:
+        """The rows of the bags in the given order, in which ``groups`` are offsets of new bags."""
+        if self.parts is None:
+            chosen, parts = order, groups
+        else:
+            chosen, inner = gather_rows(self.parts, order)
+            parts = inner[groups]
+        sizes = np.diff(self.offsets)[chosen]
+        return MappedRows(self.matrix, self.firsts[chosen], offsets_of(sizes), parts)
 
     def __getitem__(self, key: Any) -> np.ndarray:
         """A copy of the rows of a slice with step 1, or of an array of rows."""

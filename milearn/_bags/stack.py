@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .bag_data import joined_bag_data
 from .coerce import (
     block_diagonal,
     canonical_block,
@@ -98,6 +99,7 @@ def joined_parts(parts: Sequence[Any]) -> dict[str, Any]:
         if all(same_names(names, part.feature_names) for part in parts)
         else None,
         "instance_data": joined_data([part.instance_data for part in parts]),
+        "bag_data": joined_bag_data([part.bag_data for part in parts]),
     }
 
 
@@ -133,12 +135,15 @@ def frame_features(
     bag: Any,
     label: Any,
     features: Sequence[Any] | None,
-    instance_data: Mapping[str, Any] | None = None,
+    others: Sequence[Any] = (),
 ) -> tuple[np.ndarray, list[Any] | None]:
-    """The feature columns of a long data frame as a matrix, and their names if all are strings."""
+    """The feature columns of a long data frame as a matrix, and their names if all are strings.
+
+    ``others`` are columns, or lists of columns, that are not features.
+    """
     columns = list(df.columns)
     reserved = [bag, label]
-    for taken in (instance_data or {}).values():
+    for taken in others:
         reserved.extend(listed(taken))
     chosen = [name for name in columns if name not in reserved] if features is None else [*features]
     check_columns("frame", [bag, *([] if label is None else [label]), *chosen], columns)

@@ -144,7 +144,7 @@ class DistributedBags(RemoteBags):
         Parameters
         ----------
         X : Bags, 3-D array, sequence of 2-D blocks, or matrix
-            The bags. Graphs and instance data are not sent.
+            The bags. Graphs, instance data and bag data are not sent.
         partition_bytes : int, default=67108864
             Size of a partition. A bag is in one partition.
         client : distributed.Client, default=None

@@ -60,8 +60,9 @@ def is_mapped(bags: Bags) -> bool:
 
 
 def bare(bags: Bags) -> Bags:
-    """Bags without graphs and instance data."""
-    if bags.bag_graph is None and bags.instance_graph is None and not bags.instance_data:
+    """Bags without graphs and data."""
+    further = bags.instance_data or bags.bag_data
+    if bags.bag_graph is None and bags.instance_graph is None and not further:
         return bags
     return Bags(bags.instances, bags.offsets, feature_names=bags.feature_names)
 

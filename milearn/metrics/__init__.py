@@ -1,8 +1,15 @@
-"""Kernels and distances between bags, measures of clusterings, and concordance."""
+"""Kernels and distances between bags, measures of clusterings, concordance, and group scores."""
 
 from ._bag_kernels import bag_kernel
 from ._clustering import clustering_accuracy
 from ._concordance import concordance_index
 from ._distances import bag_distances
+from ._groups import group_scores
 
-__all__ = ["bag_distances", "bag_kernel", "clustering_accuracy", "concordance_index"]
+__all__ = [
+    "bag_distances",
+    "bag_kernel",
+    "clustering_accuracy",
+    "concordance_index",
+    "group_scores",
+]

@@ -40,6 +40,14 @@ def data_of_bags():
     }
 
 
+def columns_of_bags():
+    return {
+        "age": np.arange(len(SIZES), dtype=np.float32),
+        "site": [f"site {bag}" for bag in range(len(SIZES))],
+        "box": np.arange(2 * len(SIZES)).reshape(-1, 2),
+    }
+
+
 KINDS = {
     "dense": lambda: Bags(matrix_of_bags(), offsets_of_bags()),
     "float32": lambda: Bags(matrix_of_bags(np.float32), offsets_of_bags()),
@@ -48,6 +56,7 @@ KINDS = {
     "graphs": lambda: Bags(matrix_of_bags(), offsets_of_bags(), **graphs_of_bags()),
     "named": lambda: Bags(matrix_of_bags(), offsets_of_bags(), feature_names=["a", "b", "c"]),
     "data": lambda: Bags(matrix_of_bags(), offsets_of_bags(), instance_data=data_of_bags()),
+    "bag data": lambda: Bags(matrix_of_bags(), offsets_of_bags(), bag_data=columns_of_bags()),
     "sparse graphs": lambda: Bags(
         sparse.csr_array(matrix_of_bags()), offsets_of_bags(), **graphs_of_bags()
     ),
@@ -76,10 +85,12 @@ def assert_same(left, right):
         assert (mine is None) == (other is None), name
         if mine is not None:
             np.testing.assert_array_equal(mine.toarray(), other.toarray())
-    assert list(left.instance_data) == list(right.instance_data)
-    for name, values in left.instance_data.items():
-        assert values.dtype == right.instance_data[name].dtype
-        np.testing.assert_array_equal(values, right.instance_data[name])
+    for kind in ("instance_data", "bag_data"):
+        mine, other = getattr(left, kind), getattr(right, kind)
+        assert list(mine) == list(other)
+        for name, values in mine.items():
+            assert values.dtype == other[name].dtype
+            np.testing.assert_array_equal(values, other[name])
     names = left.feature_names, right.feature_names
     assert (names[0] is None) == (names[1] is None)
     assert names[0] is None or names[0].tolist() == names[1].tolist()
@@ -100,6 +111,9 @@ def assert_selected(picked, bags, positions):
     assert list(picked.instance_data) == list(bags.instance_data)
     for name, values in bags.instance_data.items():
         np.testing.assert_array_equal(picked.instance_data[name], values[rows])
+    assert list(picked.bag_data) == list(bags.bag_data)
+    for name, values in bags.bag_data.items():
+        np.testing.assert_array_equal(picked.bag_data[name], values[list(positions)])
     if bags.instance_graph is not None:
         expected = bags.instance_graph.toarray()[np.ix_(rows, rows)]
         np.testing.assert_array_equal(picked.instance_graph.toarray(), expected)

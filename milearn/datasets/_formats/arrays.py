@@ -23,8 +23,8 @@ __all__ = ["arrays_of", "pickled", "record_of"]
 # Names of fields in the file that differ from the Bunch.
 _KEYS = {"target_names": "class_names", "groups": "group"}
 _GRAPHS = ("bag_graph", "instance_graph")
-# Keys of the names of the instance data, and of its numbered arrays.
-_DATA = "instance_data"
+# Keys of the names of further arrays of instances and bags, and of their numbered arrays.
+_DATA = ("instance_data", "bag_data")
 _CSR = ("data", "indices", "indptr", "shape")
 _REMEDY = "write bag files with milearn.datasets.save_bags."
 
@@ -53,7 +53,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         _supported(instances),
         arrays["bag_offsets"],
         feature_names=arrays.get("feature_names"),
-        instance_data=_instance_data(arrays),
+        **{key: _further(arrays, key) for key in _DATA},
         **graphs,
     )
     for name in ("y", *BAG_FIELDS, *INSTANCE_FIELDS):
@@ -70,12 +70,12 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     return BagRecord(bags, arrays.get("y"), fields, str(arrays.get("DESCR", "")))
 
 
-def _instance_data(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    names = arrays.get(_DATA, np.empty(0, dtype=str))
-    keys = [f"{_DATA}_{number}" for number in range(names.size)]
+def _further(arrays: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
+    names = arrays.get(what, np.empty(0, dtype=str))
+    keys = [f"{what}_{number}" for number in range(names.size)]
     if names.ndim != 1 or not all(key in arrays for key in keys):
         raise ContentError(
-            f"{_DATA!r} names {names.size} arrays, of which one is missing; save the file again."
+            f"{what!r} names {names.size} arrays, of which one is missing; save the file again."
         )
     return {name: arrays[key] for name, key in zip(names.tolist(), keys, strict=True)}
 
@@ -115,10 +115,11 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     for name in _GRAPHS:
         if getattr(bags, name) is not None:
             arrays |= _csr_parts(getattr(bags, name), f"{name}_")
-    if bags.instance_data:
-        arrays[_DATA] = np.array(list(bags.instance_data), dtype=str)
-        for number, data in enumerate(bags.instance_data.values()):
-            arrays[f"{_DATA}_{number}"] = data
+    for key in _DATA:
+        further = getattr(bags, key)
+        if further:
+            arrays[key] = np.array(list(further), dtype=str)
+            arrays |= {f"{key}_{number}": data for number, data in enumerate(further.values())}
     arrays |= {
         _KEYS.get(name, name): record.fields[name] for name in FIELDS if name in record.fields
     }

@@ -24,7 +24,8 @@ from .._errors import BagFileError, ContentError, naming
 from .bag_files import ArrayHeader, OpenFile, opened
 from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
-from .record import BagRecord, encode_labels, make_bags_of
+from .record import BagRecord, column_of, encode_labels, make_bags_of, read_numbers
+from .text import listed
 
 __all__ = ["load_bag_folder"]
 
@@ -44,6 +45,7 @@ def load_bag_folder(
     label: str | None = None,
     group: str | None = None,
     split: str | None = None,
+    bag_data: Sequence[str] | None = None,
     key: str = "features",
     coords: str | None = "coords",
     dtype: Any = None,
@@ -85,6 +87,9 @@ def load_bag_folder(
         None they are recognised by their names: ``bag``, ``bag_name``, ``slide_id``, ...;
         ``label``, ``bag_label``, ``target``; ``group``, ``case_id``, ``patient_id``, ``patient``,
         ...; ``split``.
+    bag_data : sequence of str, default=None
+        Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
+        cell is NaN in a column of numbers.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     coords : str, default="coords"
@@ -155,6 +160,9 @@ def load_bag_folder(
     )
     with _scratch_file(mapped) as scratch:
         record = _filled(path, found.bags, _room(found.bags, found.dtype, scratch), *progress)
+        if bag_data:
+            with naming(path):
+                record.bags = record.bags.with_bag_data(_bag_data(found, table, bag_data))
         record.fields |= labels_of(found)
         record.target = record.fields.pop("target")
         if len(found.dropped):
@@ -504,6 +512,23 @@ def labels_of(found: FoundBags) -> dict[str, Any]:
             texts = np.array([str(value) for value in split])
             fields["split"] = codes if classes is None else texts
     return fields
+
+
+def _bag_data(found: FoundBags, table: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Columns of the table for the bags that are kept."""
+    columns = found.rows.columns
+    if columns is None:
+        raise ContentError("bag_data= without a table: pass the table that has the columns.")
+    typed = hasattr(table, "columns") or Path(table or "").suffix.lower() in (".parquet", ".pq")
+    chosen = {}
+    for name in names:
+        if name not in columns:
+            raise ContentError(
+                f"there is no column {name!r} for bag_data= among {listed(list(columns))}."
+            )
+        cells = [columns[name][at] for at in found.keep]
+        chosen[name] = column_of(cells if typed else read_numbers(cells))
+    return chosen
 
 
 def _in_threads(

@@ -54,6 +54,8 @@ class BagTable(NamedTuple):
     group: list[Any] | None
     split: list[Any] | None
     problems: list[tuple[str, str]]
+    # All columns of the table, with one entry per bag.
+    columns: dict[str, list[Any]] | None = None
 
 
 def find_bags(path: Path, key: str, coords: str | None) -> tuple[list[BagFiles], Path | None]:
@@ -209,7 +211,8 @@ def read_bag_table(
                 for row, value in zip(kept, out[part], strict=True)
                 if _is_empty(value)
             ]
-    return BagTable([str(rows[row]) for row in kept], **out, problems=problems)
+    others = {name: [cells[row] for row in kept] for name, cells in columns.items()}
+    return BagTable([str(rows[row]) for row in kept], **out, problems=problems, columns=others)
 
 
 def _frame_columns(table: Any) -> dict[str, list[Any]]:

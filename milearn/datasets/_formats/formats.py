@@ -47,6 +47,8 @@ class Format:
         graphs = ("bag_graph", "instance_graph")
         extra += [graph for graph in graphs if getattr(bags, graph) is not None]
         extra += [f"instance_data[{data!r}]" for data in bags.instance_data]
+        if "bag_data" not in self.holds:
+            extra += [f"bag_data[{data!r}]" for data in bags.bag_data]
         if extra:
             raise ContentError(
                 f"the format {name!r} cannot hold {', '.join(extra)}; leave that out or save as "
@@ -74,11 +76,11 @@ class Format:
             )
 
 
-_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "missing")
+_TABLE_OPTIONS = ("bag", "label", "instance", "instance_label", "bag_data", "missing")
 _table = partial(
     Format,
     options=_TABLE_OPTIONS,
-    holds=("bag_names", "target_names", "instance_names", "instance_labels"),
+    holds=("bag_names", "target_names", "instance_names", "instance_labels", "bag_data"),
     dense_only=True,
     needs_names=True,
 )

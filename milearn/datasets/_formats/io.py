@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ def load_bags(
     label: str | None = None,
     instance: str | None = None,
     instance_label: str | None = None,
+    bag_data: Sequence[str] | None = None,
     missing: str | None = None,
     delimiter: str | None = None,
     names: str | os.PathLike[str] | bool | None = None,
@@ -74,6 +76,11 @@ def load_bags(
         instance. For tables the default is the name of the parameter, and all except ``bag`` may be
         absent; for C4.5 it is the first two discrete columns for bag and instance; for ARFF the
         attribute before the relation for the bag and the last one for the label.
+    bag_data : sequence of str, default=None
+        For csv, tsv and parquet: names of columns that are constant within each bag and become
+        ``data.bag_data`` instead of features. Columns whose names start with ``bag_data:``, as
+        :func:`save_bags` writes them, do so without being named. An empty cell is NaN in a column
+        of numbers.
     missing : {"error", "nan"}, default="error"
         For csv, tsv, parquet, c45 and arff: whether an empty or ``?`` feature value is an error or
         becomes NaN. Estimators do not support NaN, so the data have to be imputed first.
@@ -158,6 +165,7 @@ def load_bags(
         "label": label,
         "instance": instance,
         "instance_label": instance_label,
+        "bag_data": bag_data,
         "missing": missing,
         "delimiter": delimiter,
         "names": names,

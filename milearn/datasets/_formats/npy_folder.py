@@ -33,7 +33,7 @@ _VERSION = 1
 _KINDS = "biufUSMm"
 _COUNTS = ("n_bags", "n_instances", "n_features")
 # Arrays of text, which are stored in the header.
-_TEXTS = ("feature_names", "instance_data", "DESCR")
+_TEXTS = ("feature_names", "instance_data", "bag_data", "DESCR")
 # Arrays with entries per instance or link; arrays with entries per bag are always loaded.
 _MAPPED = ("instances", "data", "indices", "indptr", "bag_offsets", "bag_graph_", "instance_")
 _AGAIN = "copy or save the folder again."
@@ -64,7 +64,8 @@ def read_npy_folder(path: Path, *, mmap: bool = False, verify: bool = False) -> 
         for key, entry in head["arrays"].items()
     }
     for key in _TEXTS:
-        if head[key.lower()]:
+        # Folders of older versions have no "bag_data".
+        if head.get(key.lower()):
             arrays[key] = np.array(head[key.lower()], dtype=str)
     record = record_of(arrays)
     found = len(record.bags), record.bags.n_instances, record.bags.shape[1]
@@ -97,6 +98,7 @@ def _head(path: Path) -> dict[str, Any]:
         and _are_counts([head.get(name) for name in _COUNTS])
         and (head["feature_names"] is None or _are_texts(head["feature_names"]))
         and _are_texts(head.get("instance_data"))
+        and _are_texts(head.get("bag_data", []))
         and _are_texts([head.get("descr")])
         and isinstance(head.get("arrays"), dict)
         and all(map(_is_entry, head["arrays"].values()))
@@ -220,7 +222,7 @@ def _write_all(
 ) -> None:
     bags, entries = record.bags, {}
     names = None if bags.feature_names is None else bags.feature_names.tolist()
-    if not _are_texts([*(names or []), *bags.instance_data, record.descr]):
+    if not _are_texts([*(names or []), *bags.instance_data, *bags.bag_data, record.descr]):
         raise ContentError("a name or the description holds a NUL or half a character; correct it.")
     for key, values in arrays_of(record).items():
         if key in _TEXTS:
@@ -242,6 +244,7 @@ def _write_all(
     head: dict[str, Any] = {"format": _FORMAT, "version": _VERSION}
     head |= dict(zip(_COUNTS, (len(bags), bags.n_instances, bags.shape[1]), strict=True))
     head |= {"feature_names": names, "instance_data": list(bags.instance_data)}
+    head |= {"bag_data": list(bags.bag_data)}
     head |= {"descr": record.descr, "arrays": entries}
     with _flushed(folder / HEAD) as stream:
         stream.write(json.dumps(head, indent=1).encode())

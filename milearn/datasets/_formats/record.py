@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ..._bags import Bags
+from ..._bags.bag_data import differing_row
 from ..._bags.coerce import is_missing
 from ..._bags.segments import group_by_id
 from ..._bags.stack import first_conflict
@@ -124,6 +125,7 @@ def group_rows(
     row_fields: dict[str, Any] | None = None,
     feature_names: Sequence[str] | None = None,
     declared: Sequence[str] | None = None,
+    bag_columns: dict[str, Sequence[Any]] | None = None,
 ) -> BagRecord:
     """Bags from a table with one row per instance, its rows in any order.
 
@@ -141,18 +143,26 @@ def group_rows(
         Further columns, which are sorted like the instances.
     feature_names, declared
         Names of the columns; names of the classes in the order of the file.
+    bag_columns : dict of sequences of length n_instances, default=None
+        Columns of ``bag_data``, which are constant within each bag.
     """
     names, codes, order, offsets = group_by_id(bag_ids)
     if not names:
         raise ContentError("there is not a single instance in it; check the file.")
     in_order = bool((order[1:] > order[:-1]).all())
+    first = order[offsets[:-1]]
     record = BagRecord(
         make_bags_of(
-            instances if in_order else instances[order], offsets, feature_names=feature_names
+            instances if in_order else instances[order],
+            offsets,
+            feature_names=feature_names,
+            bag_data={
+                name: _constant(name, column_of(cells), codes, first, names)
+                for name, cells in (bag_columns or {}).items()
+            },
         )
     )
     if labels is not None:
-        first = order[offsets[:-1]]
         conflict = first_conflict(labels, codes, first)
         if conflict is not None:
             name = str(names[codes[conflict[0]]])
@@ -164,6 +174,43 @@ def group_rows(
     for name, values in (row_fields or {}).items():
         record.fields[name] = values if in_order else values[order]
     return record
+
+
+def _constant(
+    name: str, values: np.ndarray, codes: np.ndarray, first: np.ndarray, names: Sequence[Any]
+) -> np.ndarray:
+    """One entry per bag of a column that is constant within each bag."""
+    row = differing_row(values, codes, first)
+    if row is not None:
+        raise ContentError(
+            f"bag {str(names[codes[row]])!r} has two entries in the column {name!r} of bag_data, "
+            f"{str(values[first[codes[row]]])!r} and {str(values[row])!r}; give every instance of "
+            "a bag the entry of the bag."
+        )
+    return values[first]
+
+
+def column_of(cells: Sequence[Any]) -> np.ndarray:
+    """A column of bag_data: whole numbers, numbers, in which gaps are NaN, or texts."""
+    gaps = np.array([is_missing(cell) or cell == "" for cell in cells], dtype=bool)
+    known = [cell for cell, gap in zip(cells, gaps, strict=True) if not gap]
+    numbers = None if any(isinstance(cell, str) for cell in known) else _numbers(known)
+    if numbers is None or not known:
+        texts = ["" if gap else str(cell) for cell, gap in zip(cells, gaps, strict=True)]
+        return np.array(texts, dtype=str)
+    if not gaps.any():
+        return numbers
+    filled = np.full(len(cells), np.nan)
+    filled[~gaps] = numbers
+    return filled
+
+
+def read_numbers(cells: Sequence[str]) -> Sequence[Any]:
+    """Cells of a text file as numbers, and empty ones as None, if all others are numbers."""
+    try:
+        return [float(cell) if cell.strip() else None for cell in cells]
+    except ValueError:
+        return cells
 
 
 def _two_labels(name: str, *rows: tuple[Any, int, Sequence[int] | None]) -> ContentError:

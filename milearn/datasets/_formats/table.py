@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._errors import ContentError
-from .record import BagRecord, group_rows
+from .record import BagRecord, group_rows, read_numbers
 from .text import (
     NOTHING,
     check_header,
@@ -29,6 +29,8 @@ _PARTS = {
     "instance": "instance_names",
     "instance_label": "instance_labels",
 }
+# Start of the names of columns of bag_data in files of save_bags.
+_OF_BAGS = "bag_data:"
 _CHUNK = (
     4096  # number of rows of text that are converted at once, to limit the memory for long files
 )
@@ -49,7 +51,16 @@ class _Columns:
                     f"there is no column {name!r} for {part}= among {listed(header)}; name the "
                     f"column that holds it with {part}=."
                 )
-        taken = self.parts.values()
+        asked = options.get("bag_data") or []
+        for name in asked:
+            if name not in header:
+                raise ContentError(
+                    f"there is no column {name!r} for bag_data= among {listed(header)}."
+                )
+        for column, name in enumerate(header):
+            if name.startswith(_OF_BAGS) or name in asked:
+                self.parts[_OF_BAGS + name.removeprefix(_OF_BAGS)] = column
+        taken = set(self.parts.values())
         self.features = [column for column in range(len(header)) if column not in taken]
         self.names = [header[column] for column in self.features]
         if not self.features:
@@ -78,6 +89,11 @@ class _Columns:
             lines=lines,
             row_fields=row_fields,
             feature_names=self.names,
+            bag_columns={
+                part.removeprefix(_OF_BAGS): cells
+                for part, cells in kept.items()
+                if part.startswith(_OF_BAGS)
+            },
         )
 
 
@@ -97,7 +113,7 @@ def read_csv(
     rows = csv_rows(path, delimiter)
     _, header = next(rows)
     columns = _Columns([name.strip() for name in header], options)
-    kept: dict[str, list[str]] = {part: [] for part in columns.parts}
+    kept: dict[str, list[Any]] = {part: [] for part in columns.parts}
     blocks: list[np.ndarray] = []
     texts: list[list[str]] = []
     lines: list[int] = []
@@ -123,6 +139,9 @@ def read_csv(
             "there is a header but not a single row; if a download was interrupted, fetch it again."
         )
     flush()
+    for part, cells in kept.items():
+        if part.startswith(_OF_BAGS):
+            kept[part] = list(read_numbers(cells))
     return columns.record(np.concatenate(blocks), kept, lines)
 
 
@@ -147,6 +166,14 @@ def _columns_of(record: BagRecord, *, as_texts: bool) -> dict[str, Any]:
             texts = ["" if text == "?" else text for text in record.label_texts()]
             labels = np.array(texts, dtype=object)
         columns["label"] = labels[of_row]
+    for name, values in record.bags.bag_data.items():
+        if values.ndim > 1:
+            raise ContentError(
+                f"bag_data[{name!r}] has {values.ndim} dimensions, but a table holds one; save as "
+                ".npz."
+            )
+        cells = np.array([_cell(value) for value in values]) if as_texts else values
+        columns[_OF_BAGS + name] = cells[of_row]
     for part in ("instance", "instance_label"):
         if _PARTS[part] in record.fields:
             columns[part] = record.fields[_PARTS[part]]
@@ -157,6 +184,12 @@ def _columns_of(record: BagRecord, *, as_texts: bool) -> dict[str, Any]:
             "rename the feature or save as .npz."
         )
     return columns
+
+
+def _cell(value: Any) -> str:
+    if not isinstance(value, (int, float, np.number, np.bool_)):
+        return str(value)
+    return "" if value != value else number_text(value)
 
 
 # -- Parquet -------------------------------------------------------------------------------------
