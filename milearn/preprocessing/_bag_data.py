@@ -1,0 +1,341 @@
+"""Columns of bags, such as age or site, as rows or as features of the instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._bags import Bags
+from .._bags.storage import row_blocks
+from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
+
+__all__ = ["AppendBagData", "BagData"]
+
+
+class _Columns(BaseEstimator):
+    """Base class: which columns of ``bag_data`` are used, and their kinds."""
+
+    columns: Any
+    columns_: tuple[str, ...]
+    _texts: tuple[bool, ...]
+
+    def _learn(self, bags: Bags) -> None:
+        """Store the columns and whether they hold texts."""
+        columns = tuple(bags.bag_data) if self.columns is None else _checked(self.columns)
+        found = _taken(type(self).__name__, bags, columns)
+        self.columns_ = columns
+        self._texts = tuple(values.dtype.kind in "US" for values in found)
+
+    def _table(self, bags: Bags) -> np.ndarray:
+        """The columns side by side: numbers, or Python objects if one holds texts."""
+        found = _taken(type(self).__name__, bags, self.columns_)
+        for name, values, text in zip(self.columns_, found, self._texts, strict=True):
+            if (values.dtype.kind in "US") != text:
+                held, known = ("numbers", "texts") if text else ("texts", "numbers")
+                raise ValueError(
+                    f"bag_data[{name!r}] holds {held}, but {type(self).__name__} was fitted on "
+                    f"{known}."
+                )
+        out = np.empty((len(bags), len(found)), dtype=object if any(self._texts) else np.float64)
+        for at, values in enumerate(found):
+            out[:, at] = values
+        return out
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "columns_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+class BagData(TransformerMixin, _Columns):
+    """Represent each bag by columns of its ``bag_data``.
+
+    Columns of the bags, such as age, stain or hospital, become rows for any estimator of
+    scikit-learn. In a ``FeatureUnion`` they stand next to an embedding of the instances.
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        Names of columns of one dimension. By default, all columns of the training bags; bags
+        without columns then give rows of length zero.
+
+    Attributes
+    ----------
+    columns_ : tuple of str
+        The columns, in the order of the output.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        If the bags have no column of a name, in ``fit`` or ``transform``, or it has two dimensions,
+        or holds texts in place of numbers.
+
+    See Also
+    --------
+    AppendBagData : The columns as features of the instances, for models of instances.
+
+    Notes
+    -----
+    The output is float64, or an array of objects if a column holds texts. Encode texts by
+    :class:`~sklearn.preprocessing.OneHotEncoder`, and fill missing numbers (NaN) by
+    :class:`~sklearn.impute.SimpleImputer`, in the pipeline, so that they are fitted on training
+    bags. The statistics of the instances are not used.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline, make_union
+    >>> from sklearn.preprocessing import OneHotEncoder
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import BagData, BagStatistics
+    >>> columns = {"age": [71, 64], "stain": ["HE", "IHC"]}
+    >>> bags = Bags.from_list([[[0.0], [2.0]], [[4.0]]], bag_data=columns)
+    >>> union = make_union(
+    ...     BagStatistics("mean"),
+    ...     BagData(["age"]),
+    ...     make_pipeline(BagData(["stain"]), OneHotEncoder(sparse_output=False)),
+    ... )
+    >>> union.fit_transform(bags)
+    array([[ 1., 71.,  1.,  0.],
+           [ 4., 64.,  0.,  1.]])
+    """
+
+    def __init__(self, columns: Sequence[str] | None = None) -> None:
+        self.columns = columns
+
+    def fit(self, X: Any, y: Any = None) -> BagData:
+        """Store the names and kinds of the columns.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags with ``bag_data``.
+        y : ignored
+            Present for consistency with other estimators.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        self._learn(validate_bags(self, X, dtype=STORED_FLOATS))
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """One row of ``bag_data`` per bag.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags with the columns of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_columns), float64 or object
+            The columns, in the order of ``columns_``.
+        """
+        check_is_fitted(self)
+        return self._table(validate_bags(self, X, reset=False, dtype=STORED_FLOATS))
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for consistency with other transformers.
+
+        Returns
+        -------
+        ndarray of str
+            One name per column.
+        """
+        check_is_fitted(self)
+        return np.array(self.columns_, dtype=object)
+
+
+class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # type: ignore[call-arg]
+    r"""Append columns of ``bag_data`` to the features of every instance.
+
+    Models of instances then use the columns of the bags. For linear models whose bag score is the
+    highest instance score this is exactly a fixed effect with a ridge penalty: the columns
+    :math:`z` are equal in all instances :math:`x_k` of a bag, so that
+
+    .. math:: \max_k (w \cdot x_k + a \cdot z) = \max_k w \cdot x_k + a \cdot z .
+
+    Parameters
+    ----------
+    columns : sequence of str, default=None
+        Names of columns of one dimension. By default, all columns of the training bags; bags
+        without columns are not changed.
+    transformer : transformer, default=None
+        Applied to the columns, with one row per bag; it is cloned and fitted on the training bags.
+        It can encode texts and impute or scale numbers. By default, the columns must hold numbers
+        without gaps.
+
+    Attributes
+    ----------
+    columns_ : tuple of str
+        The columns.
+    transformer_ : transformer or None
+        The fitted clone.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Only when the bags have feature names that are all strings.
+
+    Raises
+    ------
+    ValueError
+        As for :class:`BagData`, or if a column holds texts or NaN without a transformer; the error
+        names the bag.
+
+    See Also
+    --------
+    BagData : The columns as rows.
+
+    Notes
+    -----
+    The penalty of a fixed effect depends on the scale of its column: scale the columns as the
+    features. The result is in memory, also for memory-mapped bags. It has feature names only if the
+    bags have them and there is no transformer.
+
+    Examples
+    --------
+    >>> from milearn import Bags
+    >>> from milearn.preprocessing import AppendBagData
+    >>> bags = Bags.from_list([[[0.0], [2.0]], [[4.0]]], bag_data={"age": [71, 64]})
+    >>> AppendBagData().fit_transform(bags).instances
+    array([[ 0., 71.],
+           [ 2., 71.],
+           [ 4., 64.]])
+    """
+
+    transformer_: Any
+
+    def __init__(self, columns: Sequence[str] | None = None, transformer: Any = None) -> None:
+        self.columns = columns
+        self.transformer = transformer
+
+    def fit(self, X: Any, y: Any = None) -> AppendBagData:
+        """Store the names and kinds of the columns, and fit the transformer.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags with ``bag_data``.
+        y : array-like of shape (n_bags,), default=None
+            Labels of the bags, for supervised transformers.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags = validate_bags(self, X, dtype=STORED_FLOATS)
+        self._learn(bags)
+        self.transformer_ = None
+        if self.transformer is not None and self.columns_:
+            self.transformer_ = clone(self.transformer).fit(self._table(bags), y)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Append the columns.
+
+        Parameters
+        ----------
+        X : Bags
+            Bags with the columns of ``fit``.
+
+        Returns
+        -------
+        Bags or matrix
+            :class:`~milearn.Bags` of the same sizes with more features; a matrix, which has no
+            columns of bags, is not changed.
+        """
+        check_is_fitted(self)
+        bags = validate_bags(self, X, reset=False, dtype=STORED_FLOATS)
+        if as_bags(X) is None and not self.columns_:
+            return bags.instances
+        if not self.columns_:
+            return bags
+        table: Any = self._table(bags)
+        if self.transformer_ is not None:
+            table = self.transformer_.transform(table)
+        rows = table.toarray() if sparse.issparse(table) else np.asarray(table)
+        rows = _finite_numbers(rows, self.columns_ if self.transformer_ is None else None)
+        rows = rows.astype(np.float64 if bags.dtype == np.float64 else np.float32)
+        names = None
+        if bags.feature_names is not None and self.transformer_ is None:
+            names = [*bags.feature_names.tolist(), *self.columns_]
+        return bags.with_instances(_appended(bags, rows), feature_names=names)
+
+
+def _appended(bags: Bags, rows: np.ndarray) -> Any:
+    if bags.is_sparse:
+        further = sparse.csr_array(rows[bags.bag_index])
+        return sparse.hstack([bags.instances, further], format="csr")
+    out = np.empty((bags.n_instances, bags.shape[1] + rows.shape[1]), dtype=rows.dtype)
+    for start, stop, block in row_blocks(bags):
+        out[start:stop, : bags.shape[1]] = block
+        out[start:stop, bags.shape[1] :] = rows[bags.bag_index[start:stop]]
+    return out
+
+
+def _checked(columns: Any) -> tuple[str, ...]:
+    if isinstance(columns, str) or not all(isinstance(name, str) for name in columns):
+        raise ValueError(
+            f"columns={columns!r} is not a sequence of names: pass a list, such as ['age']."
+        )
+    twice = [name for at, name in enumerate(columns) if name in columns[:at]]
+    if twice:
+        raise ValueError(f"columns contains {twice[0]!r} twice: use each column once.")
+    return tuple(columns)
+
+
+def _taken(who: str, bags: Bags, columns: Sequence[str]) -> list[np.ndarray]:
+    if bags.is_remote:
+        raise TypeError(f"{who} needs bag_data, which distributed bags do not have.")
+    found = []
+    for name in columns:
+        if name not in bags.bag_data:
+            held = ", ".join(map(repr, bags.bag_data)) or "none"
+            raise ValueError(
+                f"{who} needs bag_data[{name!r}], which the bags do not have; their columns are: "
+                f"{held}."
+            )
+        if bags.bag_data[name].ndim > 1:
+            raise ValueError(
+                f"{who} takes columns of one dimension, but bag_data[{name!r}] has "
+                f"{bags.bag_data[name].ndim}."
+            )
+        found.append(bags.bag_data[name])
+    return found
+
+
+def _finite_numbers(rows: np.ndarray, columns: Sequence[str] | None) -> np.ndarray:
+    """The rows as numbers, or an error that names the bag and, if it is known, the column."""
+    for at in range(rows.shape[1]):
+        what = f"bag_data[{columns[at]!r}]" if columns is not None else f"column {at}"
+        try:
+            values = rows[:, at].astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"AppendBagData: {what} holds texts: pass transformer=OneHotEncoder()."
+            ) from error
+        gaps = np.flatnonzero(~np.isfinite(values))
+        if len(gaps):
+            raise ValueError(
+                f"AppendBagData: {what} of bag {gaps[0]} is not finite: impute it by transformer=."
+            )
+    return rows.astype(np.float64)
