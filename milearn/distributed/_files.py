@@ -147,7 +147,7 @@ def scan_bag_folder(
     table: Any = None,
     *,
     bag: str | None = None,
-    label: str | None = None,
+    label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
     key: str = "features",
@@ -168,7 +168,7 @@ def scan_bag_folder(
     table : path-like or data frame, default=None
         One row per bag with its label, see :func:`~milearn.datasets.load_bag_folder`.
     bag, label, group, split : str, default=None
-        Columns of the table.
+        Columns of the table; for ``label`` also a tuple of two, the event and the time.
     key : str, default="features"
         Name of the array of the instances in files with named arrays.
     dtype : {float16, float32, float64}, default=None

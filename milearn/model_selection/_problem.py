@@ -12,9 +12,12 @@ from sklearn.utils import indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from .._fit.outcomes import events_and_times, has_outcomes
 from .._fit.validation import as_bags, missing_labels
 
 __all__ = ["BagSplitter", "Problem", "check_count", "read_problem"]
+
+_EVENT, _CENSORED = "event", "censored"
 
 
 class BagSplitter(BaseCrossValidator):
@@ -57,7 +60,8 @@ class BagSplitter(BaseCrossValidator):
             Only the numbers of instances are used; a row of a matrix is one instance.
         y : array-like of shape (n_bags,)
             Class of each bag. Missing values (NaN, None) and the value named by ``unlabeled``
-            mark unlabelled bags.
+            mark unlabelled bags. Of outcomes of survival analysis, bags with an event and
+            censored bags are the classes, see :func:`milearn.survival.survival_outcomes`.
         groups : array-like of shape (n_bags,), default=None
             Bags of one group, such as those of a patient, stay on one side.
 
@@ -89,6 +93,8 @@ class Problem:
     n_bags: int
     # Of shape (n_classes,).
     classes: np.ndarray
+    # Of shape (n_classes,). Whether a class has to be on both sides of every split.
+    needed: np.ndarray
     # Of shape (n_labelled,). Positions of the labelled bags.
     labelled: np.ndarray
     # Of shape (n_labelled,). Class numbers.
@@ -136,9 +142,33 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
         raise ValueError(f"{name} needs y: pass the class of each bag.")
     X, y, groups = indexable(X, y, groups)
     sizes = _sizes(X)
+    if has_outcomes(y):
+        labelled, known = np.arange(len(y)), _kinds_of_outcomes(y)
+    else:
+        labelled, known = _known_classes(name, y, unlabeled)
+    classes, codes = np.unique(known, return_inverse=True)
+    units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
+    if groups is not None:
+        codes_of_groups = group_codes(groups)
+        present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
+        grouped = len(present) < len(labelled)
+    return Problem(
+        n_bags=len(sizes),
+        classes=classes,
+        needed=classes != _CENSORED if has_outcomes(y) else np.ones(len(classes), dtype=bool),
+        labelled=labelled,
+        codes=codes,
+        sizes=sizes[labelled],
+        units=units,
+        grouped=grouped,
+        groups=codes_of_groups,
+    )
+
+
+def _known_classes(name: str, y: Any, unlabeled: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the labelled bags, and their classes."""
     y = column_or_1d(np.asarray(y), warn=True)
-    missing = missing_labels(y, unlabeled)
-    labelled = np.flatnonzero(~missing)
+    labelled = np.flatnonzero(~missing_labels(y, unlabeled))
     if len(labelled) == 0:
         raise ValueError("y contains no labels: every bag is unlabelled.")
     known = np.array(y[labelled].tolist())
@@ -148,27 +178,23 @@ def read_problem(name: str, X: Any, y: Any, groups: Any, unlabeled: Any) -> Prob
             f"{name} needs classes in y, got {kind} values: for regression use scikit-learn's "
             "KFold, GroupKFold or ShuffleSplit, which also accept bags."
         )
-    classes, codes = np.unique(known, return_inverse=True)
-    if len(classes) < 2:
+    first, *others = np.unique(known).tolist()
+    if not others:
         raise ValueError(
-            f"y contains only one class ({classes.tolist()[0]!r}): every split needs bags of at "
-            "least two classes on both sides."
+            f"y contains only one class ({first!r}): every split needs bags of at least two "
+            "classes on both sides."
         )
-    units, grouped, codes_of_groups = np.arange(len(labelled)), False, None
-    if groups is not None:
-        codes_of_groups = group_codes(groups)
-        present, units = np.unique(codes_of_groups[labelled], return_inverse=True)
-        grouped = len(present) < len(labelled)
-    return Problem(
-        n_bags=len(sizes),
-        classes=classes,
-        labelled=labelled,
-        codes=codes,
-        sizes=sizes[labelled],
-        units=units,
-        grouped=grouped,
-        groups=codes_of_groups,
-    )
+    return labelled, known
+
+
+def _kinds_of_outcomes(y: np.ndarray) -> np.ndarray:
+    """A class for bags with an event and one for censored bags."""
+    events, _ = events_and_times(y)
+    if not events.any():
+        raise ValueError(
+            "y holds no event: every bag is censored, and every split needs events on both sides."
+        )
+    return np.where(events, _EVENT, _CENSORED)
 
 
 def check_count(name: str, value: Any, least: int) -> int:

@@ -33,6 +33,9 @@ class StratifiedBagKFold(BagSplitter):
     * the numbers of instances of a class differ between folds by at most the size of the largest
       bag of the class.
 
+    Outcomes of survival analysis have two classes, bags with an event and censored bags, of which
+    only the first one has to be in every fold.
+
     With groups, whole groups are assigned, starting with the rarest class and with large groups.
     Each group is assigned to the fold with the smallest proportions of bags and instances of its
     classes, where folds without the class are preferred. If a fold does not contain a class at the
@@ -204,7 +207,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
         X : bags, see :class:`milearn.Bags`
             Bags to split; only their sizes are used.
         y : array-like of shape (n_bags,)
-            Class of each bag. Bags without a class are in every training set.
+            Class or outcome of each bag. Bags without a class are in every training set.
         groups : array-like of shape (n_bags,), default=None
             Group of each bag; no group is on both sides of a split.
 
@@ -226,7 +229,7 @@ class RepeatedStratifiedBagKFold(BaseCrossValidator):
 def check_feasible(problem: Problem, n_splits: int) -> None:
     holds = problem.unit_table() > 0
     for code, count in enumerate(holds.sum(axis=0)):
-        if count >= n_splits:
+        if count >= n_splits or not problem.needed[code]:
             continue
         what = "group(s)" if problem.grouped else "labelled bag(s)"
         remedy = f"use n_splits={count}" if count >= 2 else "add bags of this class or leave it out"
@@ -318,11 +321,11 @@ def _repair(
     while True:
         covers = np.zeros((k, holds.shape[1]), dtype=np.intp)
         np.add.at(covers, folds, holds)
-        lacking = np.argwhere(covers == 0)
+        lacking = np.argwhere((covers == 0) & problem.needed)
         if len(lacking) == 0:
             return
         # A unit can be moved if each of its classes is also in another unit of its fold.
-        spare = (~holds | (covers[folds] > 1)).all(axis=1)
+        spare = (~holds | ~problem.needed | (covers[folds] > 1)).all(axis=1)
         for fold, code in lacking:
             candidates = np.flatnonzero(spare & holds[:, code])
             if len(candidates):

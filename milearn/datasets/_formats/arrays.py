@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .record import (
     BAG_FIELDS,
@@ -23,6 +24,8 @@ __all__ = ["arrays_of", "pickled", "record_of"]
 # Names of fields in the file that differ from the Bunch.
 _KEYS = {"target_names": "class_names", "groups": "group"}
 _GRAPHS = ("bag_graph", "instance_graph")
+# Events and times of outcomes of survival analysis, which are the target.
+_OUTCOMES = ("y_event", "y_time")
 # Keys of the names of further arrays of instances and bags, and of their numbered arrays.
 _DATA = ("instance_data", "bag_data")
 _CSR = ("data", "indices", "indptr", "shape")
@@ -56,7 +59,7 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
         **{key: _further(arrays, key) for key in _DATA},
         **graphs,
     )
-    for name in ("y", *BAG_FIELDS, *INSTANCE_FIELDS):
+    for name in ("y", *_OUTCOMES, *BAG_FIELDS, *INSTANCE_FIELDS):
         values = arrays.get(_KEYS.get(name, name))
         per_instance = name in INSTANCE_FIELDS
         expected = bags.n_instances if per_instance else len(bags)
@@ -67,7 +70,17 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
                 "save the file again."
             )
     fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
-    return BagRecord(bags, arrays.get("y"), fields, str(arrays.get("DESCR", "")))
+    return BagRecord(bags, _target(arrays), fields, str(arrays.get("DESCR", "")))
+
+
+def _target(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
+    event, time = (arrays.get(key) for key in _OUTCOMES)
+    if event is None or time is None:
+        return arrays.get("y")
+    try:
+        return survival_outcomes(event, time)
+    except ValueError as error:
+        raise ContentError(f"the outcomes are wrong ({error}); save the file again.") from error
 
 
 def _further(arrays: dict[str, np.ndarray], what: str) -> dict[str, np.ndarray]:
@@ -108,7 +121,10 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
         arrays |= _csr_parts(bags.instances, "")
     else:
         arrays["instances"] = bags.instance_rows
-    if record.target is not None:
+    if record.target is not None and has_outcomes(record.target):
+        names = outcome_fields(record.target) or ()
+        arrays |= {key: record.target[name] for key, name in zip(_OUTCOMES, names, strict=True)}
+    elif record.target is not None:
         arrays["y"] = record.target
     if bags.feature_names is not None:
         arrays["feature_names"] = np.asarray(bags.feature_names, dtype=str)

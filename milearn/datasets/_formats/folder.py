@@ -20,9 +20,10 @@ from sklearn.utils import Bunch
 from ..._bags import Bags
 from ..._bags.mapped import release
 from ..._bags.segments import offsets_of
+from ..._fit.outcomes import survival_outcomes
 from .._errors import BagFileError, ContentError, naming
 from .bag_files import ArrayHeader, OpenFile, opened
-from .folder_layout import BagFiles, BagTable, Place, find_bags, read_bag_table
+from .folder_layout import BagFiles, BagTable, Outcome, Place, find_bags, read_bag_table
 from .npy_folder import read_npy_folder, write_npy_folder
 from .record import BagRecord, column_of, encode_labels, make_bags_of, read_numbers
 from .text import listed
@@ -42,7 +43,7 @@ def load_bag_folder(
     table: Any = None,
     *,
     bag: str | None = None,
-    label: str | None = None,
+    label: str | tuple[str, str] | None = None,
     group: str | None = None,
     split: str | None = None,
     bag_data: Sequence[str] | None = None,
@@ -86,7 +87,9 @@ def load_bag_folder(
         label; the group that splitters keep together, such as a patient; the published part. When
         None they are recognised by their names: ``bag``, ``bag_name``, ``slide_id``, ...;
         ``label``, ``bag_label``, ``target``; ``group``, ``case_id``, ``patient_id``, ``patient``,
-        ...; ``split``.
+        ...; ``split``. A tuple of two columns for ``label``, whether the event was observed (0 or
+        1, true or false, yes or no) and the time, makes outcomes of survival analysis, see
+        :func:`milearn.survival.survival_outcomes`.
     bag_data : sequence of str, default=None
         Further columns of the table, such as age or site, which become ``data.bag_data``. An empty
         cell is NaN in a column of numbers.
@@ -153,7 +156,7 @@ def load_bag_folder(
     dtype='<U6'))
     """
     mapped = _place_of_map(mmap)
-    columns = {"bag": bag, "label": label, "group": group, "split": split}
+    columns: dict[str, Any] = {"bag": bag, "label": label, "group": group, "split": split}
     path, progress = Path(path), (n_jobs, verbose)
     found = survey(
         path, table, columns, arrays=(key, coords), dtype=dtype, empty=empty, progress=progress
@@ -182,7 +185,7 @@ def load_bag_folder(
 def survey(
     path: Path,
     table: Any,
-    columns: dict[str, str | None],
+    columns: dict[str, Any],
     *,
     arrays: tuple[str, str | None],
     dtype: Any,
@@ -243,9 +246,7 @@ def _place_of_map(mmap: Any) -> Path | None:
     return place
 
 
-def _rows(
-    path: Path, table: Any, files: Sequence[BagFiles], columns: dict[str, str | None]
-) -> BagTable:
+def _rows(path: Path, table: Any, files: Sequence[BagFiles], columns: dict[str, Any]) -> BagTable:
     names = [one.name for one in files]
     if table is not None:
         return read_bag_table(table, names, columns, path)
@@ -496,7 +497,9 @@ def labels_of(found: FoundBags) -> dict[str, Any]:
         label = [bag.label.item() for bag in bags if bag.label is not None]
     names = np.array([bag.name for bag in bags], dtype=str)
     fields: dict[str, Any] = {"target": None, "bag_names": names}
-    if label is not None:
+    if label and isinstance(label[0], Outcome):
+        fields["target"] = survival_outcomes(*zip(*label, strict=True))
+    elif label is not None:
         fields["target"], classes = encode_labels(label)
         if classes is not None:
             fields["target_names"] = classes

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,7 +16,7 @@ from .bag_files import SUFFIXES
 from .table import open_parquet
 from .text import check_header, check_width, csv_rows, listed
 
-__all__ = ["BagFiles", "BagTable", "Place", "find_bags", "read_bag_table"]
+__all__ = ["BagFiles", "BagTable", "Outcome", "Place", "find_bags", "read_bag_table"]
 
 # Names of the recognised columns of a table, in the order of preference.
 _BAG_COLUMNS = "bag bag_name bag_id slide_id slide filename file image_id name id"
@@ -24,6 +26,8 @@ _COLUMNS = {
     "group": ("group", "case_id", "patient_id", "patient", "case", "donor"),
     "split": ("split",),
 }
+# Words for an observed event and for a censored bag.
+_EVENTS = dict.fromkeys(("1", "true", "yes"), True) | dict.fromkeys(("0", "false", "no"), False)
 _INSTANCE_LABELS = ("inst_labels", "patch_labels", "instance_labels")
 
 
@@ -44,6 +48,13 @@ class BagFiles:
     coords: list[Place] = field(default_factory=list)
     instance_labels: list[Place] = field(default_factory=list)
     label: list[Place] = field(default_factory=list)
+
+
+class Outcome(NamedTuple):
+    """The label of a bag in survival analysis."""
+
+    event: bool
+    time: float
 
 
 class BagTable(NamedTuple):
@@ -166,7 +177,7 @@ def _folders_of_bags(path: Path) -> list[Path]:
 
 
 def read_bag_table(
-    table: Any, names: Sequence[str], asked: dict[str, str | None], folder: Path
+    table: Any, names: Sequence[str], asked: dict[str, Any], folder: Path
 ) -> BagTable:
     """The rows of a table for the bags ``names``; other rows are problems.
 
@@ -176,7 +187,8 @@ def read_bag_table(
     names : sequence of str
         Stems of the files.
     asked : dict
-        The column for each of "bag", "label", "group" and "split", None to recognise it.
+        The column for each of "bag", "label", "group" and "split", None to recognise it; for
+        "label" also two columns, the event and the time of an outcome.
     folder : Path
         The folder of the bags, for error messages if the table has no path.
     """
@@ -203,6 +215,10 @@ def read_bag_table(
     out: dict[str, Any] = dict.fromkeys(chosen)
     for part, column in chosen.items():
         if column is None:
+            continue
+        if not isinstance(column, str):
+            out[part], wrong = _outcomes(columns, column, kept)
+            problems += [(str(rows[row]), what) for row, what in wrong]
             continue
         out[part] = [columns[column][row] for row in kept]
         if part != "label":
@@ -241,9 +257,40 @@ def _file_columns(path: Path) -> dict[str, list[Any]]:
     return {name: [cells[at] for cells in rows] for at, name in enumerate(header)}
 
 
-def _chosen(columns: dict[str, Any], part: str, asked: str | None) -> str | None:
+def _outcomes(
+    columns: dict[str, list[Any]], names: Sequence[str], rows: Sequence[int]
+) -> tuple[list[Outcome], list[tuple[int, str]]]:
+    """Outcomes of rows, and what is wrong in which row."""
+    found, wrong = [], []
+    for row in rows:
+        event, time = (columns[name][row] for name in names)
+        word = str(event).strip().lower()
+        with contextlib.suppress(ValueError):
+            # pandas reads a column of integers with a missing value as floats.
+            word = f"{float(word):g}"
+        if word not in _EVENTS:
+            wrong.append((row, f"the column {names[0]!r} holds {event!r} instead of 0 or 1"))
+            continue
+        try:
+            outcome = Outcome(_EVENTS[word], float(time))
+        except (TypeError, ValueError):
+            outcome = Outcome(_EVENTS[word], math.nan)
+        found.append(outcome)
+        if not math.isfinite(outcome.time):
+            wrong.append((row, f"the column {names[1]!r} holds {time!r}, which is not a time"))
+    return found, wrong
+
+
+def _chosen(columns: dict[str, Any], part: str, asked: Any) -> Any:
     if asked is None:
         return next((name for name in _COLUMNS[part] if name in columns), None)
+    if part == "label" and not isinstance(asked, str):
+        if len(asked) != 2:
+            raise ContentError(
+                f"label={asked!r} has {len(asked)} columns; pass one column, or two of them, the "
+                "event and the time."
+            )
+        return tuple(_chosen(columns, part, name) for name in asked)
     if asked not in columns:
         raise ContentError(
             f"there is no column {asked!r} for {part}= among {listed(list(columns))}."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError
 from .arff import read_arff, write_arff
 from .c45 import read_c45, write_c45
@@ -53,6 +54,10 @@ class Format:
             raise ContentError(
                 f"the format {name!r} cannot hold {', '.join(extra)}; leave that out or save as "
                 ".npz."
+            )
+        if has_outcomes(target):
+            raise ContentError(
+                f"the format {name!r} cannot hold outcomes of survival analysis; save as .npz."
             )
         if target is not None and target.ndim != 1:
             raise ContentError(

@@ -234,6 +234,7 @@ def save_bags(
         The bags. A Bunch of :func:`load_bags` also provides the labels and all fields.
     y : array-like of shape (n_bags,) or (n_bags, n_labels), default=None
         Labels. Strings become codes into ``target_names``, which are by default the sorted strings.
+        Outcomes of survival analysis only for npz and npy-folder.
     format : str, default=None
         One of the formats of :func:`load_bags`; by default, it is determined by the suffix. A
         folder needs ``format="npy-folder"``.

@@ -18,6 +18,7 @@ import pytest
 from milearn import Bags
 from milearn._bags.mapped import is_mapped
 from milearn.datasets import BagFileError, load_bag_folder, load_bags
+from milearn.survival import survival_outcomes
 from tests.datasets.fuzz import mutate
 
 SIZES = {"slide_1": 3, "slide_2": 5, "slide_10": 2}
@@ -288,6 +289,49 @@ def test_tables_that_do_not_fit(tmp_path):
     refuses(None, "label= without a table", ValueError, label="y")
     (tmp_path / "short.csv").write_text("bag,label\na,1\nb\n")
     refuses(tmp_path / "short.csv", "row 2 has 1 columns but the header has 2")
+
+
+def outcome_folder(folder, events, times):
+    for name in "abc":
+        np.save(folder / f"{name}.npy", np.ones((2, 2)))
+    return pd.DataFrame({"bag": list("cab"), "died": events, "days": times})
+
+
+@pytest.mark.parametrize(
+    "events", [[1, 0, 1], ["yes", "No", "YES"], [True, False, True], ["1.0", "0.0", "1"]]
+)
+def test_two_columns_are_outcomes(tmp_path, events):
+    table = outcome_folder(tmp_path, events, [3.5, 2.0, 9.0])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    expected = survival_outcomes([True, False, True], [3.5, 2.0, 9.0])
+    for given in (table, tmp_path / "t.csv"):
+        bunch = load_bag_folder(tmp_path, given, label=("died", "days"))
+        np.testing.assert_array_equal(bunch.target, expected)
+        assert "target_names" not in bunch
+    mapped = load_bag_folder(tmp_path, table, label=("died", "days"), mmap=tmp_path / "mapped")
+    np.testing.assert_array_equal(mapped.target, expected)
+    assert mapped.target.dtype == expected.dtype
+
+
+def test_columns_that_are_no_outcomes(tmp_path):
+    table = outcome_folder(tmp_path, [1, 2, None], [3.5, np.nan, 9.0])
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path, table, label=("died", "days"))
+    assert listed(error) == {
+        "a": "the column 'died' holds 2.0 instead of 0 or 1",
+        "b": "the column 'died' holds nan instead of 0 or 1",
+    }
+    table = outcome_folder(tmp_path, [1, 0, 1], [3.5, np.nan, "soon"])
+    with pytest.raises(BagFileError) as error:
+        load_bag_folder(tmp_path, table, label=("died", "days"))
+    assert listed(error) == {
+        "a": "the column 'days' holds nan, which is not a time",
+        "b": "the column 'days' holds 'soon', which is not a time",
+    }
+    with pytest.raises(BagFileError, match="no column 'hours' for label= among 'bag', 'died'"):
+        load_bag_folder(tmp_path, table, label=("died", "hours"))
+    with pytest.raises(BagFileError, match="has 3 columns; pass one column, or two of them"):
+        load_bag_folder(tmp_path, table, label=("died", "days", "bag"))
 
 
 # -- types ---------------------------------------------------------------------------------------

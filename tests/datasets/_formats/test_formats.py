@@ -13,6 +13,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from milearn import Bags
 from milearn.datasets import BagFileError, load_bags, save_bags
+from milearn.survival import survival_outcomes
+from tests.bags import random_bags
 
 OFFSETS = [0, 2, 3, 6]
 
@@ -463,3 +465,27 @@ def test_a_damaged_line_after_an_empty_row_has_its_own_number(tmp_path):
     path.write_text("bag,f\n,\na,1\n\na,red\n")
     with pytest.raises(BagFileError, match=r"x\.csv: line 5, column 'f': 'red' is not a number"):
         load_bags(path)
+
+
+@pytest.mark.parametrize("form", ["npz", "npy-folder"])
+def test_outcomes_of_survival_analysis(tmp_path, form):
+    bags, y = random_bags(0, 3), survival_outcomes([True, False, True], [1.5, 2.0, 0.25])
+    save_bags(tmp_path / "bags", bags, y, format=form)
+    found = load_bags(tmp_path / "bags", format=form).target
+    np.testing.assert_array_equal(found, y)
+    assert found.dtype == y.dtype
+    with pytest.raises(BagFileError, match="'csv' cannot hold outcomes of survival analysis"):
+        save_bags(tmp_path / "bags.csv", bags, y)
+
+
+def test_outcomes_without_a_time(tmp_path):
+    bags = random_bags(0, 3)
+    np.savez(
+        tmp_path / "bags.npz",
+        instances=bags.instances,
+        bag_offsets=bags.offsets,
+        y_event=np.ones(3, dtype=bool),
+        y_time=np.array([1.0, np.nan, 2.0]),
+    )
+    with pytest.raises(BagFileError, match=r"the outcomes are wrong \(Input time contains NaN"):
+        load_bags(tmp_path / "bags.npz")

@@ -1,0 +1,82 @@
+"""Splits of bags with outcomes of survival analysis: events and censored bags are the classes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn.model_selection import (
+    BagShuffleSplit,
+    RepeatedStratifiedBagKFold,
+    SiteKFold,
+    StratifiedBagKFold,
+)
+from milearn.survival import survival_outcomes
+from tests.bags import random_bags
+
+
+def outcomes(n_events, n_censored, seed=0):
+    """Bags, their outcomes in random order, and whether they have an event."""
+    n, rng = n_events + n_censored, np.random.default_rng(seed)
+    events = rng.permutation(np.arange(n) < n_events)
+    return random_bags(seed, n, 1, 9), survival_outcomes(events, rng.random(n)), events
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_folds_are_those_of_the_events(shuffle):
+    bags, y, events = outcomes(13, 30)
+    cv = StratifiedBagKFold(4, shuffle=shuffle, random_state=0 if shuffle else None)
+    expected = list(cv.split(bags, np.where(events, "event", "censored")))
+    for (train, test), (other_train, other_test) in zip(cv.split(bags, y), expected, strict=True):
+        np.testing.assert_array_equal(train, other_train)
+        np.testing.assert_array_equal(test, other_test)
+        assert events[test].sum() in (3, 4)
+
+
+def test_names_of_fields_and_scikit_survival_do_not_matter():
+    bags, y, _ = outcomes(10, 10)
+    renamed = np.zeros(20, dtype=[("days", np.int64), ("died", bool)])
+    renamed["died"], renamed["days"] = y["event"], np.arange(20)
+    cv = StratifiedBagKFold(5)
+    for (_, test), (_, other) in zip(cv.split(bags, y), cv.split(bags, renamed), strict=True):
+        np.testing.assert_array_equal(test, other)
+
+
+@pytest.mark.parametrize(("n_events", "n_censored"), [(12, 0), (12, 1), (5, 3)])
+def test_folds_need_no_censored_bag(n_events, n_censored):
+    bags, y, events = outcomes(n_events, n_censored)
+    groups = np.arange(len(bags)) // 2
+    for cv, options in (
+        (StratifiedBagKFold(5), {}),
+        (RepeatedStratifiedBagKFold(5, n_repeats=2, random_state=0), {}),
+        *([(StratifiedBagKFold(3), {"groups": groups})] if n_events > 5 else []),
+    ):
+        tested = np.zeros(len(bags))
+        for train, test in cv.split(bags, y, **options):
+            assert events[train].any()
+            assert events[test].any()
+            tested[test] += 1
+        assert (tested == tested[0]).all()
+
+
+def test_random_splits_and_sites():
+    bags, y, events = outcomes(20, 40)
+    for train, test in BagShuffleSplit(3, test_size=0.5, random_state=0).split(bags, y):
+        assert events[test].sum() == events[train].sum() == 10
+    sites = np.arange(60) % 6
+    for train, test in SiteKFold(3).split(bags, y, sites):
+        assert not set(sites[train]) & set(sites[test])
+        assert events[test].any()
+
+
+def test_what_is_refused():
+    bags, y, _ = outcomes(3, 20)
+    cv = StratifiedBagKFold(4)
+    with pytest.raises(ValueError, match=r"^Class 'event' is in 3 labelled bag\(s\) but n_splits"):
+        list(cv.split(bags, y))
+    censored = survival_outcomes(np.zeros(23), y["time"])
+    with pytest.raises(ValueError, match=r"^y holds no event: every bag is censored, and every"):
+        list(cv.split(bags, censored))
+    y["time"][0] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        list(cv.split(bags, y))

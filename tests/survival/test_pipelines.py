@@ -1,0 +1,89 @@
+"""Estimators of scikit-survival and MICoxPH behind bags: pipelines, searches, scorers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from milearn import Bags
+from milearn.embedding import BagOfWords, FisherVector
+from milearn.metrics import concordance_index
+from milearn.model_selection import StratifiedBagKFold
+from milearn.preprocessing import BagStatistics, InstanceTransformer
+from milearn.survival import MICoxPH, survival_outcomes
+
+linear = pytest.importorskip("sksurv.linear_model", reason="needs the extra survival")
+util = pytest.importorskip("sksurv.util", reason="needs the extra survival")
+
+SCORER = make_scorer(concordance_index)
+
+
+def case(n_bags=60, seed=0):
+    """Bags whose mean first feature sets the hazard, and outcomes as scikit-survival makes them."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 9, n_bags)
+    risks = rng.normal(size=n_bags)
+    rows = rng.normal(size=(sizes.sum(), 3))
+    rows[:, 0] += np.repeat(risks, sizes)
+    time, end = rng.exponential(np.exp(-2 * risks)), rng.exponential(2.0, size=n_bags)
+    y = util.Surv.from_arrays(time <= end, np.minimum(time, end))
+    return Bags(rows, np.r_[0, np.cumsum(sizes)]), y
+
+
+def pipelines():
+    cox = linear.CoxPHSurvivalAnalysis(alpha=1.0)
+    return {
+        "statistics": make_pipeline(BagStatistics(), StandardScaler(), cox),
+        "fisher": make_pipeline(FisherVector(n_components=2, random_state=0), cox),
+        "words": make_pipeline(BagOfWords(n_words=4, random_state=0), cox),
+        "instances": make_pipeline(InstanceTransformer(StandardScaler()), MICoxPH()),
+    }
+
+
+@pytest.mark.parametrize("name", ["statistics", "fisher", "words", "instances"])
+def test_cross_validation(name):
+    bags, y = case()
+    model, cv = pipelines()[name], StratifiedBagKFold(3)
+    own = cross_val_score(model, bags, y, cv=cv)
+    assert own.mean() > 0.6
+    # The scorer is Harrell's c, which is the score of these estimators.
+    np.testing.assert_allclose(cross_val_score(model, bags, y, cv=cv, scoring=SCORER), own)
+
+
+def test_patients_stay_together():
+    bags, y = case()
+    patients = np.arange(60) // 2
+    found = cross_validate(
+        pipelines()["statistics"],
+        bags,
+        y,
+        cv=StratifiedBagKFold(3),
+        groups=patients,
+        scoring=SCORER,
+        return_indices=True,
+    )
+    for train, test in zip(*found["indices"].values(), strict=True):
+        assert not set(patients[train]) & set(patients[test])
+        assert y["event"][test].any()
+
+
+def test_search():
+    bags, y = case()
+    model = pipelines()["statistics"]
+    grid = {"coxphsurvivalanalysis__alpha": [0.01, 100.0], "bagstatistics__statistics": [("mean",), ("min", "max")]}
+    search = GridSearchCV(model, grid, cv=StratifiedBagKFold(3), scoring=SCORER).fit(bags, y)
+    assert search.predict(bags).shape == (60,)
+    functions = search.best_estimator_[-1].predict_survival_function(
+        search.best_estimator_[:-1].transform(bags)
+    )
+    assert len(functions) == 60
+
+
+def test_outcomes_of_both_packages_are_the_same():
+    bags, y = case()
+    mine = survival_outcomes(y["event"], y["time"])
+    np.testing.assert_array_equal(MICoxPH().fit(bags, mine).coef_, MICoxPH().fit(bags, y).coef_)
