@@ -136,7 +136,8 @@ tube_half_width_ : float
     Half the width of the tube, the epsilon of the problem.
 
 witnesses_ : ndarray of shape {}
-    Row of the highest instance of each training bag.
+    Row of the highest instance of each training bag. Of instances that tie up to rounding, it is
+    the one that the last convex problem used.
 
 SolverError = milearn.exceptions.SolverError
     If a dual problem is not solved, or its weights are not precise enough: scale the features.

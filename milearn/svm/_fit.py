@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -171,7 +171,7 @@ def solve_and_store(
         # By the fitted function and not by the solver's scores, so that ties are broken as in
         # witness().
         witnesses = by_blocks(bags, _witnesses, function, sign, gives_rows=True)
-        fitted = {**fitted, "witnesses_": witnesses}
+        fitted = {**fitted, "witnesses_": _with_ties(problems, witnesses, results)}
     estimator._replace_fitted(fitted)
     name = type(estimator).__name__
     warn_of_stops(name, results, estimator.max_iter)
@@ -187,6 +187,20 @@ def _outcome(results: list[Any]) -> dict[str, Any]:
         for name in ("objective", "dual_gap", "n_iter", "converged")
     }
     return {**fitted, "objective_history_": values_of(results, "history")}
+
+
+def _with_ties(problems: Problems, witnesses: np.ndarray, results: Sequence[Any]) -> np.ndarray:
+    """Witnesses of which those of the last convex problems are kept, to which the gaps belong.
+
+    They differ from the highest instances under the fitted function where instances tie.
+    """
+    training, columns = problems.training, witnesses.reshape(len(witnesses), -1)
+    for column, loss, result in zip(columns.T, problems.losses, results, strict=True):
+        rows = getattr(result, "witnesses", None)
+        if rows is not None:
+            linearised = training.used if isinstance(loss, Tube) else training.used[loss.signs > 0]
+            column[linearised] = training.rows[rows]
+    return witnesses
 
 
 def _witnesses(bags: Bags, function: BagFunction, sign: int) -> np.ndarray:

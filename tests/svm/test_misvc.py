@@ -20,7 +20,7 @@ from milearn.datasets import load_digit_bags, make_bags
 from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC, InstanceMISVC
 from tests.bags import labelled_bags
-from tests.oracles import maximum_loss, maximum_optimum, norm_and_scores
+from tests.oracles import maximum_loss, maximum_optimum, maximum_step, norm_and_scores
 
 SLACKS = ["bag", "instance"]
 
@@ -51,6 +51,22 @@ def test_result_is_a_fixed_point(seed, slack, init):
     again = MISVC(C=1.0, kernel="linear", slack=slack, init=model.witnesses_).fit(bags, y)
     assert again.objective_ == pytest.approx(model.objective_, rel=1e-6)
     assert again.objective_history_[0] == pytest.approx(model.objective_, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("seed", "d", "slack"), [(3, 6, "instance"), (6, 6, "instance"), (2, 8, "bag"), (5, 8, "bag")]
+)
+def test_the_gap_belongs_to_the_witnesses_of_a_constant_model(seed, d, slack):
+    """All instances tie, and with other witnesses the convex step has a lower value."""
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(4, 8, 36))]
+    bags, y = Bags(rng.normal(size=(offsets[-1], d)), offsets), (np.arange(36) < 3) * 1
+    model = MISVC(C=0.1, kernel="linear", slack=slack, init="mean").fit(bags, y)
+    # Few slacks go to the dual.
+    assert (model.n_passes_ == 0) == (slack == "bag")
+    assert model.objective_ == pytest.approx(0.6, rel=1e-5)
+    best = maximum_step(bags, y == 1, np.full(36, 0.1), slack, model.witnesses_[y == 1])
+    assert model.objective_ - model.dual_gap_ <= best * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])

@@ -76,6 +76,9 @@ class CCCPSolution:
     stopped: str
     # Duality gap of the last convex step, in units of the objective.
     dual_gap: float
+    # Rows of the witnesses of the convex problem that the gap belongs to, one per linearised bag;
+    # None for other linearisations.
+    witnesses: np.ndarray | None = None
     # Lower bound of the scale of relative gaps: if the objective is smaller, its terms cancel up
     # to rounding.
     objective_scale: float = 0.0

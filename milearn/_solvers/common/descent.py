@@ -134,7 +134,10 @@ class PassLimits:
 
 @dataclass
 class Descent:
-    """The best point (w, v) of a run; the other fields are those of :class:`.cccp.CCCPSolution`."""
+    """The best point (w, v) of a run; the other fields are those of :class:`.cccp.CCCPSolution`.
+
+    ``held`` is the linearisation that the gap belongs to.
+    """
 
     w: np.ndarray
     v: np.ndarray
@@ -143,15 +146,16 @@ class Descent:
     n_iter: int = 0
     stopped: str = "max_iter"
     dual_gap: float = np.inf
+    held: Any = None
 
-    def take(self, w: np.ndarray, view: View, bound: float) -> None:
+    def take(self, w: np.ndarray, view: View, bound: float, held: Any) -> None:
         """Store a point at which a step ended."""
-        self.w, self.v, self.objective = w, view.v, view.objective
+        self.w, self.v, self.objective, self.held = w, view.v, view.objective, held
         self.dual_gap = max(0.0, view.value - bound)
 
-    def end(self, bound: float) -> None:
+    def end(self, bound: float, held: Any) -> None:
         """End the run with a lower bound of the convex step at the point."""
-        self.dual_gap, self.stopped = max(0.0, self.objective - bound), ""
+        self.dual_gap, self.stopped, self.held = max(0.0, self.objective - bound), "", held
 
     def count(self) -> None:
         """Count a step."""
@@ -228,7 +232,7 @@ def descend(
         gap = best.objective - bound
         if best.n_iter and not rough and gap <= gap_tol * max(best.objective, objective_scale):
             # Upper bound of the decrease by the step at the best point.
-            best.end(bound)
+            best.end(bound, held)
             best.count()
             break
         missed = solved.objective - bound > aim * max(solved.objective, objective_scale)
@@ -243,16 +247,16 @@ def descend(
             view, rough = model.joined(before, view, held), False
             continue
         if not improved:
-            best.end(bound)
+            best.end(bound, held)
             best.count()
             break
         fall = best.objective - view.objective if best.n_iter else np.inf
         slow = fall <= 2.0 * rough_tol * view.objective
-        best.take(w, view, bound)
+        best.take(w, view, bound, held)
         best.count()
         unchanged = model.unchanged(held, view)
         if unchanged and not rough:
-            best.end(bound)
+            best.end(bound, held)
             break
         if options.on_iteration is not None and options.on_iteration(best.n_iter, best.objective):
             best.stopped = "callback"
@@ -264,6 +268,6 @@ def descend(
         best.stopped = "max_passes"
     if best.n_iter == 0:
         # The first step did not end within the maximum number of passes.
-        best.take(w, view, bound)
+        best.take(w, view, bound, held)
         best.count()
     return best

@@ -300,14 +300,11 @@ def _polished(
     if run.objective > rounded.objective:
         # The same SVM was solved twice, to within its precision.
         return replace(rounded, n_iter=run.n_iter, history=rounded.history * run.n_iter)
-    if row_solver is None:
-        scores = cast(MISVMResult, run).scores
-    else:
-        found = cast(RowsSolution, run)
-        found.n_passes += cast(RowsSolution, rounded.svm).n_passes
-        scores = row_solver.scores(found.w) + found.intercept
+    if row_solver is not None:
+        cast(RowsSolution, run).n_passes += cast(RowsSolution, rounded.svm).n_passes
+    assert run.witnesses is not None
     facts = {name: getattr(rounded, name) for name in _RELAXED}
-    return SelectionResult.of(run, witness_rule(problem).of(scores), **facts)
+    return SelectionResult.of(run, run.witnesses, witnesses=run.witnesses, **facts)
 
 
 def _from_second_step(options: SolverOptions) -> Callable[[int, float], bool]:

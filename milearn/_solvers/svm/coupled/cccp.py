@@ -201,6 +201,7 @@ def solve_coupled(
     point: _DualPoint = run.point
     return CoupledResult(
         **run.outcome(),
+        witnesses=np.flatnonzero(point.linearisation) if coupling.hard else None,
         objective_scale=loss.objective_scale,
         intercept=point.intercept,
         width=point.width,

@@ -125,8 +125,10 @@ def solve_coupled_rows(
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
     passes = PassLimits(limits.max_passes)
     found = descend(model, (first.w, first.v), held, options, gap_tol, rough=rough, limits=passes)
+    rows = found.held.rows
     return CoupledRowsResult(
         **found.outcome(size**2),
+        witnesses=rows if coupling.hard and (rows != MEAN).all() else None,
         objective_scale=loss.objective_scale,
         intercept=middle + size * float(found.v[0]),
         width=size * float(found.v[1]) if len(found.v) > 1 else 0.0,

@@ -12,7 +12,7 @@ instance, the witness. The hinge of a negative bag is convex and is not changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -168,7 +168,9 @@ def _descend(
 
     first = _NO_WITNESSES if start is None else start
     run = cccp(step, first, options, 0.1 * options.tol, certified=True)
-    return result_of_run(run, n_solves, n_backend, rounding_scale(costs))
+    result = result_of_run(run, n_solves, n_backend, rounding_scale(costs))
+    witnesses = run.point.linearisation
+    return replace(result, witnesses=witnesses)
 
 
 def result_of_run(

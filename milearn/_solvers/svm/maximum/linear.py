@@ -62,6 +62,7 @@ def with_weights(
         n_iter=found.n_iter,
         stopped=found.stopped,
         dual_gap=found.dual_gap,
+        witnesses=found.witnesses,
         objective_scale=found.objective_scale,
         w=w,
         intercept=intercept,

@@ -108,7 +108,9 @@ def solve_mi_svm_rows(
     else:
         point = _start_on_sample(model, loss, options, means=True)
         found = descend(model, point, None, options, gap_tol, rough=True, **settings)
-    return RowsSolution.of(found, loss.weights, model.n_passes)
+    result = RowsSolution.of(found, loss.weights, model.n_passes)
+    numbers = found.held.numbers
+    return replace(result, witnesses=numbers if (numbers >= 0).all() else None)
 
 
 class _Maximum:
