@@ -11,7 +11,14 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from ..base import highest_class
 
-__all__ = ["Calibration", "calibrate", "class_measures", "probabilities"]
+__all__ = [
+    "Calibration",
+    "calibrate",
+    "calibrate_values",
+    "class_measures",
+    "not_calibrated",
+    "probabilities",
+]
 
 # Out-of-fold scores with a smaller slope are considered uninformative.
 _SMALLEST_SLOPE = 1e-6
@@ -20,7 +27,7 @@ _LARGEST_C = 1e6
 
 @dataclass(frozen=True)
 class Calibration:
-    """Log odds of each class as an affine function of its score."""
+    """Log odds of each class, or values, as an affine function of the scores."""
 
     # Of shape (n_columns,).
     slope: np.ndarray
@@ -29,13 +36,40 @@ class Calibration:
     # odds of the class in the training bags if classes are weighted equally.
     shift: np.ndarray
 
-    def log_odds(self, scores: np.ndarray) -> np.ndarray:
-        """Log odds of scores of shape (n, n_columns)."""
+    def calibrated(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds or values for scores of shape (n, n_columns)."""
         return scores * self.slope + self.constant
 
     def decisions(self, scores: np.ndarray) -> np.ndarray:
         """Log odds minus the shift; the sign or the highest value determines the class."""
-        return self.log_odds(scores) - self.shift
+        return self.calibrated(scores) - self.shift
+
+
+def not_calibrated(n_columns: int) -> Calibration:
+    """The scores themselves."""
+    zeros = np.zeros(n_columns)
+    return Calibration(np.ones(n_columns), zeros, zeros)
+
+
+def calibrate_values(
+    predicted: np.ndarray, targets: np.ndarray, weights: np.ndarray
+) -> Calibration:
+    """Regress the targets on out-of-fold predictions by weighted least squares.
+
+    A slope below 1 shrinks predictions of a model that overfits. It is not negative: predictions
+    that are uninformative are replaced by the mean of the targets.
+
+    Parameters
+    ----------
+    predicted : ndarray of shape (n_bags, 1)
+    targets, weights : ndarray of shape (n_bags,)
+    """
+    mean = np.average(predicted[:, 0], weights=weights)
+    centred, middle = predicted[:, 0] - mean, np.average(targets, weights=weights)
+    variance = np.average(centred**2, weights=weights)
+    covariance = np.average(centred * (targets - middle), weights=weights)
+    slope = max(0.0, covariance / variance) if variance > 0 else 0.0
+    return Calibration(np.array([slope]), np.array([middle - slope * mean]), np.zeros(1))
 
 
 def calibrate(

@@ -1,4 +1,4 @@
-"""The compared candidates: bag kernels, models of the highest instance, and trees.
+"""The candidates: bag kernels, models of the highest instance, and statistics of the bags.
 
 A candidate is prepared once, without labels, on all training bags, and inner folds use subsets of
 the result. Scores have one column for two classes or for regression, otherwise one per class.
@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import logit
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
@@ -27,17 +26,16 @@ __all__ = [
     "BagCandidate",
     "Candidate",
     "InstanceCandidate",
+    "ScaledStatistics",
     "Scaling",
     "ScoreFunction",
+    "StatisticsCandidate",
     "Training",
-    "TreesCandidate",
     "Way",
 ]
 
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
-_STATISTICS = ("mean", "min", "max", "std")
-_TREES = 100
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,6 @@ class Training:
         if self.regression:
             return self.targets[rows]
         return self.targets[rows] == (1 if self.n_columns == 1 else column)
-
-    def mean_squared_error(self, values: list[np.ndarray], rows: list[np.ndarray]) -> float:
-        """Mean squared error of predicted values of bags, given fold by fold."""
-        places = np.concatenate(rows)
-        errors = np.concatenate(values)[:, 0] - self.targets[places]
-        return float(np.average(errors**2, weights=self.weights[places]))
 
 
 class ScoreFunction(Protocol):
@@ -231,51 +223,64 @@ class InstanceCandidate:
         return clone(self.model).fit(bags, given.targets[train], sample_weight=given.weights[train])
 
 
-# -- trees -----------------------------------------------------------------------------------------
+# -- statistics of the bags ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _TreesFunction:
-    scale: Callable[[Bags], Bags]
-    forest: Any
+class _StatisticsFunction:
+    rows: Callable[[Bags], np.ndarray]
+    model: Any
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return _tree_scores(self.forest, bag_statistics(self.scale(bags)))
+        return _votes(self.model, self.rows(bags))
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         return self.bag_scores(Bags.singletons(bags.instances))
 
 
 @dataclass(frozen=True)
-class TreesCandidate:
-    """Extremely randomised trees on statistics of the bags."""
+class ScaledStatistics:
+    """Statistics of each feature of scaled bags, shape (n_bags, n)."""
 
     scale: Scaling
-    # Of shape (n_bags, n_statistics).
-    rows: np.ndarray
+    names: tuple[str, ...]
+
+    def __call__(self, bags: Bags) -> np.ndarray:
+        return self.of_scaled(self.scale(bags))
+
+    def of_scaled(self, bags: Bags) -> np.ndarray:
+        return BagStatistics(self.names).fit_transform(bags)
+
+
+@dataclass(frozen=True)
+class StatisticsCandidate:
+    """Trees, or ridge regression, on statistics of the bags."""
+
+    # Not fitted.
+    model: Any
+    rows: ScaledStatistics
+    # Of shape (n_bags, n).
+    matrix: np.ndarray
     training: Training
-    seed: int
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return _tree_scores(self._fitted(train), self.rows[test])
+        return _votes(self._fitted(train), self.matrix[test])
 
     def whole(self) -> ScoreFunction:
-        return _TreesFunction(self.scale, self._fitted(np.arange(len(self.rows))))
+        return _StatisticsFunction(self.rows, self._fitted(np.arange(len(self.matrix))))
 
     def _fitted(self, train: np.ndarray) -> Any:
         given = self.training
-        forest = ExtraTreesClassifier(_TREES, min_samples_leaf=2, random_state=self.seed)
-        return forest.fit(self.rows[train], given.targets[train], given.weights[train])
+        return clone(self.model).fit(
+            self.matrix[train], given.targets[train], sample_weight=given.weights[train]
+        )
 
 
-def bag_statistics(bags: Bags) -> np.ndarray:
-    """Mean, minimum, maximum and standard deviation of each feature, shape (n_bags, n)."""
-    return BagStatistics(_STATISTICS).fit_transform(bags)
-
-
-def _tree_scores(forest: Any, rows: np.ndarray) -> np.ndarray:
-    """Log odds of the classes, at most those of half a tree against all others."""
-    proportions = forest.predict_proba(rows)
+def _votes(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Values; or log odds of the classes, at most those of half a tree against all others."""
+    if not is_classifier(model):
+        return _as_columns(model.predict(rows))
+    proportions = model.predict_proba(rows)
     proportions = proportions[:, 1:] if proportions.shape[1] == 2 else proportions
-    smallest = 0.5 / len(forest.estimators_)
+    smallest = 0.5 / len(model.estimators_)
     return logit(np.clip(proportions, smallest, 1 - smallest))

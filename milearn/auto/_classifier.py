@@ -16,10 +16,11 @@ from .._fit.threads import fit_context
 from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
 from ..base import BagClassifier
 from ..svm import MISVC
-from ._calibration import Calibration, probabilities
+from ._calibration import Calibration, not_calibrated, probabilities
 from ._candidates import ScoreFunction, Training, Way
 from ._folds import checked_groups, class_folds
-from ._judgement import Judged, chosen_way, function_of, judge_all, positive_class
+from ._judgement import Judged, chosen_way, function_of, judge_classes, positive_class
+from ._plan import SizeLimits
 from ._run import INSTANCE, LINEAR, TREES, Run
 
 __all__ = ["MIClassifier"]
@@ -40,8 +41,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
       each feature; not for text.
 
     All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
-    models are "combined" by the mean of their log odds, unless a single model is better by more
-    than one standard error. The selected models are fitted on all training bags. The out-of-fold
+    best model and those that are worse by at most two standard errors are "combined" by the mean of
+    their log odds. They are fitted on all training bags. The out-of-fold
     scores are also used to calibrate the probabilities and to set the threshold. Instances are
     scaled internally, based on the training bags only. You do not have to preprocess the data or to
     set any parameter.
@@ -72,14 +73,15 @@ class MIClassifier(CallbackSupport, BagClassifier):
     ----------
     {classes_}
     paradigm_ : {"average", "instance", "linear", "trees", "mean", "minmax_laplacian", "combined"}
-        The selected model.
+        The selected model, or "combined" for more than one.
     pos_label_ : label or None
         The class of which one instance suffices: ``pos_label``, or that of the best of the models
         "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
         ``witness``. None with three or more classes.
     scores_ : dict of dict
         Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, in its better
-        orientation, and of the combination; empty if a class has too few bags for inner folds.
+        orientation, and of the combination if there is more than one model in it; empty if a class
+        has too few bags for inner folds.
         Those of the selected model are optimistic, because it was selected by them.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
@@ -129,8 +131,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
-    used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 8,000
-    instances, there is no model "instance", except for text. From 2,000 bags on, only one inner
+    used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
+    instances, 300 of them are landmarks of "instance", and above 20,000 there is no such model,
+    except for text. From 2,000 bags on, only one inner
     fold is scored.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
@@ -163,6 +166,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "verbose": ["verbose"],
     }
 
+    _size_limits: ClassVar[SizeLimits] = SizeLimits()
     _function: ScoreFunction
     _calibration: Calibration
 
@@ -222,7 +226,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         folds = folds[: run.size.n_scored_folds]
         scored = run.fold_scores(ways, folds)
         if scored:
-            judged = judge_all(scored, folds, run.training, self.scoring)
+            judged = judge_classes(scored, folds, run.training, self.scoring)
         else:
             judged = {way.name: _not_judged(run.training, way) for way in ways}
         paradigm = chosen_way(judged)
@@ -282,7 +286,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         """
         bags = self._checked(X)
         scores = self._function.bag_scores(bags)
-        return probabilities(self._calibration.log_odds(scores))
+        return probabilities(self._calibration.calibrated(scores))
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._signed(self._function.bag_scores(bags))
@@ -296,5 +300,4 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
 
 def _not_judged(training: Training, way: Way) -> Judged:
-    ones = np.ones(training.n_columns)
-    return Judged(0.0, 0.0, {}, Calibration(ones, 0.0 * ones, 0.0 * ones), 0.0, way)
+    return Judged(0.0, 0.0, {}, not_calibrated(training.n_columns), 0.0, way)

@@ -76,11 +76,11 @@ def class_folds(merged: MergedBags, codes: np.ndarray, rng: Any) -> Folds:
 
 
 def value_folds(merged: MergedBags, rng: Any) -> Folds:
-    """Folds of merged bags for regression; empty for fewer than two bags or groups."""
+    """Folds of merged bags for regression; empty for fewer than three bags or two groups."""
     order, groups = merged.order, merged.groups
     units = len(order) if groups is None else len(np.unique(groups))
     n_splits = min(_most_folds(len(order)), units)
-    if n_splits < 2:
+    if n_splits < 2 or len(order) < 3:
         return []
     shuffled = order[rng.permutation(len(order))]
     if groups is None:

@@ -9,23 +9,46 @@ from scipy import sparse
 from .._bags import Bags
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
-__all__ = ["AVERAGE", "SizePlan", "size_plan"]
+__all__ = ["AVERAGE", "SizeLimits", "SizePlan", "size_plan"]
 
 AVERAGE = "average"
 
-# Kernels that compare all pairs of instances, or rows of one entry per instance. This number of
-# multiplications takes about ten seconds per scaling.
+# Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
-_PAIR_COST = 5e10
 # Further operations per distance, in multiplications.
 _PER_PAIR = 50
-# The solver of the exact kernel takes n_bags^2 kernel values and more than n_bags^2 steps.
-_MANY_BAGS = 3_000
-_LANDMARKS = 500
-# A kernel between instances for MISVC takes n_instances^2 values.
-_MANY_FOR_RBF = 8_000
-# From this number of bags on, one fold of five is large enough for selection and calibration.
-_BAGS_FOR_ONE_FOLD = 2_000
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """Sizes from which on a step is replaced by a cheaper one.
+
+    Attributes
+    ----------
+    pair_cost : float
+        Multiplications of the kernels of all pairs of instances, which take about four seconds per
+        scaling.
+    exact_bags : int
+        Training bags of an exact bag kernel: its solver takes n_bags^2 values and more steps.
+    bag_landmarks : int
+        Landmarks among the bags above that.
+    exact_instances : int
+        Instances of an exact RBF kernel of MISVC. Its quadratic programmes take seconds above that.
+    instance_landmarks : int
+        Landmarks among the instances above that.
+    rbf_instances : int
+        Instances above which there is no RBF kernel.
+    compared_bags : int
+        Bags from which on one fold of five is large enough for selection and calibration.
+    """
+
+    pair_cost: float = 2e10
+    exact_bags: int = 3_000
+    bag_landmarks: int = 500
+    exact_instances: int = 2_500
+    instance_landmarks: int = 300
+    rbf_instances: int = 20_000
+    compared_bags: int = 2_000
 
 
 @dataclass(frozen=True)
@@ -40,15 +63,12 @@ class SizePlan:
     n_components: int | None
     # "rbf", "linear" for text, or None if there are too many instances. Kernel of "instance".
     instance_kernel: str | None
+    # Landmarks of that kernel; None for all instances.
+    instance_components: int | None
     # Number of inner folds on which candidates are scored; None for all.
     n_scored_folds: int | None
     # Steps that are skipped because of the size.
     notes: tuple[str, ...]
-
-    @property
-    def small(self) -> bool:
-        """Whether a kernel between instances is affordable."""
-        return self.instance_kernel is not None
 
     @property
     def cost(self) -> float:
@@ -67,12 +87,13 @@ class SizePlan:
         return {name: (name,) for name in self.kernels}
 
 
-def size_plan(bags: Bags) -> SizePlan:
+def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     """The plan for training bags.
 
     Parameters
     ----------
     bags : Bags
+    limits : SizeLimits
 
     Returns
     -------
@@ -81,7 +102,7 @@ def size_plan(bags: Bags) -> SizePlan:
     text = is_text(bags)
     kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
     notes = []
-    if _pair_cost(bags) > _PAIR_COST:
+    if _pair_cost(bags) > limits.pair_cost:
         dropped = [name for name in kernels if name in _PAIR_KERNELS]
         kernels = tuple(name for name in kernels if name not in _PAIR_KERNELS)
         if dropped:
@@ -90,14 +111,21 @@ def size_plan(bags: Bags) -> SizePlan:
                 "instances"
             )
     n_components = None
-    if len(bags) > _MANY_BAGS:
-        n_components = _LANDMARKS
-        notes.append(f"kernel values with more than {_LANDMARKS} of {len(bags)} bags")
+    if len(bags) > limits.exact_bags:
+        n_components = limits.bag_landmarks
+        notes.append(f"kernel values with more than {n_components} of {len(bags)} bags")
     instance_kernel: str | None = "linear" if text else "rbf"
-    if bags.n_instances > _MANY_FOR_RBF and not text:
+    instance_components = None
+    if not text and bags.n_instances > limits.rbf_instances:
         instance_kernel = None
         notes.append(f"highest instances by the RBF kernel: {bags.n_instances} instances")
-    one = len(bags) >= _BAGS_FOR_ONE_FOLD
+    elif not text and bags.n_instances > limits.exact_instances:
+        instance_components = limits.instance_landmarks
+        notes.append(
+            f"RBF kernel values with more than {instance_components} of {bags.n_instances} "
+            "instances"
+        )
+    one = len(bags) >= limits.compared_bags
     if one:
         notes.append("all inner folds but one")
     return SizePlan(
@@ -105,6 +133,7 @@ def size_plan(bags: Bags) -> SizePlan:
         kernels=kernels,
         n_components=n_components,
         instance_kernel=instance_kernel,
+        instance_components=instance_components,
         n_scored_folds=1 if one else None,
         notes=tuple(notes),
     )

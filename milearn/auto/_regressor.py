@@ -17,10 +17,12 @@ from .._fit.threads import fit_context
 from .._fit.validation import validate_labels, validate_sample_weight
 from ..base import BagRegressor
 from ..svm import CoupledMISVR
+from ._calibration import Calibration, not_calibrated
 from ._candidates import ScoreFunction, Way
 from ._folds import checked_groups, value_folds
-from ._plan import AVERAGE
-from ._run import INSTANCE, Run
+from ._judgement import Judged, chosen_way, function_of, judge_values
+from ._plan import AVERAGE, SizeLimits
+from ._run import INSTANCE, RIDGE, TREES, Run
 
 __all__ = ["MIRegressor"]
 
@@ -28,13 +30,19 @@ __all__ = ["MIRegressor"]
 class MIRegressor(CallbackSupport, BagRegressor):
     """Regressor of bags that does not require any settings.
 
-    Two models are fitted and compared by the mean squared error on inner folds, and the better one
-    is fitted on all training bags:
+    These models are fitted and compared by the mean squared error on inner folds:
 
     * "average": nu-support vector regression on an average of kernels between whole bags
       (:class:`~milearn.svm.BagSVR`);
     * "instance": :class:`~milearn.svm.CoupledMISVR`, which couples the value of a bag to that of
-      its highest instance.
+      its highest instance;
+    * "ridge": ridge regression on the means of bags; not for text;
+    * "trees": extremely randomised trees on the mean, minimum, maximum and standard deviation of
+      each feature; not for text.
+
+    The out-of-fold predictions of each model are calibrated by linear regression, which shrinks
+    those of a model that overfits. The best model and those that are worse by at most two standard
+    errors are "combined" by the mean of their calibrated predictions.
 
     Instances and values are scaled internally, based on the training bags only.
 
@@ -48,10 +56,12 @@ class MIRegressor(CallbackSupport, BagRegressor):
 
     Attributes
     ----------
-    paradigm_ : {"average", "instance"}
-        The selected model.
+    paradigm_ : {"average", "instance", "ridge", "trees", "combined"}
+        The selected model, or "combined" for more than one.
     scores_ : dict of dict
-        Out-of-fold "mean_squared_error" of each model, in squared units of y.
+        Out-of-fold "mean_squared_error" of each model after calibration, in squared units of y, and
+        of the combination if there is more than one model in it; empty for too few bags. That of
+        the selected model is optimistic, because it was selected by it.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
     n_bags_ : int
@@ -75,8 +85,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
     Notes
     -----
     Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2. Kernels, scalings,
-    inner folds and large data are handled as in :class:`MIClassifier`. Above 8,000 instances, the
-    model "instance" is skipped, except for text.
+    inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
+    selected by generalised cross-validation.
 
     Examples
     --------
@@ -95,7 +105,9 @@ class MIRegressor(CallbackSupport, BagRegressor):
         "verbose": ["verbose"],
     }
 
+    _size_limits: ClassVar[SizeLimits] = SizeLimits()
     _function: ScoreFunction
+    _calibration: Calibration
     _unit: StandardScaler
 
     def __init__(
@@ -143,25 +155,27 @@ class MIRegressor(CallbackSupport, BagRegressor):
         seed = int(rng.randint(2**31 - 1))
         folds = value_folds(merged, rng)
         task = self._start_task(None, X=bags, y=targets, sample_weight=sample_weight)
-        run = Run(self, task, merged, (values - unit.mean_) / unit.scale_, 1, seed)
-        ways: dict[Way, Any] = {Way(AVERAGE): partial(run.bag_candidate, run.size.kernels)}
-        if not run.size.small:
-            run.skipped.append(f"CoupledMISVR: {merged.bags.n_instances} instances")
-        elif folds:
-            ways[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
-        scored = run.fold_scores(ways, folds[: run.size.n_scored_folds])
-        n_common = min(map(len, scored.values()), default=0)
-        rows = [test for _, test in folds[:n_common]]
-        errors = {
-            way.name: run.training.mean_squared_error(scores[:n_common], rows) * unit.scale_[0] ** 2
-            for way, scores in scored.items()
+        # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
+        scaled = np.round((values - unit.mean_) / unit.scale_, 10)
+        run = Run(self, task, merged, scaled, 1, seed)
+        scored = run.fold_scores(self._ways(run, bool(folds)), folds[: run.size.n_scored_folds])
+        if scored:
+            judged = judge_values(scored, folds, run.training)
+        else:
+            judged = {AVERAGE: Judged(0.0, 0.0, {}, not_calibrated(1), 0.0, Way(AVERAGE))}
+        paradigm = chosen_way(judged)
+        function = function_of(paradigm, judged, run.whole)
+        square = float(unit.scale_[0] ** 2)
+        measures = {
+            name: {measure: square * value for measure, value in each.measures.items()}
+            for name, each in judged.items()
+            if scored
         }
-        paradigm = min(errors, key=lambda name: errors[name]) if errors else AVERAGE
-        measures = {name: {"mean_squared_error": float(error)} for name, error in errors.items()}
         self._replace_fitted(
             {
                 **noted,
-                **run.fitted(paradigm, measures, run.whole(Way(paradigm))),
+                **run.fitted(paradigm, measures, function),
+                "_calibration": judged[paradigm].calibration,
                 "_unit": unit,
                 "_bag_score_is_max": False,
             }
@@ -169,8 +183,22 @@ class MIRegressor(CallbackSupport, BagRegressor):
         task.end()
         return self
 
+    def _ways(self, run: Run, compared: bool) -> dict[Way, Any]:
+        """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
+        ways: dict[Way, Any] = {Way(AVERAGE): partial(run.bag_candidate, run.size.kernels)}
+        if not compared:
+            return ways
+        if not run.size.text:
+            ways = {Way(RIDGE): run.ridge_candidate, Way(TREES): run.trees_candidate} | ways
+        if run.size.instance_kernel:
+            ways[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
+        return ways
+
     def _bag_scores(self, bags: Bags) -> np.ndarray:
-        return self._unit.inverse_transform(self._function.bag_scores(bags))[:, 0]
+        return self._values(self._function.bag_scores(bags))
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
-        return self._unit.inverse_transform(self._function.instance_scores(bags))[:, 0]
+        return self._values(self._function.instance_scores(bags))
+
+    def _values(self, scores: np.ndarray) -> np.ndarray:
+        return self._unit.inverse_transform(self._calibration.calibrated(scores))[:, 0]

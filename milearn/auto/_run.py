@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone, is_regressor
+from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
+from sklearn.linear_model import RidgeCV
 
 from .._bags import Bags
 from .._bags.distinct import MergedBags
@@ -29,21 +31,24 @@ from ._candidates import (
     BagCandidate,
     Candidate,
     InstanceCandidate,
+    ScaledStatistics,
     Scaling,
     ScoreFunction,
+    StatisticsCandidate,
     Training,
-    TreesCandidate,
     Way,
-    bag_statistics,
 )
 from ._folds import Folds
 from ._plan import size_plan
 
-__all__ = ["INSTANCE", "LINEAR", "TREES", "Run"]
+__all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
 
-INSTANCE, LINEAR, TREES = "instance", "linear", "trees"
+INSTANCE, LINEAR, TREES, RIDGE = "instance", "linear", "trees", "ridge"
 # Cost of the linear model of the highest instance, per mean squared norm of the instances.
 _LINEAR_COST = 10.0
+_STATISTICS = ("mean", "min", "max", "std")
+_TREES = {"n_estimators": 100, "min_samples_leaf": 2}
+_PENALTIES = tuple(10.0**power for power in range(-2, 6))
 
 # Ratio of the times of a fit on all training bags and on a subset of them.
 _WHOLE_FIT = 1.5
@@ -55,7 +60,7 @@ class Run:
     Parameters
     ----------
     estimator : MIClassifier or MIRegressor
-        Its parameters ``time_limit``, ``n_jobs`` and ``verbose`` are read.
+        Its parameters ``time_limit``, ``n_jobs`` and ``verbose``, and its limits are read.
     task : FitTask
     merged : MergedBags
     targets : ndarray of shape (n_merged,)
@@ -85,7 +90,7 @@ class Run:
         self.budget, self.n_jobs = estimator.time_limit, estimator.n_jobs
         self.verbose = bool(estimator.verbose)
         self.merged, self.seed = merged, seed
-        self.size = size_plan(merged.bags)
+        self.size = size_plan(merged.bags, estimator._size_limits)
         self.training = Training(
             targets, n_columns, is_regressor(estimator), merged.weights, self.size.cost
         )
@@ -169,7 +174,10 @@ class Run:
 
     def instance_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
-        given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
+        size = self.size
+        given = {"C": size.cost, "kernel": size.instance_kernel, **settings}
+        if given["kernel"] == "rbf":
+            given["n_components"] = size.instance_components
         return InstanceCandidate(
             kind(random_state=self.seed, **given), *self._scaled, self.training
         )
@@ -182,10 +190,19 @@ class Run:
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
         return self.instance_candidate(kind, kernel="linear", C=C, **settings)
 
-    def trees_candidate(self) -> TreesCandidate:
+    def trees_candidate(self) -> StatisticsCandidate:
         """Trees on statistics of the scaled bags."""
+        kind = ExtraTreesRegressor if self.training.regression else ExtraTreesClassifier
+        return self._statistics(kind(**_TREES, random_state=self.seed), _STATISTICS)
+
+    def ridge_candidate(self) -> StatisticsCandidate:
+        """Ridge regression on the means of the scaled bags."""
+        return self._statistics(RidgeCV(_PENALTIES), ("mean",))
+
+    def _statistics(self, model: Any, names: tuple[str, ...]) -> StatisticsCandidate:
         scale, bags = self._scaled
-        return TreesCandidate(scale, bag_statistics(bags), self.training, self.seed)
+        rows = ScaledStatistics(scale, names)
+        return StatisticsCandidate(model, rows, rows.of_scaled(bags), self.training)
 
     # -- scores ----------------------------------------------------------------------------
 

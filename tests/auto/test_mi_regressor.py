@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import LinearRegression, RidgeCV
 
 from milearn import Bags, MIRegressor
+from milearn.auto._calibration import calibrate_values
 from milearn.datasets import load_bags, make_affinity
 from milearn.svm import BagSVR
 
@@ -17,12 +18,26 @@ def affinity():
     return X[:45], y[:45], X[45:], y[45:]
 
 
+class Only(MIRegressor):
+    """One way alone."""
+
+    def __init__(self, name="average", random_state=0):
+        super().__init__(random_state=random_state)
+        self.name = name
+
+    def _ways(self, run, compared):
+        return {
+            way: make for way, make in super()._ways(run, True).items() if way.name == self.name
+        }
+
+
 def test_it_learns_and_says_what_it_chose(affinity):
     X, y, new, truth = affinity
     model = MIRegressor(random_state=0).fit(X, y)
     errors = {name: each["mean_squared_error"] for name, each in model.scores_.items()}
-    assert set(errors) == {"average", "instance"}
-    assert model.paradigm_ == min(errors, key=errors.get)
+    assert set(errors) - {"combined"} == {"ridge", "trees", "average", "instance"}
+    best = min(errors["trees"], errors["average"])
+    assert best < min(errors["ridge"], errors["instance"])
     # Better than a ridge regression on the means of bags.
     rows = [np.array([bag.mean(axis=0) for bag in bags]) for bags in (X, new)]
     ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(rows[0], y).score(rows[1], truth)
@@ -30,6 +45,50 @@ def test_it_learns_and_says_what_it_chose(affinity):
     # The error is in squared units of y, and that of bags left out.
     inside = np.mean((model.predict(X) - y) ** 2)
     assert inside < errors[model.paradigm_] < np.var(y)
+
+
+def noisy(seed, n_bags=360, noise=2.0):
+    """Values of means of bags, with noise of ``noise`` times their deviation, and without."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_bags, 6, 10))
+    values = X.mean(axis=1) @ rng.normal(size=10)
+    return Bags.from_list(list(X)), values + noise * values.std() * rng.normal(size=n_bags), values
+
+
+def test_noise_is_not_learnt():
+    X, y, values = noisy(1)
+    model = MIRegressor(random_state=0).fit(X[:60], y[:60])
+    assert model.score(X[60:], values[60:]) > 0.4
+    # Values that are only noise: predictions are close to their mean.
+    only = np.random.default_rng(1).normal(size=60)
+    lost = MIRegressor(random_state=0).fit(X[:60], only).predict(X[60:])
+    assert np.var(lost) < 0.1 * np.var(only)
+
+
+def test_the_combination_is_the_mean_of_calibrated_values():
+    X, y, _ = noisy(2, 50)
+    model = MIRegressor(random_state=0).fit(X, y)
+    assert model.paradigm_ == "combined"
+    parts = zip(model._function.functions, model._function.calibrations, strict=True)
+    stated = [each.slope * part.bag_scores(X) + each.constant for part, each in parts]
+    outer = model._calibration
+    expected = outer.slope * np.mean(stated, axis=0) + outer.constant
+    np.testing.assert_allclose(model.predict(X), expected[:, 0] * y.std() + y.mean())
+
+
+def test_calibrated_values_are_a_weighted_regression():
+    rng = np.random.default_rng(0)
+    predicted = rng.normal(size=(40, 1))
+    targets = 0.4 * predicted[:, 0] + 1.0 + rng.normal(size=40)
+    weights = rng.integers(1, 4, 40).astype(float)
+    found = calibrate_values(predicted, targets, weights)
+    known = LinearRegression().fit(predicted, targets, sample_weight=weights)
+    np.testing.assert_allclose(found.calibrated(predicted)[:, 0], known.predict(predicted))
+    # A model that is wrong is worth as much as none.
+    wrong = calibrate_values(-predicted, predicted[:, 0], weights)
+    np.testing.assert_allclose(
+        wrong.calibrated(predicted), np.average(predicted, weights=np.c_[weights])
+    )
 
 
 def test_units_of_the_values_and_of_the_features_play_no_part(affinity):
@@ -46,11 +105,12 @@ def test_the_average_is_bag_svr_in_units_of_deviations():
     instances = rng.normal(size=(120, 3))
     X = Bags(instances, np.arange(41) * 3)
     y = 4.0 * np.array([np.ptp(bag[:, 0]) for bag in X]) + 1.0
-    model = MIRegressor(random_state=0).fit(X, y)
-    assert model.paradigm_ == "average"
+    model = Only().fit(X, y)
     unit = (y - y.mean()) / y.std()
-    known = BagSVR(C=10.0, tol=1e-8).fit(X, unit).predict(X) * y.std() + y.mean()
-    np.testing.assert_allclose(model.predict(X), known, rtol=1e-2, atol=1e-2 * y.std())
+    known = BagSVR(C=10.0, tol=1e-8).fit(X, unit).predict(X)
+    calibration = model._calibration
+    expected = (calibration.slope * known + calibration.constant) * y.std() + y.mean()
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-2, atol=1e-2 * y.std())
 
 
 def test_constant_values_and_two_bags():
@@ -61,11 +121,11 @@ def test_constant_values_and_two_bags():
     assert np.isfinite(pair.predict(X)).all()
 
 
-def test_a_budget_leaves_out_the_second_way(affinity):
+def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
     X, y, _, _ = affinity
-    with pytest.warns(UserWarning, match="left out 'instance'"):
+    with pytest.warns(UserWarning, match="left out 'trees', 'average', 'instance'"):
         model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
-    assert list(model.scores_) == ["average"]
+    assert list(model.scores_) == ["ridge"]
     assert model.skipped_
 
 

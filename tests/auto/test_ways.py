@@ -14,7 +14,7 @@ from milearn import MISVC, Bags, MIClassifier
 from milearn._bags.segments import segment_min
 from milearn.auto._calibration import calibrate
 from milearn.auto._candidates import Training, Way
-from milearn.auto._judgement import COMBINED, judge_all, positive_class
+from milearn.auto._judgement import COMBINED, judge_classes, positive_class
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -119,12 +119,12 @@ def test_the_better_orientation_is_judged_and_combined():
     scored = {
         Way("trees"): scores(1.0),
         Way("linear", 1): scores(9.0),
-        Way("linear", 0): scores(0.5),
+        Way("linear", 0): scores(0.9),
         Way("instance", 1): scores(1.0),
         Way("instance", 0): scores(9.0),
     }
     training = Training(y, 1, False, np.ones(60), 1.0)
-    found = judge_all(scored, folds, training, "accuracy")
+    found = judge_classes(scored, folds, training, "accuracy")
     assert list(found) == ["trees", "linear", "instance", COMBINED]
     positives = {name: each.way.positive for name, each in found.items()}
     assert positives == {"trees": None, "linear": 0, "instance": 1, COMBINED: None}
@@ -133,7 +133,7 @@ def test_the_better_orientation_is_judged_and_combined():
     assert positive_class({"trees": found["trees"]}, otherwise=1) == 1
     parts = [Way("trees"), Way("linear", 0), Way("instance", 1)]
     values = [np.concatenate(scored[way]) for way in parts]
-    stated = [calibrate(each, y, np.ones(60), False).log_odds(each) for each in values]
+    stated = [calibrate(each, y, np.ones(60), False).calibrated(each) for each in values]
     np.testing.assert_allclose(
         found[COMBINED].calibration.slope,
         calibrate(np.mean(stated, axis=0), y, np.ones(60), False).slope,
