@@ -67,8 +67,13 @@ class Block:
             return np.array([self.whole_size])
         return np.diff(self.offsets)
 
-    def scores(self, w: np.ndarray) -> np.ndarray:
-        """Inner products of all rows with a weight vector, in float64."""
+    def scores(self, w: np.ndarray, *, precise: bool = False) -> np.ndarray:
+        """Inner products of all rows with a weight vector, in float64.
+
+        Rows in single precision are multiplied in single precision, unless ``precise``.
+        """
+        if precise and self.instances.dtype != np.float64:
+            return np.asarray(self.instances.astype(np.float64) @ w)
         if self.instances.dtype == np.float32:
             w = w.astype(np.float32)
         return np.asarray(self.instances @ w, dtype=np.float64)

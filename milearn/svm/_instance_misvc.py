@@ -42,10 +42,11 @@ class InstanceMISVC(BaseMISVC):
     {landmarks}
     init : {"auto", "mean", "bag", "random", "annealed"}, default="auto"
         First labels of the instances of positive bags: "mean" takes them from two steps of
-        :class:`MISVC` from the means of positive bags; "bag" makes all of them positive (as
-        published); "random" draws them; "annealed" is deterministic annealing, see the notes.
-        "auto" takes the labels from two steps of :class:`MISVC` with ``slack="instance"``, once
-        from "mean" and once from a screened start of that class, and keeps the lower objective.
+        :class:`MISVC` with ``slack="instance"`` from the means of positive bags; "bag" makes all of
+        them positive (as published); "random" draws them; "annealed" is deterministic annealing,
+        see the notes. "auto" has the start "mean" and another one with the same two steps from the
+        screened starts of that class, and keeps the lower objective. The function of the two steps
+        is scaled by the best power of two before the labels are taken.
         "annealed" counts as one start together with "auto", with which it is compared.
     {n_init}
     {step_tol}

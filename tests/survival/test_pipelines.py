@@ -74,7 +74,10 @@ def test_patients_stay_together():
 def test_search():
     bags, y = case()
     model = pipelines()["statistics"]
-    grid = {"coxphsurvivalanalysis__alpha": [0.01, 100.0], "bagstatistics__statistics": [("mean",), ("min", "max")]}
+    grid = {
+        "coxphsurvivalanalysis__alpha": [0.01, 100.0],
+        "bagstatistics__statistics": [("mean",), ("min", "max")],
+    }
     search = GridSearchCV(model, grid, cv=StratifiedBagKFold(3), scoring=SCORER).fit(bags, y)
     assert search.predict(bags).shape == (60,)
     functions = search.best_estimator_[-1].predict_survival_function(

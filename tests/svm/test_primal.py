@@ -252,6 +252,18 @@ def test_weights_classes_starts_and_sparse_bags():
     np.testing.assert_array_equal(turned.witnesses_, turned.witness(bags))
 
 
+def test_labels_of_a_small_problem_in_single_precision_are_solved_as_precisely():
+    bags, y = make_bags(120, 20, bag_size=(2, 8), flip_y=0.05, random_state=0)
+    single = bags.with_instances(bags.instances.astype(np.float32))
+    same = bags.with_instances(single.instances.astype(np.float64))
+    model = InstanceMISVC(C=10.0, kernel="linear", init="mean")
+    expected = clone(model).fit(same, y)
+    model.fit(single, y)
+    assert model.n_passes_ > 0
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-11)
+    assert model.dual_gap_ <= 1e-9 * model.objective_
+
+
 def test_instances_are_read_as_they_are_stored(tmp_path):
     bags, y = make_bags(300, 8, bag_size=20, random_state=3)
     whole = linear().fit(bags, y)

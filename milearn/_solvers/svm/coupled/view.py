@@ -70,11 +70,8 @@ class Place:
 
     def scores(self, block: Block) -> np.ndarray:
         """Scores of the instances of a block."""
-        if self.is_small(block):
-            scores = block.instances.astype(np.float64) @ self.w
-        else:
-            scores = block.scores(self.w)
-        return np.asarray(scores if self.scales is None else scores * self.scales[block.rows])
+        scores = block.scores(self.w, precise=self.is_small(block))
+        return scores if self.scales is None else scores * self.scales[block.rows]
 
     def taken(self, block: Block, rows: np.ndarray) -> Matrix:
         """Some instances of a block, scaled."""

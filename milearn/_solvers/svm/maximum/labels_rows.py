@@ -129,8 +129,9 @@ def solve_instance_labels_rows(
 
     def run(first: str | np.ndarray, options: SolverOptions, *, rough: bool = False) -> Descent:
         """A descent from the labels of a function of MI-SVM, two steps from a start."""
-        few = SolverOptions(options.tol, 2)
-        found = solve_mi_svm_rows(source, loss, "instance", first, few, 1e-2, limits=limits)
+        # Where steps are solved precisely, the same start has the same labels as in the dual.
+        few, tol = SolverOptions(options.tol, 2), max(1e-3, 20.0 * gap_tol)
+        found = solve_mi_svm_rows(source, loss, "instance", first, few, tol, limits=limits)
         model.n_passes += found.n_passes
         at = model.widened(found.w, found.intercept)
         more = PassLimits(model.n_passes + max_passes)
@@ -159,6 +160,11 @@ class _Labels:
         self.costs = np.repeat(loss.weights, np.diff(source.offsets))
         self.n_passes = 0
 
+    def scores(self, w: np.ndarray) -> np.ndarray:
+        """Scores of all instances."""
+        parts = self.source.map(_scores_of, w, self.source.n_instances, self.limits)
+        return np.concatenate(parts)
+
     def best_labels(self, scores: np.ndarray) -> np.ndarray:
         """Labels of smallest loss."""
         return best_labels(scores, self.source.offsets, self.loss.signs).astype(np.int8)
@@ -166,7 +172,7 @@ class _Labels:
     def widened(self, w: np.ndarray, b: float) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
         """A multiple of a function, and the best labels there."""
         self.n_passes += 1
-        scores = np.concatenate(self.source.map(_scores_of, w))
+        scores = self.scores(w)
         norm2, offsets, signs = float(w @ w), self.source.offsets, self.loss.signs
         factor, intercept, labels = widened(scores, b, norm2, (offsets, signs, self.costs))
         return (factor * w, np.array([intercept])), labels.astype(np.int8)
@@ -189,7 +195,7 @@ class _Labels:
     ) -> LabelsView:
         """Two passes over all instances: for the best intercept, and for the view at it."""
         self.n_passes += 2
-        scores = np.concatenate(self.source.map(_scores_of, w))
+        scores = self.scores(w)
         labels = self.best_labels(scores + v[0])
         best = np.array([optimal_intercept(scores, labels.astype(np.float64), self.costs)])
         labels, norm = self.best_labels(scores + best[0]), 0.5 * float(w @ w)
@@ -267,8 +273,9 @@ def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
 # -- functions of a block --------------------------------------------------------------------------
 
 
-def _scores_of(block: Block, w: np.ndarray) -> np.ndarray:
-    return block.scores(w)
+def _scores_of(block: Block, w: np.ndarray, n_instances: int, limits: RowLimits) -> np.ndarray:
+    # Small problems are solved more precisely, and need scores in double precision.
+    return block.scores(w, precise=limits.hold_all(n_instances, width_of(block.instances)))
 
 
 def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
@@ -310,7 +317,9 @@ def _crossed(
 ) -> tuple[np.ndarray, Matrix]:
     """Numbers and rows of instances that crossed the margin between two points."""
     labels = held[block.rows]
-    one, other = (1.0 - labels * (block.scores(w) + v[0]) for w, v in points)
+    one, other = (
+        1.0 - labels * (_scores_of(block, w, len(held), limits) + v[0]) for w, v in points
+    )
     crossed = one * other < 0
     mine = known[(known >= block.rows.start) & (known < block.rows.stop)]
     crossed[mine - block.first_row] = False

@@ -246,7 +246,7 @@ def _view_of_block(
     whole = limits.hold_all(n_instances, width_of(block.instances))
     # Small problems are solved more precisely, and need scores in double precision.
     precise = whole or rule is not None
-    scores = (block.instances.astype(np.float64) @ w if precise else block.scores(w)) + b
+    scores = block.scores(w, precise=precise) + b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
     highest = segment_argmax(scores, block.offsets)
     top = scores[highest]
