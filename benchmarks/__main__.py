@@ -32,6 +32,7 @@ COMMANDS = (
     "ratios",
     "paths",
     "sites",
+    "survival",
     "equal",
     "goals",
     "report",
@@ -54,6 +55,7 @@ KEPT = (
     "ratios",
     "paths",
     "sites",
+    "survival",
     "goals",
 )
 

@@ -31,6 +31,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("ratios", "--only MISVC"),
     ("paths", "--fast"),
     ("sites", "--draws 1 --time-limit 5"),
+    ("survival", "--fast"),
     ("goals", ""),
     ("report", ""),
 )

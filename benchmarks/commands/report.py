@@ -36,6 +36,7 @@ _COMMANDS = {
     "backends": "Backends of the quadratic programs",
     "ratios": "A fit of each family beside plain scikit-learn",
     "sites": "Folds that keep sites together",
+    "survival": "Survival of bags, beside scikit-survival on features of bags",
     "goals": "What was to be reached, and what is",
 }
 
