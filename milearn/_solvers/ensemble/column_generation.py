@@ -69,7 +69,7 @@ class BoostingOptions:
     # repeat this as long as the value decreases.
     select: bool = True
     # From this number of rows on, learners are first searched at interior prices.
-    interior_rows: int = 200
+    interior_rows: int = 100
     # Sifting is used if at most this fraction of the constraints is nearly active. A constraint
     # that sifting misses costs another solution of the program.
     few_near: float = 1 / 3
