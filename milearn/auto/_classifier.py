@@ -18,8 +18,8 @@ from ..base import BagClassifier
 from ..svm import MISVC
 from ._calibration import Calibration, not_calibrated, probabilities
 from ._candidates import ScoreFunction, Training, Way
-from ._folds import checked_groups, class_folds
-from ._judgement import Judged, chosen_way, function_of, judge_classes, positive_class
+from ._folds import Folds, checked_groups, class_folds
+from ._judgement import Judged, Scored, chosen_way, function_of, judge_classes, positive_class
 from ._plan import SizeLimits
 from ._run import INSTANCE, LINEAR, TREES, Run
 
@@ -132,8 +132,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
-    instances, 300 of them are landmarks of "instance", and above 20,000 there is no such model,
-    except for text. From 2,000 bags on, only one inner
+    instances, 300 of them are landmarks of "instance", which has only the orientation of "linear",
+    and above 20,000 there is no such model, except for text. From 2,000 bags on, only one inner
     fold is scored.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
@@ -224,7 +224,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
         ways = self._ways(run, positive, compared=bool(folds))
         folds = folds[: run.size.n_scored_folds]
-        scored = run.fold_scores(ways, folds)
+        scored = run.fold_scores(ways, folds, partial(self._wanted, run, folds))
         if scored:
             judged = judge_classes(scored, folds, run.training, self.scoring)
         else:
@@ -268,6 +268,14 @@ class MIClassifier(CallbackSupport, BagClassifier):
         if size.text:
             return kernels | last
         return {Way(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
+
+    def _wanted(self, run: Run, folds: Folds, way: Way, scored: Scored) -> bool:
+        """Whether a way is needed: of many instances, "instance" follows "linear"."""
+        linear = {other: scores for other, scores in scored.items() if other.name == LINEAR}
+        if run.size.instance_components is None or way.name != INSTANCE or len(linear) < 2:
+            return True
+        judged = judge_classes(linear, folds, run.training, self.scoring)
+        return judged[LINEAR].way.positive == way.positive
 
     # -- prediction ---------------------------------------------------------------------------
 

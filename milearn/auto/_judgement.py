@@ -22,6 +22,7 @@ __all__ = [
     "COMBINED",
     "CombinedFunction",
     "Judged",
+    "Scored",
     "chosen_way",
     "function_of",
     "judge_classes",

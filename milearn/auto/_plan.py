@@ -123,7 +123,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         instance_components = limits.instance_landmarks
         notes.append(
             f"RBF kernel values with more than {instance_components} of {bags.n_instances} "
-            "instances"
+            "instances, and their other orientation"
         )
     one = len(bags) >= limits.compared_bags
     if one:

@@ -54,6 +54,9 @@ _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 _WHOLE_FIT = 1.5
 
 
+Wanted = Callable[[Way, dict[Way, list[np.ndarray]]], bool]
+
+
 class Run:
     """A fit on merged bags: candidates, time, messages of ``verbose`` and skipped steps.
 
@@ -211,22 +214,28 @@ class Run:
         return self.candidates[way].whole()
 
     def fold_scores(
-        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds
+        self,
+        makers: dict[Way, Callable[[], Candidate]],
+        folds: Folds,
+        wanted: Wanted = lambda way, scored: True,
     ) -> dict[Way, list[np.ndarray]]:
         """Scores of the test bags of each fold.
+
+        ``wanted(way, scored)`` tells whether a candidate is needed, given the scores of those
+        before it.
 
         The candidates are prepared here, in their order. If the time is not sufficient, candidates
         are skipped or have fewer folds. The first candidate is always prepared, and has at least
         one fold, if there are folds.
         """
         if self.budget is not None:
-            return self._within_budget(makers, folds)
+            return self._within_budget(makers, folds, wanted)
         self.candidates = {way: make() for way, make in makers.items()}
         found: dict[Way, list[np.ndarray]] = {}
         for way, candidate in self.candidates.items():
             if self.stopped and found:
                 self._skip(str(way))
-            elif folds:
+            elif folds and wanted(way, found):
                 found[way] = Parallel(n_jobs=self.n_jobs)(
                     delayed(candidate.fold)(train, test) for train, test in folds
                 )
@@ -234,15 +243,19 @@ class Run:
         return found
 
     def _within_budget(
-        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds
+        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds, wanted: Wanted
     ) -> dict[Way, list[np.ndarray]]:
         """One fold of every candidate, then a second one, and so on."""
         first = next(iter(makers))
         self.candidates[first] = makers[first]()
         found: dict[Way, list[np.ndarray]] = {}
         took: dict[Way, float] = {}
+        unwanted: set[Way] = set()
         for number, fold in enumerate(folds):
             for way in makers if number == 0 else list(found):
+                if number == 0 and not wanted(way, found):
+                    unwanted.add(way)
+                    continue
                 # Fits of all candidates on all bags follow.
                 needed = took.get(way, 0.0) + _WHOLE_FIT * sum(took.values())
                 if found and (len(found.get(way, [])) < number or not self._allows(needed)):
@@ -257,7 +270,7 @@ class Run:
                     del took[way]
                     continue
                 found.setdefault(way, []).append(scores)
-        self._report(list(makers), found, len(folds))
+        self._report([way for way in makers if way not in unwanted], found, len(folds))
         return found
 
     def _report(self, ways: list[Way], found: dict[Way, list[np.ndarray]], n_folds: int) -> None:

@@ -370,7 +370,8 @@ def test_many_instances_have_landmarks():
     bags, y = make_bags(n_bags=50, random_state=0)
     model = LandmarkInstance("instance", pos_label=1).fit(bags, y)
     assert model.skipped_ == [
-        f"RBF kernel values with more than 30 of {bags.n_instances} instances"
+        f"RBF kernel values with more than 30 of {bags.n_instances} instances, and their other "
+        "orientation"
     ]
     scaled = ClippedScaler("standard", clip=3.0).fit_transform(bags)
     seed = np.random.RandomState(0).randint(2**31 - 1)
@@ -380,6 +381,21 @@ def test_many_instances_have_landmarks():
         model.decision_function(bags),
         calibration.slope * known.decision_function(scaled) + calibration.constant,
     )
+
+
+@pytest.mark.parametrize("time_limit", [None, 1e9])
+def test_of_many_instances_only_the_orientation_of_the_linear_model_is_scored(time_limit, capsys):
+    class Landmarks(MIClassifier):
+        _size_limits = SizeLimits(exact_instances=100, instance_landmarks=30)
+
+    bags, y = make_bags(n_bags=50, random_state=0)
+    for labels, positive in ((y, 1), (1 - y, 0)):
+        model = Landmarks(time_limit=time_limit, verbose=True, random_state=0).fit(bags, labels)
+        assert model.pos_label_ == positive
+        printed = capsys.readouterr().out
+        scored = [line for line in printed.splitlines() if "'instance'" in line and "fold" in line]
+        assert scored
+        assert all(("first class" in line) == (positive == 0) for line in scored)
 
 
 def test_a_budget_leaves_out_what_it_tells():
