@@ -33,6 +33,7 @@ COMMANDS = (
     "paths",
     "sites",
     "survival",
+    "ordinal",
     "equal",
     "goals",
     "report",
@@ -56,6 +57,7 @@ KEPT = (
     "paths",
     "sites",
     "survival",
+    "ordinal",
     "goals",
 )
 

@@ -32,12 +32,13 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("paths", "--fast"),
     ("sites", "--draws 1 --time-limit 5"),
     ("survival", "--fast"),
+    ("ordinal", "--repeats 1 --folds 2 --sets affinity"),
     ("goals", ""),
     ("report", ""),
 )
 # Commands that do not take every common option.
 _NO_JOBS = {"speed", "backends", "ratios", "paths", "sites", "goals", "report"}
-_NO_FRESH = {"ratios", "paths", "sites", "goals", "report"}
+_NO_FRESH = {"ratios", "paths", "sites", "ordinal", "goals", "report"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

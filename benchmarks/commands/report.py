@@ -37,6 +37,7 @@ _COMMANDS = {
     "ratios": "A fit of each family beside plain scikit-learn",
     "sites": "Folds that keep sites together",
     "survival": "Survival of bags, beside scikit-survival on features of bags",
+    "ordinal": "Ordered classes",
     "goals": "What was to be reached, and what is",
 }
 

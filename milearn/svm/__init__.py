@@ -7,6 +7,7 @@ from ._coupled_misvr import CoupledMISVR
 from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR
+from ._ordinal_misvc import OrdinalMISVC
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC
 
@@ -19,5 +20,6 @@ __all__ = [
     "CoupledMISVC",
     "CoupledMISVR",
     "InstanceMISVC",
+    "OrdinalMISVC",
     "WellSVC",
 ]

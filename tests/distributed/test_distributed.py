@@ -25,6 +25,7 @@ from milearn.datasets import make_bags, save_bags
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
+from milearn.svm import OrdinalMISVC
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -248,8 +249,9 @@ def test_misvc_is_that_of_bags(there, data, slack):
         CoupledMISVC(1.0, kernel="linear"),
         InstanceMISVC(1.0, kernel="linear"),
         MISVR(kernel="linear"),
+        OrdinalMISVC(),
     ],
-    ids=["coupled", "labels", "regression"],
+    ids=["coupled", "labels", "regression", "ordinal"],
 )
 def test_what_goes_by_passes_is_that_of_bags(there, data, model):
     bags, y = data[0], data[1].astype(float)

@@ -146,7 +146,7 @@ def test_help_names_every_command_and_option(capsys):
         assert command in top
         text = shown_help(capsys, command)
         assert ("--fresh" in text) == (
-            command not in ("report", "equal", "ratios", "paths", "sites", "goals")
+            command not in ("report", "equal", "ratios", "paths", "sites", "ordinal", "goals")
         )  # they keep no records
         assert "--out DIR" in text
 

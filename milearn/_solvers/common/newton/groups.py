@@ -338,8 +338,10 @@ def solve_groups(
         precision=0.1 * gap_tol,
         limits=limits,
     )
-    if exact is not None and exact.objective <= found.objective:
-        found = replace(exact, lower_bound=max(exact.lower_bound, found.lower_bound))
+    if exact is not None:
+        # From a start that is exact too, its objective may be higher by rounding.
+        better = exact if exact.objective <= found.objective else found
+        found = replace(better, lower_bound=max(exact.lower_bound, found.lower_bound))
     return replace(found, v=float(found.v[0])) if problem.e.ndim == 1 else found
 
 

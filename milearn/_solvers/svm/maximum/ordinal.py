@@ -1,0 +1,358 @@
+r"""MI-SVM with ordered classes: one weight vector and all thresholds, by passes.
+
+Bags have ranks :math:`r_i \in \{0, \dots, T\}` and the costs :math:`c_i`. With the highest scores
+:math:`f_i = \max_j \langle w, x_{ij} \rangle` and the thresholds :math:`b_0, \dots, b_{T-1}`,
+
+.. math::
+
+    J(w, b) = \tfrac12 \|w\|^2 + \sum_i c_i \Bigl(
+    \sum_{t < r_i} [1 - (f_i - b_t)]_+ + \sum_{t \ge r_i} [1 + (f_i - b_t)]_+ \Bigr) .
+
+A bag is positive for the thresholds below its rank and negative for the others, so this is MI-SVM
+for T + 1 copies of a bag with one weight vector and an intercept for each threshold. The
+concave-convex procedure replaces the maxima of the first sum by the witnesses of the bags. The
+convex step is a :class:`..common.newton.GroupProblem` with T variables without a norm, and
+:mod:`..common.descent` describes the procedure. For fixed w the best thresholds are those of T
+separate problems of one variable. Their order follows, because the bags above a threshold are also
+above the lower ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ...._bags.segments import gather_rows, segment_argmax, segment_rank
+from ...common.cccp import CCCPSolution
+from ...common.descent import Duals, PassLimits, descend
+from ...common.newton import GroupProblem, solve_groups
+from ...common.options import SolverOptions
+from ...common.passes import Block, PassSource, bag_means, gather, stacked, width_of
+from ...common.piecewise import optimal_intercept
+from ...common.rounding import rounding_scale
+from ...common.witnesses import TieRule, is_constant
+from .view import RowLimits
+
+__all__ = ["OrdinalProblem", "OrdinalSolution", "best_thresholds", "solve_ordinal"]
+
+Matrix = Any  # an ndarray or a CSR matrix
+
+# Gap of the problem of bags of one vector, from which the procedure starts.
+_START_TOL = 0.05
+
+
+@dataclass(frozen=True)
+class OrdinalProblem:
+    """Bags with their ranks, from 0 and without gaps, and the costs of their slacks."""
+
+    source: PassSource
+    ranks: np.ndarray
+    costs: np.ndarray
+
+    @property
+    def n_thresholds(self) -> int:
+        return int(self.ranks.max())
+
+
+@dataclass(kw_only=True)
+class OrdinalSolution(CCCPSolution):
+    """A local minimum of J with its weight vector and thresholds."""
+
+    w: np.ndarray
+    thresholds: np.ndarray
+    n_passes: int
+
+
+def solve_ordinal(
+    problem: OrdinalProblem,
+    start: np.ndarray | None,
+    options: SolverOptions,
+    gap_tol: float,
+    *,
+    max_passes: int = 500,
+    limits: RowLimits | None = None,
+) -> OrdinalSolution:
+    """A local minimum of J.
+
+    Parameters
+    ----------
+    problem : OrdinalProblem
+    start : ndarray of int of shape (n_bags,) or None
+        Rows of the first witnesses; the means of the bags if None.
+    options : SolverOptions
+        ``tol`` is not used.
+    gap_tol : float
+        Relative duality gap of a convex step.
+    max_passes : int
+        Maximum number of passes.
+    limits : RowLimits, default=None
+    """
+    model = _Ordinal(problem, limits or RowLimits())
+    scale = rounding_scale(problem.costs)
+    found = descend(
+        model,
+        *model.first(start),
+        options,
+        gap_tol,
+        objective_scale=scale,
+        limits=PassLimits(max_passes),
+    )
+    return OrdinalSolution(
+        **found.outcome(),
+        objective_scale=scale,
+        w=found.w,
+        thresholds=found.v,
+        n_passes=model.n_passes,
+    )
+
+
+def best_thresholds(tops: np.ndarray, ranks: np.ndarray, costs: np.ndarray) -> np.ndarray:
+    """The thresholds that minimise J for given highest scores of the bags."""
+    return np.array(
+        [
+            -optimal_intercept(tops, np.where(ranks > t, 1.0, -1.0), costs)
+            for t in range(int(ranks.max()))
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Held:
+    """Witnesses of the bags above a threshold, by number (-1 for means) and as vectors."""
+
+    numbers: np.ndarray
+    vectors: Matrix
+
+
+@dataclass(frozen=True)
+class _View:
+    """A pass over a block or over all: a view (:class:`..common.descent.View`) with a working set.
+
+    Attributes
+    ----------
+    tops : ndarray of shape (n_bags,), highest score of each bag
+    highest : _Held
+        The highest instances of bags above a threshold.
+    rows, numbers, owners : the working set, numbers of its rows and of their bags
+    below : ndarray of bool of shape (n_bags, n_thresholds)
+        Thresholds for which a bag is negative and in the working set.
+    """
+
+    tops: np.ndarray
+    highest: _Held
+    rows: Matrix
+    numbers: np.ndarray
+    owners: np.ndarray
+    below: np.ndarray
+    objective: float = np.nan
+    value: float = np.nan
+    v: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+
+class _Ordinal:
+    """The problem as a :class:`..common.descent.PassModel`."""
+
+    def __init__(self, problem: OrdinalProblem, limits: RowLimits) -> None:
+        self.source, self.limits, self.n_passes = problem.source, limits, 0
+        self.ranks, self.costs, self.T = problem.ranks, problem.costs, problem.n_thresholds
+        # Bags that are above a threshold.
+        self.upper = np.flatnonzero(self.ranks > 0)
+        self.above = np.arange(self.T) < self.ranks[:, None]
+        sums = self.costs @ self.above
+        self.at_zero = 2.0 * float(np.minimum(sums, self.costs.sum() - sums).sum())
+        # A direction that decides between instances which tie.
+        excess = self.costs * (self.ranks - np.average(self.ranks, weights=self.costs))
+        self.n_passes += 1
+        self.second = np.sum(self.source.map(_mean_direction, excess), axis=0)
+
+    def first(self, start: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], _Held]:
+        """The function between bags of one vector each, and these vectors as witnesses."""
+        self.n_passes += 1
+        if start is None:
+            vectors = bag_means(self.source, np.float64)
+            held = _Held(np.full(len(self.upper), -1), vectors[self.upper])
+        else:
+            vectors = gather(self.source, start)
+            held = _Held(start[self.upper], vectors[self.upper])
+        n_bags = len(self.ranks)
+        alone = np.arange(n_bags)
+        step = self._step(held.vectors, vectors, alone, ~self.above)
+        found = solve_groups(
+            step, np.zeros(self.source.n_features), np.zeros(self.T), gap_tol=_START_TOL
+        )
+        return (found.w, found.v), held
+
+    # -- the model --
+
+    def view(self, w: np.ndarray, v: np.ndarray, held: _Held | None, before: _View | None) -> _View:
+        """Pass over all instances."""
+        found = self._pass(w, v, constant=False)
+        best = best_thresholds(found.tops, self.ranks, self.costs)
+        half = 0.5 * float(w @ w)
+        objective = half + self._losses(found.tops, found.tops, best)
+        value = np.nan
+        if held is not None:
+            scores = np.zeros(len(self.ranks))
+            scores[self.upper] = np.asarray(held.vectors @ w)
+            value = half + self._losses(found.tops, scores, v)
+            if is_constant(value, self.at_zero):
+                found = replace(found, highest=self._pass(w, v, constant=True).highest)
+        return replace(found, objective=objective, value=value, v=best)
+
+    def _losses(self, tops: np.ndarray, held: np.ndarray, v: np.ndarray) -> float:
+        """The losses for the highest scores and the scores of the witnesses."""
+        below = np.maximum(0.0, 1.0 + tops[:, None] - v)
+        above = np.maximum(0.0, 1.0 - held[:, None] + v)
+        return float(self.costs @ np.where(self.above, above, below).sum(axis=1))
+
+    def _pass(self, w: np.ndarray, v: np.ndarray, *, constant: bool) -> _View:
+        self.n_passes += 1
+        source = self.source
+        parts = source.map(
+            _look, (w, v), self.ranks, self.second, self.limits, source.n_instances, constant
+        )
+        return _View(
+            tops=np.concatenate([part.tops for part in parts]),
+            highest=_Held(
+                np.concatenate([part.highest.numbers for part in parts]),
+                stacked([part.highest.vectors for part in parts]),
+            ),
+            rows=stacked([part.rows for part in parts]),
+            numbers=np.concatenate([part.numbers for part in parts]),
+            owners=np.concatenate([part.owners for part in parts]),
+            below=np.concatenate([part.below for part in parts]),
+        )
+
+    def joined(self, before: _View, view: _View, held: _Held) -> _View:
+        """The view with the working set of the previous one."""
+        return _with_rows(before, view, np.ones(len(before.numbers), dtype=bool), before.below)
+
+    def advanced(
+        self, held: _Held | None, before: _View | None, view: _View, duals: Duals
+    ) -> tuple[_Held, _View]:
+        """The highest instances, and the view with the rows of the previous step that count."""
+        if before is not None:
+            keys = before.numbers[:, None] * self.T + np.arange(self.T)
+            counts = duals.of(keys.ravel()).reshape(keys.shape) > 0
+            below = np.zeros(before.below.shape, dtype=bool)
+            row, t = np.nonzero(counts)
+            below[before.owners[row], t] = True
+            view = _with_rows(before, view, np.asarray(counts.any(axis=1)), below & before.below)
+        return view.highest, view
+
+    def unchanged(self, held: _Held, view: _View) -> bool:
+        """Whether the same instances are the highest."""
+        return bool(np.array_equal(held.numbers, view.highest.numbers))
+
+    def problem(self, held: _Held, view: _View) -> tuple[GroupProblem, np.ndarray]:
+        """The convex step over the working set; a witness has the key of its bag."""
+        step = self._step(held.vectors, view.rows, view.owners, view.below)
+        above, _ = self._pairs()
+        picked, _, t = _negatives(view.owners, view.below)
+        bags, thresholds = self.upper[above[0]], above[1]
+        keys = (self.source.n_instances + bags) * self.T + thresholds
+        return step, np.r_[keys, view.numbers[picked] * self.T + t]
+
+    def _pairs(self) -> tuple[tuple[np.ndarray, np.ndarray], np.ndarray]:
+        """Witnesses and the thresholds that their bags are above, and the costs."""
+        counts = self.ranks[self.upper]
+        place = np.repeat(np.arange(len(self.upper)), counts)
+        return (place, np.nonzero(self.above)[1]), self.costs[self.upper][place]
+
+    def _step(
+        self, witnesses: Matrix, rows: Matrix, owners: np.ndarray, below: np.ndarray
+    ) -> GroupProblem:
+        """The convex step over rows of the bags that are below thresholds."""
+        (place, t_above), costs = self._pairs()
+        picked, sizes, t_below = _negatives(owners, below)
+        n_above = len(place)
+        e = np.zeros((n_above + len(picked), self.T))
+        e[np.arange(n_above), t_above] = 1.0
+        e[n_above + np.arange(len(picked)), t_below] = -1.0
+        ends = np.cumsum(np.r_[np.ones(n_above, dtype=np.intp), sizes])
+        return GroupProblem(
+            Z=stacked([-witnesses[place], rows[picked]]),
+            e=e,
+            offsets=np.r_[0, ends],
+            costs=np.r_[costs, self.costs[np.nonzero(below)[0]]],
+        )
+
+
+def _negatives(owners: np.ndarray, below: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of each pair of a bag and a threshold, the sizes of pairs, and thresholds of rows."""
+    bags, thresholds = np.nonzero(below)
+    bounds = np.searchsorted(owners, np.arange(len(below) + 1))
+    picked, offsets = gather_rows(bounds, bags)
+    sizes = np.diff(offsets)
+    return picked, sizes, np.repeat(thresholds, sizes)
+
+
+def _with_rows(before: _View, view: _View, kept: np.ndarray, below: np.ndarray) -> _View:
+    """The view with rows and pairs of the working set of the one before it."""
+    view = replace(view, below=view.below | below)
+    extra = np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
+    if len(extra) == 0:
+        return view
+    numbers = np.r_[view.numbers, before.numbers[extra]]
+    order = np.argsort(numbers, kind="stable")
+    return replace(
+        view,
+        numbers=numbers[order],
+        rows=stacked([view.rows, before.rows[extra]])[order],
+        owners=np.r_[view.owners, before.owners[extra]][order],
+    )
+
+
+# -- functions of a block ------------------------------------------------------------------------
+
+
+def _mean_direction(block: Block, excess: np.ndarray) -> np.ndarray:
+    sizes = np.diff(block.offsets)
+    each = np.repeat(excess[block.bags] / sizes, sizes)
+    return block.weighted_sum(np.arange(int(block.offsets[-1])), each)
+
+
+def _look(
+    block: Block,
+    point: tuple[np.ndarray, np.ndarray],
+    ranks: np.ndarray,
+    second: np.ndarray,
+    limits: RowLimits,
+    n_instances: int,
+    constant: bool,
+) -> _View:
+    """What a pass sees in a block."""
+    w, v = point
+    whole = limits.hold_all(n_instances, width_of(block.instances))
+    scores = np.asarray(block.instances.astype(np.float64) @ w if whole else block.scores(w))
+    ranks, offsets = ranks[block.bags], block.offsets
+    tops = scores[segment_argmax(scores, offsets)]
+    below = np.arange(len(v)) >= ranks[:, None]
+    if not whole:
+        # Other pairs of a bag and a threshold satisfy the margin by more than the band.
+        below &= 1.0 + tops[:, None] - v > -limits.band
+    active = np.flatnonzero(below.any(axis=1))
+    rows, inner = gather_rows(offsets, active)
+    near = np.ones(len(rows), dtype=bool)
+    if not whole and len(rows):
+        own = scores[rows]
+        near = own > np.repeat(tops[active] - limits.band, np.diff(inner))
+        share = len(rows) / (n_instances * width_of(block.instances))
+        most = max(limits.per_bag * len(active), int(limits.numbers * share))
+        if int(near.sum()) > most:
+            near &= segment_rank(own, inner) < max(2, most // len(active))
+        near[segment_argmax(own, inner)] = True
+    upper = np.flatnonzero(ranks > 0)
+    witnesses = segment_argmax(scores, offsets)[upper]
+    if whole or constant:
+        witnesses, _ = TieRule(second, constant).highest(block, scores, upper)
+    return _View(
+        tops=tops,
+        highest=_Held(witnesses + block.first_row, block.take(witnesses, np.float64)),
+        rows=block.take(rows[near], np.float64),
+        numbers=rows[near] + block.first_row,
+        owners=np.repeat(active, np.diff(inner))[near] + block.first_bag,
+        below=below,
+    )

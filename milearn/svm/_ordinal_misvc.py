@@ -1,0 +1,370 @@
+"""MI-SVM for ordered classes: one function and all thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.utils import check_random_state
+
+from .._bags import Bags
+from .._bags.remote import over_blocks
+from .._bags.segments import segment_argmax, segment_max
+from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
+from .._fit.multi_start import (
+    MultiStart,
+    attributes_of,
+    given_rows,
+    warn_of_gaps,
+    warn_of_stops,
+)
+from .._fit.threads import fit_context
+from .._fit.training_labels import TrainingLabels
+from .._fit.validation import STORED_FLOATS
+from .._kernels.centring import centre_of
+from .._solvers.common.descent import precision
+from .._solvers.common.options import SolverOptions
+from .._solvers.common.passes import highest, instance_scores, width_of
+from .._solvers.svm.maximum.ordinal import OrdinalProblem, OrdinalSolution, solve_ordinal
+from .._solvers.svm.maximum.starts import screened_rows
+from ..base import BagClassifier
+
+__all__ = ["OrdinalMISVC"]
+
+
+class OrdinalMISVC(CallbackSupport, BagClassifier):
+    r"""Support vector classification of bags into ordered classes (MI-SVM with all thresholds).
+
+    Classes such as grades or stages have an order. One linear function scores the instances, the
+    score of a bag is the highest score of its instances, :math:`f(B_i) = \max_j \langle w, x_{ij}
+    \rangle`, and the classes :math:`0, \dots, K - 1` are separated by thresholds :math:`b_0 \le
+    \dots \le b_{K-2}`. The problem is
+
+    .. math::
+
+        \min_{w, b} \; \tfrac12 \|w\|^2 + C \sum_i c_i \Bigl(
+        \sum_{t < y_i} [1 - (f(B_i) - b_t)]_+ + \sum_{t \ge y_i} [1 + (f(B_i) - b_t)]_+ \Bigr) ,
+
+    where :math:`c_i` is the weight of a bag: every bag has a slack for each threshold, so that a
+    prediction costs more if it is more classes away. These are the all-thresholds constraints of
+    ordinal regression [1]_ [2]_ with the bags of MI-SVM [3]_. An instance of a high class is enough
+    for a bag of a high class, and all instances of a bag are below the thresholds above its class.
+    For two classes the problem is that of :class:`MISVC` with a linear kernel. The thresholds of
+    the optimum are in order without a constraint.
+
+    The problem is not convex. The concave-convex procedure replaces the maximum of a bag, for the
+    thresholds that it has to exceed, by its current highest instance, solves the remaining convex
+    problem, and repeats until convergence. The objective never increases. The result is a local
+    minimum that depends on ``init``.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of a slack relative to the norm of w. Must be positive.
+    categories : array-like of shape (n_classes,), default=None
+        The classes in their order. By default, they are sorted, which is the order of numbers, and
+        the alphabetical order of texts.
+    init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
+        First linearisation: the mean of each bag, a random instance of each bag, or given rows of
+        ``X.instances``. "auto" has two starts and keeps the lower objective: the mean, and the
+        highest instances under the best direction of a screen, see :class:`MISVC`.
+    {n_init}
+    tol : float, default=1e-6
+        Relative duality gap of the convex steps at which they, and the procedure, stop. It is at
+        least 1e-8 for small and 5e-4 for large data.
+    {max_iter}
+    {class_weight: C}
+    {random_state: random starts}
+    {n_jobs: starts}
+    {verbose: the objective after each step}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes in their order.
+    {coef_: (1, n_features)}
+    thresholds_ : ndarray of shape (n_classes - 1,)
+        The thresholds, increasing.
+    {witnesses_: (n_bags,)}
+    {objective_: float}
+    {objective_history_: ndarray}
+    {dual_gap_: float}
+    {n_iter_: int}
+    {converged_: bool}
+    n_passes_ : int
+        Number of passes over the instances.
+    {n_features_in_}
+    {feature_names_in_}
+
+    Raises
+    ------
+    ValueError
+        In ``fit``, for fewer than two classes, or a label that is not in ``categories``.
+    {SolverError}
+
+    Warns
+    -----
+    {ConvergenceWarning}
+
+    See Also
+    --------
+    MISVC : Classes without an order, one against the rest.
+    MISVR : Values of bags, whose rounding also predicts ordered classes.
+
+    Notes
+    -----
+    The problem is solved by passes over dense, CSR, memory-mapped or distributed instances: a
+    convex step is solved by Newton's method over the rows near the top of their bags. For a kernel,
+    put explicit features before it, such as ``InstanceTransformer(Nystroem())``. Scale the features
+    first.
+
+    The decision value of class k of three or more is the sum of the distances from the lower
+    thresholds, :math:`\sum_{t < k} (f - b_t)`. The highest one belongs to the class whose interval
+    contains :math:`f`, and the values of a bag are the highest ones of its instances.
+    :meth:`latent_function` returns :math:`f`.
+
+    References
+    ----------
+    .. [1] A. Shashua, A. Levin. Ranking with large margin principle: two approaches. NIPS 2002.
+    .. [2] W. Chu, S. S. Keerthi. Support vector ordinal regression. Neural Computation 19(3), 2007.
+    {andrews2003: 3}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.datasets import make_affinity
+    >>> from milearn.svm import OrdinalMISVC
+    >>> X, values = make_affinity(n_bags=80, random_state=0)
+    >>> grade = np.digitize(values, np.quantile(values, [0.25, 0.5, 0.75]))
+    >>> model = OrdinalMISVC().fit(X[:60], grade[:60])
+    >>> model.thresholds_.shape
+    (3,)
+    >>> bool(np.abs(model.predict(X[60:]) - grade[60:]).mean() < 1)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "categories": ["array-like", None],
+        "init": [StrOptions({"auto", "mean", "random"}), "array-like"],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+    _dtypes = STORED_FLOATS
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        categories: Any = None,
+        init: Any = "auto",
+        n_init: int = 1,
+        tol: float = 1e-6,
+        max_iter: int = 100,
+        class_weight: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+    ) -> None:
+        self.C = C
+        self.categories = categories
+        self.init = init
+        self.n_init = n_init
+        self.tol = tol
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Classes whose order is not that of a direction cannot be separated.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+    @with_callbacks
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> OrdinalMISVC:
+        """Fit on bags and their classes.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Rows of a plain matrix are bags of one instance.
+        y : array-like of shape (n_bags,)
+            Class of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            Factor on C for each bag. A weight of two is equivalent to duplicating the bag.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        bags, noted = self._validate_fit(X)
+        labels = TrainingLabels.of(self, y, bags, sample_weight)
+        classes, ranks = _ranked(labels.classes, labels.codes, self.categories)
+        used, costs = labels.used, self.C * labels.weights
+        training = bags if len(used) == len(bags) else bags[used]
+        centre = None if bags.is_remote else centre_of(training.instance_rows)
+        if centre is not None:
+            # In float16 a difference may overflow.
+            dtype = np.promote_types(training.dtype, np.float32)
+            training = training.with_instances(
+                np.subtract(training.instances, centre, dtype=dtype, casting="same_kind")
+            )
+        runs = MultiStart(self, self.max_iter)
+        n_jobs = max(1, effective_n_jobs(runs.n_jobs))
+        problem = OrdinalProblem(training.source(n_jobs=n_jobs), ranks, costs)
+        starts = self._starts(bags, used, problem)
+        n_threads = max(1, n_jobs // runs.n_workers(len(starts)))
+        problem = OrdinalProblem(training.source(n_jobs=n_threads), ranks, costs)
+        width = bags.shape[1] if bags.is_remote else width_of(training.instance_rows)
+        gap_tol = max(self.tol, precision(training.n_instances, width))
+        data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
+        fit = _Fit(problem, gap_tol, self.max_iter)
+        results, task = runs.best(fit, [[(start,) for start in starts]], **data)
+        [result] = results
+        witnesses, _, _ = highest(bags.source(n_jobs=n_threads), result.w[None])
+        shift = 0.0 if centre is None else float(result.w @ centre)
+        attained = "objective", "dual_gap", "n_iter", "converged", "n_passes"
+        self._replace_fitted(
+            {
+                **noted,
+                **attributes_of(results, *attained, objective_history="history"),
+                "classes_": classes,
+                "coef_": result.w[None],
+                "thresholds_": result.thresholds + shift,
+                "witnesses_": witnesses,
+                "_positive_sign": 1,
+            }
+        )
+        warn_of_stops(type(self).__name__, results, self.max_iter)
+        warn_of_gaps(type(self).__name__, results, gap_tol)
+        task.end()
+        return self
+
+    def _starts(
+        self, bags: Bags, used: np.ndarray, problem: OrdinalProblem
+    ) -> Sequence[np.ndarray | None]:
+        """Rows of the first witnesses, among the used bags; None for their means."""
+        rng, source = check_random_state(self.random_state), problem.source
+        sizes = np.diff(source.offsets)
+        drawn = [source.offsets[:-1] + rng.randint(0, sizes) for _ in range(self.n_init)]
+        if not isinstance(self.init, str):
+            rows = given_rows(self.init, bags)[used]
+            return [source.offsets[:-1] + rows - bags.offsets[:-1][used], *drawn[1:]]
+        if self.init == "random":
+            return drawn
+        screened = []
+        if self.init == "auto" and sizes.max() > 1:
+            ranks = problem.ranks.astype(np.float64)
+            screened = [screened_rows(source, ranks, problem.costs)]
+        return [None, *screened, *drawn[1:]]
+
+    def _takes_remote_bags(self) -> bool:
+        return True
+
+    # -- scores --------------------------------------------------------------------------------
+
+    def _latent(self, bags: Bags) -> np.ndarray:
+        return instance_scores(bags.source(), self.coef_)[:, 0]
+
+    def _instance_scores(self, bags: Bags) -> np.ndarray:
+        scores = self._latent(bags)
+        if len(self.thresholds_) == 1:
+            return scores - self.thresholds_[0]
+        excess = scores[:, None] - self.thresholds_
+        return np.column_stack([np.zeros(len(scores)), np.cumsum(excess, axis=1)])
+
+    @over_blocks()
+    def latent_function(self, X: Any) -> np.ndarray:
+        """Score of each bag, which the thresholds divide into classes.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Highest score of the instances of each bag.
+        """
+        bags = self._checked(X)
+        return segment_max(self._latent(bags), bags.offsets)
+
+    @over_blocks()
+    def instance_latent_function(self, X: Any) -> np.ndarray:
+        """Score of each instance, in the order of ``X.instances``.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags whose instances to score.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,)
+            Scores, which have the thresholds of the bags.
+        """
+        return self._latent(self._checked(X))
+
+    @over_blocks(gives_rows=True)
+    def witness(self, X: Any) -> np.ndarray:
+        """Row of the instance that determines the score of each bag, the highest one.
+
+        Parameters
+        ----------
+        X : bags, see :class:`milearn.Bags`
+            Bags to predict.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            Positions in ``X.instances``.
+        """
+        bags = self._checked(X)
+        return segment_argmax(self._latent(bags), bags.offsets)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """A function that solves the problem from a start."""
+
+    problem: OrdinalProblem
+    gap_tol: float
+    max_iter: int
+
+    def __call__(self, start: np.ndarray | None, on_iteration: Any) -> OrdinalSolution:
+        options = SolverOptions(self.gap_tol, self.max_iter, on_iteration)
+        return solve_ordinal(self.problem, start, options, self.gap_tol)
+
+
+def _ranked(
+    classes: np.ndarray, codes: np.ndarray, categories: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """The classes in their order, and the rank of each bag."""
+    if categories is None:
+        return classes, codes
+    listed = np.asarray(categories).tolist()
+    if len(set(listed)) < len(listed):
+        raise ValueError("categories contains a class twice.")
+    unknown = [label for label in classes.tolist() if label not in listed]
+    if unknown:
+        raise ValueError(f"y contains the class {unknown[0]!r}, which is not in categories.")
+    place = np.array([listed.index(label) for label in classes.tolist()])
+    order = np.argsort(place)
+    rank_of = np.empty(len(classes), dtype=np.intp)
+    rank_of[order] = np.arange(len(classes))
+    return classes[order], rank_of[codes]

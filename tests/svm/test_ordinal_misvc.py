@@ -1,0 +1,142 @@
+"""OrdinalMISVC: MISVC for two classes, its objective, and what it predicts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks.commands import ordinal
+from milearn import Bags
+from milearn.datasets import make_affinity, make_bags
+from milearn.model_selection import StratifiedBagKFold
+from milearn.preprocessing import InstanceTransformer
+from milearn.svm import MISVC, OrdinalMISVC
+
+
+def graded(n_bags=60, n_classes=4, seed=0):
+    X, values = make_affinity(n_bags, 8, n_relevant=4, bag_size=(1, 4), random_state=seed)
+    return X, np.digitize(values, np.quantile(values, np.arange(1, n_classes) / n_classes))
+
+
+@pytest.mark.parametrize("C", [0.1, 3.0])
+def test_two_classes_are_misvc(C):
+    X, y = make_bags(n_bags=50, n_features=8, flip_y=0.1, random_state=1)
+    ours = OrdinalMISVC(C, init="mean", tol=1e-9).fit(X, y)
+    theirs = MISVC(C, kernel="linear", init="mean", tol=1e-9).fit(X, y)
+    np.testing.assert_allclose(ours.objective_, theirs.objective_, rtol=1e-7)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-6)
+    np.testing.assert_allclose(ours.thresholds_, -theirs.intercept_, atol=1e-6)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+    # Instances may tie.
+    scores = ours.instance_latent_function(X)
+    np.testing.assert_allclose(scores[ours.witnesses_], scores[theirs.witnesses_], atol=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e5])
+def test_the_objective_is_that_of_the_docstring(shift):
+    X, y = graded()
+    X = X.with_instances(X.instances + shift)
+    weights = np.random.default_rng(0).uniform(0.5, 2, size=len(y))
+    model = OrdinalMISVC(0.5, class_weight={2: 3.0}).fit(X, y, sample_weight=weights)
+    costs = 0.5 * weights * np.where(y == 2, 3.0, 1.0)
+    w = model.coef_[0]
+    value = 0.5 * w @ w
+    for block, label, cost in zip(X, y, costs, strict=True):
+        for t, threshold in enumerate(model.thresholds_):
+            side = 1 if label > t else -1
+            value += cost * max(0.0, 1 - side * ((block @ w).max() - threshold))
+    # Thresholds of far features lose digits.
+    np.testing.assert_allclose(model.objective_, value, rtol=1e-7 if not shift else 1e-4)
+    assert model.converged_
+
+
+def test_predictions_are_intervals_of_the_score():
+    X, y = graded()
+    model = OrdinalMISVC(10.0).fit(X, y)
+    assert (np.diff(model.thresholds_) > 0).all()
+    scores = model.latent_function(X)
+    predicted = model.predict(X)
+    np.testing.assert_array_equal(predicted, np.searchsorted(model.thresholds_, scores))
+    values = model.decision_function(X)
+    assert values.shape == (60, 4)
+    np.testing.assert_array_equal(model.classes_[values.argmax(axis=1)], predicted)
+    expected = [[sum(f - b for b in model.thresholds_[:k]) for k in range(4)] for f in scores]
+    np.testing.assert_allclose(values, expected, atol=1e-12)
+    of_instances = model.instance_latent_function(X)
+    np.testing.assert_allclose(np.maximum.reduceat(of_instances, X.offsets[:-1]), scores)
+    np.testing.assert_array_equal(model.witness(X), model.witnesses_)
+    np.testing.assert_allclose(of_instances[model.witnesses_], scores)
+    assert model.instance_decision_function(X).shape == (X.n_instances, 4)
+    # A mistake costs more if it is farther away.
+    assert np.abs(predicted - y).mean() < 0.5
+
+
+def test_categories_give_the_order():
+    X, y = graded(n_classes=3)
+    names = np.array(["low", "mid", "high"])
+    model = OrdinalMISVC(categories=names).fit(X, names[y])
+    plain = OrdinalMISVC().fit(X, y)
+    assert model.classes_.tolist() == names.tolist()
+    np.testing.assert_allclose(model.objective_, plain.objective_)
+    np.testing.assert_array_equal(model.predict(X), names[plain.predict(X)])
+    # Classes that do not occur have no threshold.
+    more = OrdinalMISVC(categories=[0, 7, 1, 2]).fit(X, y)
+    assert more.classes_.tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="y contains the class 2, which is not in categories"):
+        OrdinalMISVC(categories=[0, 1]).fit(X, y)
+    with pytest.raises(ValueError, match="categories contains a class twice"):
+        OrdinalMISVC(categories=[0, 1, 1, 2]).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "float32", "mapped"])
+def test_kinds_of_instances(kind, tmp_path):
+    X, y = graded()
+    expected = OrdinalMISVC(init="mean").fit(X, y)
+    if kind == "sparse":
+        X = X.with_instances(sparse.csr_array(X.instances))
+    if kind == "float32":
+        X = X.with_instances(X.instances.astype(np.float32))
+    if kind == "mapped":
+        np.save(tmp_path / "x.npy", X.instances)
+        X = Bags(np.load(tmp_path / "x.npy", mmap_mode="r"), X.offsets)
+    found = OrdinalMISVC(init="mean").fit(X, y)
+    np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-5)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_starts():
+    X, y = graded()
+    values = {
+        name: OrdinalMISVC(init=init, n_init=n_init, random_state=0).fit(X, y).objective_
+        for name, init, n_init in (("auto", "auto", 1), ("mean", "mean", 1), ("all", "auto", 3))
+    }
+    assert values["all"] <= values["auto"] <= values["mean"]
+    rows = OrdinalMISVC().fit(X, y).witnesses_
+    again = OrdinalMISVC(init=rows).fit(X, y)
+    np.testing.assert_allclose(again.objective_, values["auto"], rtol=1e-6)
+    weights = np.r_[np.zeros(5), np.ones(55)]
+    part = OrdinalMISVC(init=rows).fit(X, y, sample_weight=weights)
+    alone = OrdinalMISVC(init=rows[5:] - X.offsets[5]).fit(X[5:], y[5:])
+    np.testing.assert_allclose(part.objective_, alone.objective_)
+
+
+def test_cross_validation():
+    X, y = graded(n_bags=90)
+    scores = cross_val_score(clone(OrdinalMISVC(10.0)), X, y, cv=3,
+                             scoring="neg_mean_absolute_error")  # fmt: skip
+    assert scores.mean() > -0.6
+
+
+def test_a_step_that_starts_at_its_exact_solution_keeps_the_bound():
+    # The last step of this fit starts at its solution, whose value is one rounding lower than that
+    # of the exact solution, and the gap was that of the start.
+    X, y = ordinal.diabetes(1)
+    train = list(StratifiedBagKFold(5, shuffle=True, random_state=1).split(X, y))[4][0]
+    bags = InstanceTransformer(StandardScaler()).fit_transform(X[train])
+    part = next(StratifiedBagKFold(3).split(bags, y[train]))[0]
+    model = OrdinalMISVC(1.0).fit(bags[part], y[train][part])
+    assert model.dual_gap_ <= 1e-6 * model.objective_
