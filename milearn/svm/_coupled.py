@@ -353,7 +353,7 @@ class CoupledDual(_Coupled):
         if not isinstance(start, str):
             first = np.zeros(offsets[-1])
             first[start] = 1.0
-        elif start == "mean" or self.settings.hard:
+        elif start == "mean":
             first = equal_subgradient(offsets)
         return solve_coupled(self.gram, loss, self.coupling(loss), first, options)
 

@@ -50,9 +50,9 @@ class MISVR(BaseMISVR):
     {landmarks}
     init : {"auto", "mean", "random"} or array-like of shape (n_bags,), default="auto"
         First linearisation: the mean of each bag, a random instance of each bag, or given rows of
-        ``X.instances``. "auto" has two starts and keeps the lower objective: the mean (or, if the
-        problem is solved over rows, the highest instances under the model of the means), and the
-        highest instances under the best direction of a screen, see :class:`MISVC`.
+        ``X.instances``. "auto" has two starts and keeps the lower objective: the highest instances
+        under the model of the means, and the highest instances under the best direction of a
+        screen, see :class:`MISVC`.
     {n_init}
     {step_tol}
     {max_iter}

@@ -89,10 +89,9 @@ def test_a_refit_forgets_the_other_kernel(estimator, data):
 def test_bags_of_weight_zero_take_no_part(estimator, data):
     training, new, y = data
     weights = np.where(np.arange(30) % 4 == 1, 0.0, 1.0 + np.arange(30) % 3)
-    # Kernel values alone have no screened start.
     named = estimator(gamma=GAMMA, init="mean").fit(training, y, sample_weight=weights)
     matrix = matrix_of(training, training, gamma=GAMMA)
-    given = estimator(kernel="precomputed").fit(matrix, y, sample_weight=weights)
+    given = estimator(kernel="precomputed", init="mean").fit(matrix, y, sample_weight=weights)
     assert_same_model(given, named, training, new)
 
 

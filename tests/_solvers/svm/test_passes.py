@@ -183,10 +183,11 @@ def test_a_hard_maximum_ends_in_the_minimum_of_the_dual_from_every_start(seed):
     scales = ones, np.ones(bags.n_instances)
     gram = SetKernelGram(LinearGram(bags.instances), bags.offsets, *scales)
     drawn = np.random.default_rng(seed).integers(0, np.diff(bags.offsets))
-    for start in ("mean", bags.offsets[:-1], bags.offsets[:-1] + drawn):
-        if isinstance(start, str):
+    for start in ("auto", "mean", bags.offsets[:-1], bags.offsets[:-1] + drawn):
+        subgradient = None
+        if isinstance(start, str) and start == "mean":
             subgradient = equal_subgradient(bags.offsets)
-        else:
+        elif not isinstance(start, str):
             subgradient = np.bincount(start, minlength=bags.n_instances).astype(float)
         dual = solve_coupled(gram, loss, coupling, subgradient, OPTIONS)
         for tol in (1e-5, 1e-6, 1e-8):

@@ -22,7 +22,7 @@ from ...common.witnesses import Witnesses, is_constant
 from ..losses import BagLoss, Coupling
 from .dual import StepSolution, solve_step
 from .dual_qp import WarmStart
-from .gram import BagGram
+from .gram import BagGram, UncoupledGram
 
 __all__ = [
     "CoupledResult",
@@ -82,8 +82,10 @@ def top_subgradient(scores: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return np.asarray(tied / np.repeat(segment_sum(tied.astype(np.float64), offsets), sizes))
 
 
-def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[StepSolution], np.ndarray]:
+def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[np.ndarray, float], np.ndarray]:
     """The subgradient of a hard maximum that selects one instance of each bag.
+
+    It is a function of the scores of all instances and of the value of their problem.
 
     At w = 0 all instances tie, and the procedure would stop there with equal weights. Ties are
     broken in favour of the instance that is highest along a descent direction of the loss of the
@@ -98,17 +100,24 @@ def highest_of_hard(bags: BagGram, loss: BagLoss) -> Callable[[StepSolution], np
 
     rule = Witnesses(bags.offsets, np.arange(bags.n_bags), along)
 
-    def subgradient(solution: StepSolution) -> np.ndarray:
-        found, constant = np.zeros(len(solution.scores)), is_constant(solution.objective, at_zero)
-        found[rule.of(solution.scores / size, constant=constant)] = 1.0
+    def subgradient(scores: np.ndarray, value: float) -> np.ndarray:
+        found = np.zeros(len(scores))
+        found[rule.of(scores / size, constant=is_constant(value, at_zero))] = 1.0
         return found
 
     return subgradient
 
 
-def _equally_high(offsets: np.ndarray) -> Callable[[StepSolution], np.ndarray]:
-    """The subgradient with equal weights."""
-    return lambda solution: top_subgradient(solution.scores, offsets)
+def _highest_by_means(
+    bags: BagGram, loss: BagLoss, linearise: Callable[[np.ndarray, float], np.ndarray], tol: float
+) -> np.ndarray:
+    """The subgradient of a hard maximum under the model of the means of the bags."""
+    means, sizes = bags.means(), np.diff(bags.offsets)
+    products = segment_sum(means.T, bags.offsets).T / sizes
+    gram = UncoupledGram(0.5 * (products + products.T))
+    coupling, each = Coupling.none(bags.n_bags), np.ones(bags.n_bags)
+    found = solve_step(gram, loss, coupling, each, tol=tol)
+    return linearise((found.of_bags + found.of_instances) @ means, found.objective)
 
 
 def coupled_objective(
@@ -143,9 +152,10 @@ def solve_coupled(
     loss : Hinge or Tube
     coupling : Coupling
     start : ndarray of shape (n_instances,) or None
-        First subgradient. None takes the highest instances under the SVM without coupling. With
-        equal weights, the linearisation at f = 0, nearly every bag would have a violated
-        constraint, and the first problem would take longer than all others.
+        First subgradient. None takes the highest instances under the SVM without coupling, or for a
+        hard maximum under the SVM of the means. With equal weights, the linearisation at f = 0,
+        nearly every bag would have a violated constraint, and the first problem would take longer
+        than all others.
     options : SolverOptions
     cuts : {"lazy", "all"}, default="lazy"
         Whether the constraints of instances are generated when they are violated; "all" is used in
@@ -153,7 +163,13 @@ def solve_coupled(
     """
     offsets = bags.offsets
     n_cuts = n_solves = n_backend = 0
-    linearise = highest_of_hard(bags, loss) if coupling.hard else _equally_high(offsets)
+    linearise: Callable[[np.ndarray, float], np.ndarray]
+    if coupling.hard:
+        linearise = highest_of_hard(bags, loss)
+    else:
+
+        def linearise(scores: np.ndarray, value: float) -> np.ndarray:
+            return top_subgradient(scores, offsets)
 
     def step(subgradient: np.ndarray, previous: _DualPoint | None, inner_tol: float) -> _DualPoint:
         nonlocal n_cuts, n_solves, n_backend
@@ -182,13 +198,15 @@ def solve_coupled(
         return _DualPoint(
             objective=value,
             dual_gap=solution.gap,
-            linearisation=linearise(solution),
+            linearisation=linearise(solution.scores, solution.objective),
             intercept=intercept,
             width=width,
             solution=solution,
         )
 
-    if start is None:
+    if start is None and coupling.hard:
+        start = _highest_by_means(bags, loss, linearise, 0.1 * options.tol)
+    elif start is None:
         svm = solve_step(
             bags,
             loss,

@@ -41,6 +41,8 @@ __all__ = ["BagRows", "CoupledRowsResult", "solve_coupled_rows"]
 
 Matrix = Any  # an ndarray or a CSR matrix
 _START_TOL = 1e-3
+# Up to this relative gap of a convex step no step is solved roughly.
+_FINE = 1e-4
 # Key of the row of the tube, larger than those of all instances and bags.
 _TUBE = np.iinfo(np.intp).max
 
@@ -115,11 +117,12 @@ def solve_coupled_rows(
     model = _Coupled(source, unit_loss, unit_coupling, bag_kernel, limits)
     own_start = isinstance(start, str) and start == "auto"
     held = model.means() if isinstance(start, str) else model.given(start)
-    first = model.first_function(held)
+    # In a fine problem the start is the same as in the dual.
+    first = model.first_function(held, min(_START_TOL, gap_tol))
     if own_start:
         held = model.tops(first.w, is_constant(first.objective, model.at_zero))
     # The means of bags may be far from the solution.
-    rough = own_start and coupling.hard
+    rough = own_start and coupling.hard and gap_tol > _FINE
     watch = options.on_iteration
     if watch is not None:
         options = options.watched_by(lambda n, value: watch(n, size**2 * value))
@@ -230,7 +233,7 @@ class _Coupled:
         zeros = np.zeros(self.n_bags)
         return self.loss.value(zeros, self.loss.free(zeros)[0])
 
-    def first_function(self, held: Linearisation) -> NewtonSolution:
+    def first_function(self, held: Linearisation, tol: float) -> NewtonSolution:
         """The model without coupling, or of the linearised bags for a hard maximum."""
         objects = held.vectors if self.hard else self.bags
         everyone = np.arange(self.n_bags)
@@ -238,7 +241,7 @@ class _Coupled:
         problem, _ = _assembled(_loss_groups(self.loss, side, side), 0)
         n_free = problem.free.shape[1]
         start = np.zeros(objects.shape[1]), np.zeros(n_free)
-        return solve_groups(problem, *start, gap_tol=_START_TOL)
+        return solve_groups(problem, *start, gap_tol=tol)
 
     # -- the model --
 
