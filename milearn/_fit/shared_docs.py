@@ -72,7 +72,8 @@ n_jobs : int, default=None
     :obj:`joblib.parallel_config` context; -1 means using all processors.
 
 pos_label : label, default=None
-    The positive class: one positive instance makes a bag positive. By default, ``classes_[1]``.
+    The positive class: one positive instance makes a bag positive. By default, ``classes_[1]``,
+    with a warning if the classes are strings.
     With three or more classes each class is positive in turn (one-vs-rest).
 
 random_state : int, RandomState instance or None, default=None

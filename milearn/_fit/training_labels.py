@@ -9,8 +9,22 @@ import numpy as np
 
 from .._bags import Bags
 from .validation import bag_weights, encode_classes, validate_labels, validate_sample_weight
+from .warn import warn_user
 
-__all__ = ["TrainingLabels"]
+__all__ = ["TrainingLabels", "warn_of_unnamed_positive"]
+
+
+def warn_of_unnamed_positive(estimator: Any, classes: np.ndarray, positive: int) -> None:
+    """Warn if two classes have names and ``pos_label`` is None."""
+    named = all(isinstance(label, str) for label in classes.tolist())
+    if named and positive >= 0 and getattr(estimator, "pos_label", "") is None:
+        last, first = repr(str(classes[1])), repr(str(classes[0]))
+        warn_user(
+            f"The positive class is {last}, the last one in alphabetical order: an instance of it "
+            f"makes a bag positive. Pass pos_label={last}, or pos_label={first} if it is the other "
+            "one.",
+            UserWarning,
+        )
 
 
 @dataclass(frozen=True)
@@ -39,7 +53,9 @@ class TrainingLabels:
     def of(cls, estimator: Any, y: Any, bags: Bags, sample_weight: Any) -> TrainingLabels:
         """Validate labels and weights by the parameters ``pos_label`` and ``class_weight``.
 
-        An estimator does not need to have these parameters.
+        An estimator does not need to have these parameters. If it has ``pos_label`` and both
+        classes are not treated alike, two classes with names need one: their alphabetical order
+        means nothing.
 
         Raises
         ------
@@ -53,6 +69,8 @@ class TrainingLabels:
         classes, codes, positive = encode_classes(
             labels[weighted], getattr(estimator, "pos_label", None)
         )
+        if not getattr(estimator, "_treats_classes_alike", False):
+            warn_of_unnamed_positive(estimator, classes, positive)
         weights = bag_weights(
             getattr(estimator, "class_weight", None), classes, codes, sample_weights[weighted]
         )

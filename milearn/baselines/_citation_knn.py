@@ -94,6 +94,7 @@ class CitationKNN(BaselineClassifier):
     array([1, 0])
     """
 
+    _treats_classes_alike = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_references": [Interval(Integral, 1, None, closed="left")],
         "n_citers": [Interval(Integral, 0, None, closed="left")],

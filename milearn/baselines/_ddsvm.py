@@ -120,6 +120,7 @@ class DDSVM(BaselineClassifier):
         "pos_label": "no_validation",
     }
 
+    _treats_classes_alike = True
     _bag_score_is_max = False
     concepts_: np.ndarray
     scales_: np.ndarray

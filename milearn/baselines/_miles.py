@@ -119,6 +119,7 @@ class MILES(BaselineClassifier):
         "random_state": ["random_state"],
     }
 
+    _treats_classes_alike = True
     _bag_score_is_max = False
     prototypes_: Any
     coef_: np.ndarray

@@ -18,6 +18,7 @@ from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import MultiStart, attributes_of, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
+from .._fit.training_labels import warn_of_unnamed_positive
 from .._fit.validation import bag_weights, encode_classes
 from .._fit.warn import warn_user
 from .._solvers.common.options import SolverOptions
@@ -253,6 +254,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         bags, noted = self._validate_fit(X)
         labelled, known = known_labels(self, y, bags, self.unlabeled)
         classes, codes, positive = encode_classes(known, self.pos_label)
+        warn_of_unnamed_positive(self, classes, positive)
         weights = bag_weights(self.class_weight, classes, codes, np.ones(len(labelled)))
         if not weights.any():
             raise ValueError("class_weight leaves no bag with a weight: a classifier needs two.")

@@ -132,6 +132,7 @@ class BagSVC(BagSVM, BagClassifier):
     1.0
     """
 
+    _treats_classes_alike = True
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **BAG_SVM_CONSTRAINTS,
         "class_weight": [StrOptions({"balanced"}), dict, None],
