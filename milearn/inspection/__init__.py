@@ -1,6 +1,7 @@
 """Plots of fitted models; they need matplotlib (``pip install "milearn[plot]"``)."""
 
 from ._bag_scores import BagScoresDisplay
+from ._importance import PermutationImportanceDisplay, permutation_importance
 from ._instance_scores import InstanceScoresDisplay
 from ._objective import ObjectiveDisplay
 from ._path import RegularizationPathDisplay
@@ -10,6 +11,8 @@ __all__ = [
     "BagScoresDisplay",
     "InstanceScoresDisplay",
     "ObjectiveDisplay",
+    "PermutationImportanceDisplay",
     "RegularizationPathDisplay",
     "WitnessDisplay",
+    "permutation_importance",
 ]

@@ -1,0 +1,129 @@
+"""Importance by permutation: what is permuted, and the display."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import make_scorer
+
+from milearn import Bags
+from milearn.inspection import PermutationImportanceDisplay, permutation_importance
+from milearn.svm import MISVC
+
+
+class Recorder:
+    """A fitted estimator whose score is recorded with the bags that it saw."""
+
+    def __init__(self):
+        self.seen = []
+
+    def fit(self, X, y):
+        return self
+
+    def score(self, X, y, sample_weight=None):
+        self.seen.append(X)
+        return float(np.average(np.abs(X.instances).sum(axis=1)[X.offsets[:-1]],
+                                weights=sample_weight))  # fmt: skip
+
+
+@pytest.fixture
+def bags():
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(1, 6, size=15))])
+    X = rng.normal(size=(offsets[-1], 4))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    return Bags(X, offsets, feature_names=list("abcd"), bag_data={"age": np.arange(15)})
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_only_the_group_is_permuted_and_its_rows_stay_together(bags, kind):
+    given = bags
+    if kind == "sparse":
+        given = bags.with_instances(sparse.csr_array(bags.instances), feature_names=list("abcd"))
+    recorder = Recorder()
+    groups = {"two": ["b", "d"], "one": [0]}
+    found = permutation_importance(recorder, given, np.zeros(15), features=groups, n_repeats=3,
+                                   random_state=0)  # fmt: skip
+    assert found.feature_names.tolist() == ["two", "one"]
+    assert found.importances.shape == (2, 3)
+    first, *others = recorder.seen
+    assert first is given or np.shares_memory(first.offsets, given.offsets)
+    seen = set()
+    for at, part in enumerate(others):
+        X = part.instances.toarray() if kind == "sparse" else part.instances
+        columns = [1, 3] if at < 3 else [0]
+        rest = np.setdiff1d(np.arange(4), columns)
+        np.testing.assert_array_equal(X[:, rest], bags.instances[:, rest])
+        rows = X[:, columns]
+        assert not np.array_equal(rows, bags.instances[:, columns])
+        key = np.lexsort(rows.T), np.lexsort(bags.instances[:, columns].T)
+        np.testing.assert_array_equal(rows[key[0]], bags.instances[:, columns][key[1]])
+        np.testing.assert_array_equal(part.offsets, bags.offsets)
+        assert part.feature_names.tolist() == list("abcd")
+        assert list(part.bag_data) == ["age"]
+        seen.add(rows.tobytes())
+    # Every repeat is another permutation.
+    assert len(seen) == 6
+
+
+def test_the_feature_that_counts_is_found():
+    rng = np.random.default_rng(1)
+    X = Bags(rng.normal(size=(300, 5)), np.arange(0, 301, 5))
+    y = (np.maximum.reduceat(X.instances[:, 2], X.offsets[:-1]) > 1.2).astype(int)
+    model = MISVC(kernel="linear").fit(X, y)
+    found = permutation_importance(model, X, y, scoring="balanced_accuracy", random_state=0)
+    assert found.feature_names.tolist() == ["x0", "x1", "x2", "x3", "x4"]
+    assert np.argmax(found.importances_mean) == 2
+    assert found.importances_mean[2] > 0.2
+    assert np.abs(np.delete(found.importances_mean, 2)).max() < 0.1
+    np.testing.assert_allclose(found.importances_std, found.importances.std(axis=1))
+    again = permutation_importance(model, X, y, scoring="balanced_accuracy", random_state=0)
+    np.testing.assert_array_equal(again.importances, found.importances)
+    one = permutation_importance(model, X, y, features=[2], random_state=0, n_repeats=2)
+    assert one.importances.shape == (1, 2)
+
+
+def test_scorers_and_weights(bags):
+    weights = np.arange(15.0)
+    recorder = Recorder()
+    found = permutation_importance(recorder, bags, np.zeros(15), sample_weight=weights,
+                                   n_repeats=1, random_state=0)  # fmt: skip
+    assert found.baseline_score == recorder.score(bags, None, weights)
+    model = MISVC().fit(bags, np.arange(15) % 2)
+    constant = make_scorer(lambda y, p: 7.0)
+    found = permutation_importance(model, bags, np.arange(15) % 2, scoring=constant, n_repeats=1)
+    assert found.baseline_score == 7
+    np.testing.assert_array_equal(found.importances, 0)
+
+
+def test_what_is_refused(bags):
+    y = np.zeros(15)
+    with pytest.raises(ValueError, match="n_repeats must be a whole number of at least 1, got 0"):
+        permutation_importance(Recorder(), bags, y, n_repeats=0)
+    with pytest.raises(IndexError, match="The bags have no feature named 'z'"):
+        permutation_importance(Recorder(), bags, y, features=["z"])
+    with pytest.raises(IndexError, match="out of bounds"):
+        permutation_importance(Recorder(), bags, y, features=[4])
+    with pytest.raises(ValueError, match="The group 'none' has no features"):
+        permutation_importance(Recorder(), bags, y, features={"none": []})
+    with pytest.raises(ValueError, match=r"y has shape \(14,\) for 15 bags"):
+        permutation_importance(Recorder(), bags, y[1:])
+
+
+def test_display(bags):
+    display = PermutationImportanceDisplay.from_estimator(
+        Recorder(), bags, np.zeros(15), n_repeats=2, random_state=0, max_features=3
+    )
+    means = np.asarray(display.importances).mean(axis=1)
+    order = np.argsort(-means, kind="stable")[:3]
+    np.testing.assert_array_equal(display.order_, order)
+    np.testing.assert_allclose([bar.get_width() for bar in display.bars_], means[order])
+    shown = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert shown == [list("abcd")[at] for at in order]
+    np.testing.assert_allclose(
+        display.points_.get_xdata(), np.asarray(display.importances)[order].ravel()
+    )
+    assert display.ax_.get_xlabel() == "decrease of the score"
+    with pytest.raises(ValueError, match=r"importances has shape \(2,\) for 2 features"):
+        PermutationImportanceDisplay(importances=[1, 2], feature_names=["a", "b"]).plot()
