@@ -27,6 +27,7 @@ from sklearn.feature_selection import RFE, SequentialFeatureSelector
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
@@ -47,6 +48,7 @@ from sklearn.model_selection import (
     validation_curve,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.semi_supervised import SelfTrainingClassifier
@@ -56,8 +58,9 @@ from sklearn.utils import resample, shuffle
 from milearn import Bags
 from milearn._bags.container import _ADVICE
 from milearn._bags.segments import segment_max
+from milearn.metrics import bag_kernel
 from milearn.preprocessing import BagStatistics, InstanceTransformer
-from milearn.svm import MISVC, CoupledMISVC
+from milearn.svm import MISVC, BagSVC, CoupledMISVC
 from tests.toys import LeastSquaresBags, two_level_bags
 
 CLASSIFIERS = {
@@ -392,6 +395,39 @@ def test_one_vs_rest(classifier):
     columns = [clone(classifier).fit(bags, y == k).decision_function(bags) for k in range(3)]
     np.testing.assert_allclose(meta.decision_function(bags), np.column_stack(columns))
     np.testing.assert_array_equal(meta.predict(bags), np.argmax(columns, axis=0))
+
+
+def test_labels_share_a_precomputed_kernel(bags, y):
+    labels = np.column_stack([y, y[::-1]])
+    computed = []
+
+    def kernel(a, b):
+        computed.append(a.shape[0] * b.shape[0])
+        return rbf_kernel(a, b, gamma=0.1)
+
+    direct = MultiOutputClassifier(MISVC(kernel=kernel, init="mean")).fit(bags, labels)
+    once = bags.with_instances(kernel(bags.instances, bags.instances))
+    computed.clear()
+    shared = MultiOutputClassifier(MISVC(kernel="precomputed", init="mean")).fit(once, labels)
+    assert computed == []
+    np.testing.assert_array_equal(shared.predict(once), direct.predict(bags))
+    gram = bag_kernel(bags, kernel=kernel)
+    computed.clear()
+    rows = MultiOutputClassifier(SVC(kernel="precomputed")).fit(gram, labels)
+    assert computed == []
+    assert rows.predict(gram).shape == labels.shape
+
+
+def test_labels_share_the_kernels_in_a_memory(bags, y, tmp_path):
+    labels = np.column_stack([y, y[::-1], y])
+    model = BagSVC(random_state=0, memory=str(tmp_path))
+    MultiOutputClassifier(model).fit(bags, labels[:, :1])
+    stored = sorted(tmp_path.rglob("output.pkl"))
+    assert stored
+    shared = MultiOutputClassifier(model).fit(bags, labels)
+    assert sorted(tmp_path.rglob("output.pkl")) == stored
+    alone = BagSVC(random_state=0).fit(bags, labels[:, 1])
+    np.testing.assert_array_equal(shared.predict(bags)[:, 1], alone.predict(bags))
 
 
 @pytest.mark.parametrize("method", ["sigmoid", "isotonic"])
