@@ -37,7 +37,7 @@ class SiteFolds:
     A deviation is the share of the bags of a class that would have to change fold for folds with
     equal counts, averaged over the classes.
 
-    Attributes
+    Parameters
     ----------
     folds : ndarray of shape (n_bags,)
         Fold of each bag, from 0; -1 for bags without a label.
@@ -181,6 +181,7 @@ class SiteKFold(BagSplitter):
         Returns
         -------
         SiteFolds
+            The folds and how close they are to the best ones.
         """
         name = type(self).__name__
         return self._assigned(read_problem(name, X, y, self._sites(groups), self.unlabeled))
@@ -274,7 +275,7 @@ def connected_groups(columns: np.ndarray) -> np.ndarray:
 class SiteTest:
     """Result of :func:`site_label_test`.
 
-    Attributes
+    Parameters
     ----------
     score : float
         Balanced accuracy of predicting the class of each bag from the other bags of its site.
