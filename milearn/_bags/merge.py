@@ -14,7 +14,7 @@ from .instance_data import canonical_array, taken_rows
 from .mapped import MappedRows
 from .segments import gather_rows, group_by_id, pooling_matrix, segment_max
 
-__all__ = ["BagMerging"]
+__all__ = ["BagMerging", "group_labels"]
 
 _HOW = ("equal", "any", "max", "mean")
 _DIFFERING = ("raise", "instance_data")
@@ -126,7 +126,7 @@ class BagMerging:
         merged = _merged(bags, order, ends, {**bags.instance_data, **moved}, columns)
         parts = [merged]
         if y is not None:
-            parts.append(_labels(np.asarray(y), how, names, codes, order, ends))
+            parts.append(group_labels(np.asarray(y), how, (names, codes, order, ends)))
         if sample_weight is not None:
             weights = np.asarray(sample_weight, dtype=np.float64)
             _checked("sample_weight", weights, bags)
@@ -197,15 +197,14 @@ def _merged(
 # -- labels ----------------------------------------------------------------------------------------
 
 
-def _labels(
-    y: np.ndarray,
-    how: str,
-    names: Sequence[Any],
-    codes: np.ndarray,
-    order: np.ndarray,
-    ends: np.ndarray,
+def group_labels(
+    y: np.ndarray, how: str, groups: tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]
 ) -> np.ndarray:
-    """The labels of the groups."""
+    """Labels of groups, which are those of :func:`.segments.group_by_id`.
+
+    ``how`` is that of :meth:`BagMerging.merge`.
+    """
+    names, codes, order, ends = groups
     if y.ndim == 0 or len(y) != len(codes):
         raise ValueError(f"y has shape {y.shape} for {len(codes)} bags: give one label per bag.")
     if how == "equal":

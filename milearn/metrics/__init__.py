@@ -4,7 +4,7 @@ from ._bag_kernels import bag_kernel
 from ._clustering import clustering_accuracy
 from ._concordance import concordance_index
 from ._distances import bag_distances
-from ._groups import group_scores
+from ._groups import group_scores, make_group_scorer
 
 __all__ = [
     "bag_distances",
@@ -12,4 +12,5 @@ __all__ = [
     "clustering_accuracy",
     "concordance_index",
     "group_scores",
+    "make_group_scorer",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +11,11 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_array
 
 from .._bags.coerce import id_array, is_missing
+from .._bags.merge import group_labels
 from .._bags.segments import group_by_id, segment_max, segment_mean, segment_min, segment_sum
+from .._fit.validation import as_bags
 
-__all__ = ["group_scores"]
+__all__ = ["group_scores", "make_group_scorer"]
 
 _HOW = ("max", "mean", "min", "noisy_or")
 
@@ -83,3 +87,99 @@ def group_scores(scores: Any, groups: Any, *, how: str = "max") -> tuple[np.ndar
     with np.errstate(divide="ignore"):
         logarithms = np.log1p(-values.astype(np.float64))
     return -np.expm1(segment_sum(logarithms, ends)), id_array(names)
+
+
+def make_group_scorer(
+    score_func: Callable[..., float],
+    column: str,
+    *,
+    how: str = "max",
+    labels: str = "equal",
+    response_method: Any = ("decision_function", "predict_proba"),
+    greater_is_better: bool = True,
+) -> Callable[..., float]:
+    """Scorer of groups for ``cross_validate`` and searches, such as the AUC of patients.
+
+    The scores of the test bags are combined to scores of groups, which are named by a column of
+    ``bag_data``. Pass the same groups to the splitter, so that they are not cut.
+
+    Parameters
+    ----------
+    score_func : callable
+        A metric ``score_func(y_true, y_score)``, such as :func:`sklearn.metrics.roc_auc_score`.
+    column : str
+        Name of the column of ``bag_data`` with the group of each bag.
+    how : {"max", "mean", "min", "noisy_or"}, default="max"
+        How scores are combined, see :func:`group_scores`.
+    labels : {"equal", "any", "max", "mean"}, default="equal"
+        The label of a group, see :meth:`milearn.Bags.merge`.
+    response_method : str or sequence of str, default=("decision_function", "predict_proba")
+        Method of the estimator that returns scores; the first one that it has. Of probabilities of
+        two classes the second column is used.
+    greater_is_better : bool, default=True
+        Whether a higher value of ``score_func`` is better; otherwise its sign is changed.
+
+    Returns
+    -------
+    callable
+        ``scorer(estimator, X, y)``.
+
+    Raises
+    ------
+    ValueError
+        When called, if the bags do not have the column, labels differ within a group, or scores do
+        not fit ``how``.
+    TypeError
+        When called, if the estimator has none of the methods.
+
+    See Also
+    --------
+    group_scores : The scores of the groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics import roc_auc_score
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.metrics import make_group_scorer
+    >>> from milearn.model_selection import StratifiedBagKFold
+    >>> from milearn.svm import MISVC
+    >>> X, y = make_bags(n_bags=60, random_state=0)
+    >>> patient = np.arange(60) // 2
+    >>> slides = X.with_bag_data({"patient": patient})
+    >>> scorer = make_group_scorer(roc_auc_score, "patient", labels="any")
+    >>> cv = StratifiedBagKFold(n_splits=3)
+    >>> cross_val_score(MISVC(), slides, y, groups=patient, cv=cv, scoring=scorer).shape
+    (3,)
+    """
+    methods = (response_method,) if isinstance(response_method, str) else tuple(response_method)
+    return _GroupScorer(score_func, column, how, labels, methods, 1 if greater_is_better else -1)
+
+
+@dataclass(frozen=True)
+class _GroupScorer:
+    score_func: Callable[..., float]
+    column: str
+    how: str
+    labels: str
+    methods: tuple[str, ...]
+    sign: int
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        found = getattr(as_bags(X), "bag_data", {})
+        if self.column not in found:
+            raise ValueError(
+                f"The groups are in bag_data[{self.column!r}], which the bags do not have; their "
+                f"columns are: {', '.join(map(repr, found)) or 'none'}."
+            )
+        method = next((name for name in self.methods if hasattr(estimator, name)), None)
+        if method is None:
+            raise TypeError(f"{type(estimator).__name__} has no {' or '.join(self.methods)}.")
+        scores = np.asarray(getattr(estimator, method)(X))
+        if method == "predict_proba" and scores.ndim == 2 and scores.shape[1] == 2:
+            scores = scores[:, 1]
+        groups = found[self.column].tolist()
+        truth = group_labels(np.asarray(y), self.labels, group_by_id(groups))
+        values, _ = group_scores(scores, groups, how=self.how)
+        return self.sign * float(self.score_func(truth, values))

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import mean_absolute_error, roc_auc_score
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
 
 from milearn import Bags
-from milearn.metrics import group_scores
+from milearn.metrics import group_scores, make_group_scorer
+from milearn.model_selection import StratifiedBagKFold
+from milearn.preprocessing import BagStatistics
 
 GROUPS = np.array(["b", "a", "b", "c", "a", "b"])
 RULES = {
@@ -47,3 +53,50 @@ def test_what_is_refused():
         group_scores([1.0, np.nan], ["a", "a"])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         group_scores([1.0, 2.0], ["a"])
+
+
+# -- scorers ---------------------------------------------------------------------------------------
+
+
+def slides():
+    rng = np.random.default_rng(0)
+    patient = np.repeat([f"P{at}" for at in range(20)], 3)
+    y = (rng.random(60) < 0.4).astype(int)
+    rows = rng.normal(size=(60, 2)) + y[:, None]
+    return Bags.singletons(rows, bag_data={"patient": patient}), y, patient
+
+
+@pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
+def test_scorer_in_cross_validation(method):
+    X, y, patient = slides()
+    model = make_pipeline(BagStatistics("mean"), LogisticRegression())
+    how = "noisy_or" if method == "predict_proba" else "max"
+    scorer = make_group_scorer(
+        roc_auc_score, "patient", how=how, labels="any", response_method=method
+    )
+    cv = StratifiedBagKFold(3)
+    found = cross_validate(model, X, y, groups=patient, cv=cv, scoring={"auc": scorer})
+    expected = []
+    for train, test in cv.split(X, y, patient):
+        values = getattr(model.fit(X[train], y[train]), method)(X[test])
+        values = values[:, 1] if values.ndim == 2 else values
+        names = np.unique(patient[test])
+        parts = [patient[test] == name for name in names]
+        of_groups = [RULES[how](values[part]) for part in parts]
+        expected.append(roc_auc_score([y[test][part].max() for part in parts], of_groups))
+    np.testing.assert_allclose(found["test_auc"], expected)
+
+
+def test_scorer_of_a_loss_and_what_it_refuses():
+    X, y, _ = slides()
+    model = make_pipeline(BagStatistics("mean"), LogisticRegression()).fit(X, y)
+    scorer = make_group_scorer(mean_absolute_error, "patient", labels="mean", how="mean",
+                               response_method="predict", greater_is_better=False)  # fmt: skip
+    expected = np.abs(y.reshape(20, 3).mean(axis=1) - model.predict(X).reshape(20, 3).mean(axis=1))
+    np.testing.assert_allclose(scorer(model, X, y), -expected.mean())
+    with pytest.raises(ValueError, match="have bags with different labels: 'P0'"):
+        make_group_scorer(roc_auc_score, "patient")(model, X, y)
+    with pytest.raises(ValueError, match=r"bag_data\['site'\], which the bags do not have; their"):
+        make_group_scorer(roc_auc_score, "site")(model, X, y)
+    with pytest.raises(TypeError, match="Pipeline has no score_samples"):
+        make_group_scorer(roc_auc_score, "patient", response_method="score_samples")(model, X, y)
