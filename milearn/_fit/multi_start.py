@@ -46,6 +46,7 @@ class MultiStart:
         self.verbose = bool(estimator.verbose)
         self.max_iter = max_iter
         self.tie = tie
+        self._start_objectives: list[np.ndarray] = []
 
     def n_workers(self, n_runs: int) -> int:
         """Number of simultaneous runs."""
@@ -99,7 +100,16 @@ class MultiStart:
         groups = [
             results[end - len(starts) : end] for starts, end in zip(problems, ends, strict=True)
         ]
+        self._start_objectives = [
+            np.array([result.objective for result in group]) for group in groups
+        ]
         return [self._lowest(group) for group in groups], task
+
+    @property
+    def start_objectives(self) -> np.ndarray:
+        """Objectives of all starts, shape (n_starts,) for one problem or (n_problems, n_starts)."""
+        found = self._start_objectives
+        return found[0] if len(found) == 1 else np.array(found)
 
     def _lowest(self, results: list[Any]) -> Any:
         lowest = min(result.objective for result in results)

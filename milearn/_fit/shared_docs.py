@@ -126,6 +126,9 @@ objective_ : {}
 objective_history_ : {}
     The value after each step; it never increases.
 
+start_objectives_ : ndarray of shape {}
+    The value that each start reached. ``objective_`` is the lowest of them.
+
 support_ : ndarray of shape (n_support,)
     Rows of the support vectors in the training instances; with ``n_components``, rows of the
     landmarks. Not set for the linear kernel.

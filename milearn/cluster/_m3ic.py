@@ -126,6 +126,8 @@ class M3IC(CallbackSupport, BagClusterer):
         Value of the problem above at ``coef_``.
     objective_history_ : ndarray of shape (n_iter_,)
         The value after each step of the best run. It does not increase.
+    start_objectives_ : ndarray of shape (n_init,)
+        The value that each start reached; ``objective_`` is the lowest.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
@@ -277,6 +279,7 @@ class M3IC(CallbackSupport, BagClusterer):
                 "witnesses_": best.witnesses,
                 "objective_": best.objective,
                 "objective_history_": np.array(best.history),
+                "start_objectives_": runs.start_objectives,
                 "dual_gap_": best.dual_gap,
                 "n_iter_": best.n_iter,
                 "n_cuts_": best.n_cuts,

@@ -5,6 +5,7 @@ from ._importance import PermutationImportanceDisplay, permutation_importance
 from ._instance_scores import InstanceScoresDisplay
 from ._objective import ObjectiveDisplay
 from ._path import RegularizationPathDisplay
+from ._starts import StartsDisplay
 from ._witness import WitnessDisplay
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "ObjectiveDisplay",
     "PermutationImportanceDisplay",
     "RegularizationPathDisplay",
+    "StartsDisplay",
     "WitnessDisplay",
     "permutation_importance",
 ]

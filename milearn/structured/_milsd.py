@@ -112,6 +112,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         Value of the problem above at the solution.
     objective_history_ : ndarray, or list of ndarray
         The value after each step. It does not increase.
+    start_objectives_ : ndarray of shape (n_init,) or (n_classes, n_init)
+        The value that each start reached; ``objective_`` is the lowest.
     loss_terms_ : ndarray of shape (3,) or (n_classes, 3)
         Mean hinge loss, and mean weighted difference along a link of the bag graph and of the
         instance graph: the objective is half the squared norm of ``coef_`` plus C, ``mu`` and
@@ -266,7 +268,8 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         rng = check_random_state(self.random_state)
         starts = [[(each, start) for start in self._starts(each, rng)] for each in problems]
         solve = partial(_solve, SolverOptions(self.tol, self.max_iter))
-        best, task = MultiStart(self, self.max_iter).best(solve, starts, X=bags, y=y)
+        runs = MultiStart(self, self.max_iter)
+        best, task = runs.best(solve, starts, X=bags, y=y)
         sign = -1 if positive == 0 else 1
         fitted = {
             **noted,
@@ -278,6 +281,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
             * np.array([result.intercept - result.w @ active.shift for result in best]),
             **attributes_of(best, "objective", "dual_gap", "n_iter", "converged"),
             **attributes_of(best, objective_history="history", loss_terms="risks"),
+            "start_objectives_": runs.start_objectives,
         }
         self._replace_fitted(fitted | self._on_training_bags(bags, fitted))
         self._warn(best)

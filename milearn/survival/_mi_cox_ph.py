@@ -113,6 +113,8 @@ class MICoxPH(CallbackSupport, BagValues):
         Value of the problem above at the solution.
     objective_history_ : ndarray
         The value after each step; it never rises.
+    start_objectives_ : ndarray of shape (n_starts,)
+        The value that each start reached; ``objective_`` is the lowest.
     dual_gap_ : float
         Duality gap of the last convex step, in units of the objective.
     n_iter_ : int
@@ -279,6 +281,7 @@ class MICoxPH(CallbackSupport, BagValues):
                 **noted,
                 **_baseline(likelihood, scores, np.unique(times[weights > 0])),
                 **attributes_of(results, *attained, objective_history="history"),
+                "start_objectives_": runs.start_objectives,
                 "coef_": result.w,
                 "witnesses_": witnesses,
                 "_bag_score_is_max": self.pooling == "max",

@@ -75,6 +75,7 @@ class CoupledMISVC(BaseMISVC):
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray, or list of ndarray}
+    {start_objectives_: (1,) or (n_classes, 1)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
     {converged_: bool or ndarray of shape (n_classes,)}

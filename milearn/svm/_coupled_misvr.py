@@ -75,6 +75,7 @@ class CoupledMISVR(BaseMISVR):
     {witnesses_: (n_bags,)}
     {objective_: float}
     {objective_history_: ndarray}
+    {start_objectives_: (1,)}
     {dual_gap_: float}
     {n_iter_: int}
     {converged_: bool}

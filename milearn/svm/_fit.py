@@ -163,6 +163,7 @@ def solve_and_store(
         "witnesses_": None,
         **attributes,
         **_outcome(results),
+        "start_objectives_": problems.runs.start_objectives,
         **more(results),
         "_function": function,
         "_bag_score_is_max": formulation.bag_score_is_max,

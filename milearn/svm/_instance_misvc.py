@@ -70,6 +70,7 @@ class InstanceMISVC(BaseMISVC):
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray, or list of ndarray}
+    {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     n_iter_ : int or ndarray of shape (n_classes,)
         Number of relabellings, with one SVM each.

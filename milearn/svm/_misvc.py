@@ -76,6 +76,7 @@ class MISVC(BaseMISVC):
     {witnesses_: (n_bags,) or (n_bags, n_classes)}
     {objective_: float or ndarray of shape (n_classes,)}
     {objective_history_: ndarray, or list of ndarray}
+    {start_objectives_: (n_init,) or (n_classes, n_init)}
     {dual_gap_: float or ndarray of shape (n_classes,)}
     {n_iter_: int or ndarray of shape (n_classes,)}
     {converged_: bool or ndarray of shape (n_classes,)}

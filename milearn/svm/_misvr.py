@@ -72,6 +72,7 @@ class MISVR(BaseMISVR):
     {witnesses_: (n_bags,)}
     {objective_: float}
     {objective_history_: ndarray}
+    {start_objectives_: (n_init,)}
     {dual_gap_: float}
     {n_iter_: int}
     {converged_: bool}

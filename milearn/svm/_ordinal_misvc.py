@@ -92,6 +92,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     {witnesses_: (n_bags,)}
     {objective_: float}
     {objective_history_: ndarray}
+    {start_objectives_: (n_starts,)}
     {dual_gap_: float}
     {n_iter_: int}
     {converged_: bool}
@@ -242,6 +243,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
             {
                 **noted,
                 **attributes_of(results, *attained, objective_history="history"),
+                "start_objectives_": runs.start_objectives,
                 "classes_": classes,
                 "coef_": result.w[None],
                 "thresholds_": result.thresholds + shift,
