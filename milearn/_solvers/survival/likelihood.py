@@ -217,9 +217,9 @@ class Curvature:
         found = np.zeros_like(given)
         subjects = self.likelihood.subjects
         if given.ndim == 1:
-            found[subjects] = self._times(given[subjects][:, None])[:, 0]
-        else:
-            found[subjects] = self._times(given[subjects])
+            given = given[:, None]
+        centred = (given - self._centre(given))[subjects]
+        found[subjects] = self._times(centred).reshape(-1, *found.shape[1:])
         return found
 
     def gram(self, values: np.ndarray, *, chunk_numbers: int = 2**17) -> np.ndarray:
@@ -228,13 +228,14 @@ class Curvature:
         Chunks of rows with ``chunk_numbers`` numbers stay in a core's cache.
         """
         given, terms, width = self.likelihood, self.likelihood._terms, values.shape[1]
+        centre = self._centre(values)
         found, total = np.zeros((width, width)), np.zeros(width)
         step = max(1, chunk_numbers // max(1, width))
         # Sums up to the first and to the last of tied events.
         bounds = [(given._begin, np.zeros((len(given._begin), width)))] if self._efron else []
         bounds.append((given._end, np.empty((len(given._end), width))))
         for first, last in _chunks(len(given.subjects), step):
-            rows = np.asarray(values[given.subjects[first:last]], dtype=np.float64)
+            rows = values[given.subjects[first:last]] - centre
             found += rows.T @ (self.slopes[first:last, None] * rows)
             rows *= self.weights[first:last, None]
             rows[0] += total
@@ -243,6 +244,8 @@ class Curvature:
                 mine = slice(*np.searchsorted(places, [first, last], side="right"))
                 sums[mine] = rows[places[mine] - 1 - first]
             total = rows[-1].copy()
+        # What is left of a difference may be rounding: its bound keeps the result semidefinite.
+        found[np.diag_indices(width)] *= 1.0 + 10.0 * width * np.finfo(np.float64).eps
         upto = bounds[-1][1]
         for first, last in _chunks(len(terms.time), step):
             time = terms.time[first:last]
@@ -253,6 +256,12 @@ class Curvature:
             means *= (np.sqrt(terms.weights) * self.inverse)[first:last, None]
             found -= means.T @ means
         return np.asarray(self.factor * found)
+
+    def _centre(self, values: np.ndarray) -> np.ndarray:
+        """A mean of the values, which may be subtracted: a constant is in the null space."""
+        weights = np.zeros(self.likelihood.n)
+        weights[self.likelihood.subjects] = self.slopes
+        return np.asarray(weights @ values / max(float(weights.sum()), 1e-300))
 
     @property
     def _efron(self) -> bool:

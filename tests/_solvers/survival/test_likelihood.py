@@ -45,6 +45,17 @@ def test_value_slopes_and_curvature(ties):
 
 
 @pytest.mark.parametrize("ties", ["breslow", "efron"])
+def test_values_far_from_zero_have_the_curvature_of_centred_ones(ties):
+    for seed in range(20):
+        events, times, weights = random_outcomes(seed)
+        rng = np.random.default_rng(seed)
+        f, values = rng.normal(size=len(times)), rng.normal(size=(len(times), 3))
+        found = PartialLikelihood(events, times, weights, ties).curvature(f, 1.0)
+        np.testing.assert_allclose(found.gram(values + 1e7), found.gram(values), atol=1e-6)
+        np.testing.assert_allclose(found @ (values + 1e7), found @ values, atol=1e-6)
+
+
+@pytest.mark.parametrize("ties", ["breslow", "efron"])
 def test_the_conjugate_belongs_to_the_slopes(ties):
     for seed in range(40):
         events, times, weights = random_outcomes(seed)

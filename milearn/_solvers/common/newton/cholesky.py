@@ -14,6 +14,8 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.linalg.lapack import dpotrf
 
+from ....exceptions import SolverError
+
 __all__ = ["solve_positive"]
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -32,14 +34,23 @@ def solve_positive(system: np.ndarray, target: np.ndarray) -> np.ndarray:
     diagonal = np.diagonal(system).copy()
     share = 10.0 * len(diagonal) * _EPS
     factor, info = dpotrf(system, lower=1, clean=0)
-    for _ in range(_TIMES):
-        # A squared pivot is the residual of a diagonal entry after the previous columns.
-        if info == 0 and (np.diagonal(factor) ** 2 >= share * diagonal).all():
-            break
-        raised = system.copy()
-        raised[np.diag_indices(len(diagonal))] += share * diagonal
-        factor, info = dpotrf(raised, lower=1, clean=0)
-        if info == 0:
-            break
-        share *= _AGAIN
+    # A squared pivot is the residual of a diagonal entry after the previous columns.
+    if info != 0 or (np.diagonal(factor) ** 2 < share * diagonal).any():
+        factor = _factor_of_raised(system, diagonal, share)
     return np.asarray(cho_solve((factor, True), target, check_finite=False))
+
+
+def _factor_of_raised(system: np.ndarray, diagonal: np.ndarray, share: float) -> np.ndarray:
+    """Factor of the system with a raised diagonal, by the least of some amounts that is enough.
+
+    Entries that are differences of larger numbers may have lost all digits. Then the rounding error
+    is not in proportion to them, but to the largest entry.
+    """
+    for scale in (diagonal, np.full(len(diagonal), diagonal.max())):
+        for power in range(_TIMES):
+            raised = system.copy()
+            raised[np.diag_indices(len(diagonal))] += share * _AGAIN**power * scale
+            factor, info = dpotrf(raised, lower=1, clean=0)
+            if info == 0:
+                return np.asarray(factor)
+    raise SolverError("A Newton system is not positive definite: scale the features.")

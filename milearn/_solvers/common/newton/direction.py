@@ -185,7 +185,7 @@ def newton_direction(
     parts = [part.renumbered(number, len(rows)) for part in parts]
     X = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
     if few:
-        return _by_rows((X, E[rows]), parts, gradient, ridge)
+        return _by_rows((X, E[rows]), parts, gradient, ridge, limits)
     return _by_products((X, E[rows]), parts, gradient, ridge, limits)
 
 
@@ -219,15 +219,20 @@ def _by_columns(
 
 
 def _by_rows(
-    matrix: tuple[Matrix, np.ndarray], parts: list[Part], gradient: np.ndarray, ridge: np.ndarray
+    matrix: tuple[Matrix, np.ndarray],
+    parts: list[Part],
+    gradient: np.ndarray,
+    ridge: np.ndarray,
+    limits: Limits,
 ) -> np.ndarray:
     (X, E), (m, n) = matrix, matrix[0].shape
     pooled = [each for part in parts for each in part.pooled(m)]
     scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
     K = _dense(scaled @ X.T) + (E / ridge[n:]) @ E.T
     system = _bent(pooled, K)
-    if np.abs(system).max(initial=0.0) > _LARGE and not sparse.issparse(X):
-        return _in_basis(matrix, parts, gradient, ridge)
+    fits = not sparse.issparse(X) or m * n <= limits.dense_numbers
+    if np.abs(system).max(initial=0.0) > _LARGE and fits:
+        return _in_basis((_dense(X), E), parts, gradient, ridge)
     system[np.diag_indices(m)] += 1.0
     z = gradient / ridge
     target = _bent(pooled, np.asarray(X @ z[:n]) + E @ z[n:])

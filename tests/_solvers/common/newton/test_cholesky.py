@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._solvers.common.newton.cholesky import solve_positive
 from milearn._solvers.common.newton.direction import Rows, newton_direction
+from milearn.exceptions import SolverError
 
 
 def test_a_regular_system_has_its_solution():
@@ -28,14 +30,27 @@ def test_where_the_ridge_is_rounding_the_solution_descends_and_is_right_in_the_r
     assert 0.0 < found @ target <= 1.1 * target @ target
 
 
-@pytest.mark.parametrize("size", [1.0, 1e9])
-def test_few_rows_give_the_solution_of_the_whole_system(size):
+def test_entries_that_are_differences_may_have_lost_all_digits():
+    """The rounding error is that of the largest entry."""
+    system = np.diag([1e20, -1e4, 0.0])
+    target = np.array([1.0, 2.0, 3.0])
+    assert 0.0 < solve_positive(system, target) @ target < np.inf
+
+
+def test_a_system_that_is_far_from_positive_definite_is_an_error():
+    with pytest.raises(SolverError, match="not positive definite: scale the features"):
+        solve_positive(np.diag([1.0, -2.0]), np.ones(2))
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("size", [1.0, 1e9, 1e12])
+def test_few_rows_give_the_solution_of_the_whole_system(size, kind):
     rng = np.random.default_rng(2)
     A = size * rng.normal(size=(3, 7))
     A[2] = A[1]  # rows that occur twice
     ridge, target = rng.uniform(0.5, 2.0, 7), rng.normal(size=7)
     rows = Rows(np.arange(3), np.ones(3), np.zeros(0, dtype=int), np.zeros(0))
-    found = -newton_direction((A, np.zeros((3, 0))), [rows], target, ridge)
+    found = -newton_direction((kind(A), np.zeros((3, 0))), [rows], target, ridge)
     # By the exact inverse on the rows' span, in the metric of the ridge.
     root = np.sqrt(ridge)
     _, s, Vt = np.linalg.svd(A / root, full_matrices=False)
