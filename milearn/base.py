@@ -13,7 +13,7 @@ from ._bags import Bags
 from ._bags.remote import over_blocks
 from ._bags.segments import segment_argmax, segment_max
 from ._fit.shared_docs import with_shared_docs
-from ._fit.validation import validate_bags
+from ._fit.validation import validate_bags, warn_of_matrix
 
 __all__ = [
     "BagClassifier",
@@ -40,6 +40,8 @@ class BagEstimator(BaseEstimator):
     _fitted_names: tuple[str, ...] = ()
     # Instances of other types are converted to the first of these.
     _dtypes: Any = np.float64
+    # Instances of a training bag, on average.
+    _mean_bag_size: float = 1.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,6 +77,7 @@ class BagEstimator(BaseEstimator):
         bags = validate_bags(stand_in, X, dtype=kinds, **options)
         names = ("n_features_in_", "feature_names_in_")
         noted = {name: vars(stand_in)[name] for name in names if name in vars(stand_in)}
+        noted["_mean_bag_size"] = bags.n_instances / len(bags)
         return bags, noted
 
     def _takes_remote_bags(self) -> bool:
@@ -88,9 +91,19 @@ class BagEstimator(BaseEstimator):
         self.__dict__.update(fitted)
         self._fitted_names = tuple(fitted)
 
-    def _checked(self, X: Any) -> Bags:
-        """Validated bags for prediction."""
+    def _checked(self, X: Any, *, of_instances: bool = False) -> Bags:
+        """Validated bags for prediction.
+
+        A matrix gives a warning after a fit on larger bags, except for methods whose output is
+        ``of_instances``, where bags of one instance are equivalent.
+        """
         check_is_fitted(self)
+        bags = self._validated(X)
+        if not of_instances:
+            warn_of_matrix(self, X, bags, self._mean_bag_size)
+        return bags
+
+    def _validated(self, X: Any) -> Bags:
         return validate_bags(self, X, reset=False, dtype=self._dtypes)
 
 
@@ -182,7 +195,7 @@ class BagClassifier(ClassifierMixin, _TwoLevels):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._instance_scores(self._checked(X, of_instances=True))
 
     @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
@@ -258,7 +271,7 @@ class BagValues(_TwoLevels):
         ndarray of shape (n_instances,)
             Values of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._instance_scores(self._checked(X, of_instances=True))
 
 
 class BagRegressor(RegressorMixin, BagValues):

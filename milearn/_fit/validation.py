@@ -30,6 +30,7 @@ __all__ = [
     "validate_bags",
     "validate_labels",
     "validate_sample_weight",
+    "warn_of_matrix",
 ]
 
 _FLOATS = (np.float64, np.float32)
@@ -256,6 +257,36 @@ def validate_bags(
     if reset:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
+
+
+def warn_of_matrix(estimator: Any, X: Any, bags: Bags, mean_size: float) -> None:
+    """Warn of a matrix, which may be one bag, after a fit on bags of ``mean_size`` instances.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X : bags or matrix
+        The input of one of its methods.
+    bags : Bags
+        The validated ``X``.
+    mean_size : float
+        Instances of a training bag, on average.
+
+    Warns
+    -----
+    UserWarning
+        If the rows of ``X``, at least two, became bags of one instance, and ``mean_size`` is more
+        than 1.
+    """
+    if mean_size <= 1.0 or not 1 < len(bags) == bags.n_instances or as_bags(X) is not None:
+        return
+    warnings.warn(
+        f"X is a matrix, and each of its {len(bags)} rows is a bag of one instance, but "
+        f"{type(estimator).__name__} was fitted on bags of {mean_size:.3g} instances on average: "
+        "for one bag pass [X], for bags of one instance Bags.singletons(X).",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _check_features(estimator: Any, bags: Bags, reset: bool) -> None:

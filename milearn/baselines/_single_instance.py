@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.svm import SVC
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
 
 from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
@@ -300,7 +299,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,), or (n_instances, n_classes) for three or more classes
             Scores of the instances.
         """
-        return self._instance_scores(self._checked(X))
+        return self._instance_scores(self._checked(X, of_instances=True))
 
     @available_if(inner_has("estimator_", "predict_proba"))
     def predict_proba_instances(self, X: Any) -> np.ndarray:
@@ -316,7 +315,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances, n_classes)
             Columns in the order of ``classes_``.
         """
-        return self.estimator_.predict_proba(self._checked(X).instances)
+        return self.estimator_.predict_proba(self._checked(X, of_instances=True).instances)
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class or value of each instance, in the order of ``X.instances``.
@@ -334,7 +333,7 @@ class SingleInstance(BagEstimator):
         ndarray of shape (n_instances,)
             Values of ``classes_``, or the values of a regressor.
         """
-        scores = self._instance_scores(self._checked(X))
+        scores = self._instance_scores(self._checked(X, of_instances=True))
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_pools_by_max)
@@ -402,8 +401,7 @@ class SingleInstance(BagEstimator):
         kind = None if tags is None else tags.estimator_type
         return kind if kind in ("classifier", "regressor") else None
 
-    def _checked(self, X: Any) -> Bags:
-        check_is_fitted(self)
+    def _validated(self, X: Any) -> Bags:
         bags = validate_bags(self, X, reset=False, ensure_all_finite=finite_of(self._inner()))
         if sparse.issparse(bags.instances) and not self._fitted_on_sparse:
             # scikit-learn's SVC refuses sparse input after a fit on dense input.

@@ -68,9 +68,9 @@ class _Codebook(BagEmbedding):
 
     _takes_sparse = True
 
-    def _checked(self, X: Any) -> Bags:
+    def _validated(self, X: Any) -> Bags:
         if self._takes_sparse:
-            return super()._checked(X)
+            return super()._validated(X)
         return validate_bags(self, X, reset=False, dtype=self._dtypes, accept_sparse=False)
 
     def _rows(self, bags: Bags) -> np.ndarray:

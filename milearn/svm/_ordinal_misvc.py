@@ -320,7 +320,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         ndarray of shape (n_instances,)
             Scores, which have the thresholds of the bags.
         """
-        return self._latent(self._checked(X))
+        return self._latent(self._checked(X, of_instances=True))
 
     @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
