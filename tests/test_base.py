@@ -78,7 +78,7 @@ def test_a_matrix_after_a_fit_on_larger_bags_gives_one_warning(name):
     model = pickle.loads(pickle.dumps(model.fit(bags, [0, 1] * 4)))
     slide = np.array(bags[3])
     for matrix in (slide, slide.tolist()):
-        with pytest.warns(UserWarning) as caught:
+        with pytest.warns(UserWarning, match="X is a matrix") as caught:
             getattr(model, method)(matrix)
         expected = (
             f"X is a matrix, and each of its 3 rows is a bag of one instance, but {name} was "

@@ -362,7 +362,9 @@ class M3IC(CallbackSupport, BagClusterer):
         ndarray of shape (n_instances, n_clusters), in the order of ``X.instances``
             Scores of the instances.
         """
-        return instance_scores(_source(self._checked(X, of_instances=True)), *scores_of(self._margin, self.coef_))
+        return instance_scores(
+            _source(self._checked(X, of_instances=True)), *scores_of(self._margin, self.coef_)
+        )
 
     def predict_instances(self, X: Any) -> np.ndarray:
         """Cluster of each instance on its own.

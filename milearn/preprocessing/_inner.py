@@ -8,6 +8,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn import get_config
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.validation import has_fit_parameter
@@ -17,12 +21,46 @@ from .._fit.validation import validate_sample_weight
 
 __all__ = ["copy_input_tags", "finite_of", "inner_has", "inner_tags", "routed_fit_params"]
 
+# Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
+_KEEP_NAN = (OneToOneFeatureMixin, SelectorMixin, str)
+
 
 def inner_tags(inner: Any) -> Any:
-    """Tags of the inner estimator, or None for an object without tags (fit raises an error)."""
+    """Tags of the inner estimator, or None for an object without tags (fit raises an error).
+
+    Unlike in scikit-learn, ``allow_nan`` of pipelines, column transformers and feature unions is
+    that of their steps.
+    """
     # A class also has the method, but not the tags of an instance.
-    known = hasattr(inner, "__sklearn_tags__") and not isinstance(inner, type)
-    return get_tags(inner) if known else None
+    if not hasattr(inner, "__sklearn_tags__") or isinstance(inner, type):
+        return None
+    tags = get_tags(inner)
+    tags.input_tags.allow_nan = _takes_nan(inner, tags)
+    return tags
+
+
+def _takes_nan(inner: Any, tags: Any) -> bool:
+    """Whether the steps that receive NaN accept them."""
+    if isinstance(inner, Pipeline):
+        for _, step in inner.steps:
+            if not _accepts(step):
+                return False
+            if not (isinstance(step, _KEEP_NAN) or step is None):
+                return True  # such as an imputer
+        return True
+    if isinstance(inner, FeatureUnion):  # every transformer receives all columns
+        return all(_accepts(part) for _, part in inner.transformer_list)
+    if isinstance(inner, ColumnTransformer):  # each column goes to one of them, or is left out
+        parts = [part for _, part, _ in inner.transformers]
+        return any(_accepts(part) for part in [*parts, inner.remainder])
+    return bool(tags.input_tags.allow_nan or tags.no_validation)
+
+
+def _accepts(step: Any) -> bool:
+    if isinstance(step, str) or step is None:  # "passthrough" or "drop"
+        return True
+    tags = inner_tags(step)
+    return tags is not None and tags.input_tags.allow_nan
 
 
 def finite_of(inner: Any) -> bool | str:

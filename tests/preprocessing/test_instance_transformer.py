@@ -10,14 +10,23 @@ import pytest
 import sklearn
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.impute import SimpleImputer
 from sklearn.manifold import MDS
 from sklearn.pipeline import FeatureUnion, make_pipeline, make_union
-from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVC
 
 from milearn import Bags
+from milearn.baselines import SingleInstance
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 
 
@@ -158,6 +167,61 @@ def test_nan_passes_to_an_imputer_and_no_further(bags):
         InstanceTransformer(PCA(1)).fit(holed)
     assert InstanceTransformer(SimpleImputer()).__sklearn_tags__().input_tags.allow_nan
     assert not InstanceTransformer(PCA()).__sklearn_tags__().input_tags.allow_nan
+
+
+def _holed(bags, kind=np.array):
+    matrix = bags.instances.copy()
+    matrix[4, 1] = np.nan
+    return Bags(kind(matrix), bags.offsets)
+
+
+IMPUTERS = [
+    make_pipeline(SimpleImputer(), PCA(2)),
+    make_pipeline("passthrough", StandardScaler(), SimpleImputer()),
+    ColumnTransformer([("fill", SimpleImputer(), [1]), ("scale", MinMaxScaler(), [0, 2])]),
+    ColumnTransformer([("pca", PCA(1), [0, 2])], remainder=SimpleImputer()),
+    ColumnTransformer([("pca", PCA(1), [0, 2])]),  # leaves the column with NaN out
+    make_pipeline(ColumnTransformer([("fill", SimpleImputer(), [0, 1])]), PCA(1)),
+    make_union(SimpleImputer(), make_pipeline(SimpleImputer(), PCA(1))),
+    FunctionTransformer(np.nan_to_num),
+]
+
+
+@pytest.mark.parametrize("inner", IMPUTERS, ids=range(len(IMPUTERS)))
+def test_nan_passes_to_an_imputer_inside(bags, inner):
+    holed = _holed(bags)
+    out = InstanceTransformer(inner).fit_transform(holed)
+    expected = clone(inner).fit(holed.instances).transform(holed.instances)
+    np.testing.assert_array_equal(out.instances, expected)
+    assert np.isfinite(expected).all()
+    matrix = InstanceTransformer(inner).fit(holed).transform(holed.instances)
+    np.testing.assert_array_equal(matrix, expected)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        make_pipeline(PCA(2), SimpleImputer()),
+        make_pipeline(StandardScaler(), PCA(2)),
+        make_union(SimpleImputer(), PCA(1)),
+        ColumnTransformer([("pca", PCA(1), [0, 2])], remainder=PCA(1)),
+    ],
+    ids=["Pipeline", "scaler", "FeatureUnion", "ColumnTransformer"],
+)
+def test_nan_that_no_step_accepts_is_refused_with_its_bag(bags, inner):
+    with pytest.raises(ValueError, match=r"^Bag \d+ contains NaN \(instance row 4\)"):
+        InstanceTransformer(inner).fit(_holed(bags))
+
+
+def test_nan_passes_to_an_imputer_of_the_inner_classifier(bags, labels):
+    inner = make_pipeline(SimpleImputer(), StandardScaler(), LinearSVC(random_state=0))
+    holed = _holed(bags)
+    filled = holed.with_instances(SimpleImputer().fit_transform(holed.instances))
+    scores = [
+        SingleInstance(inner, pos_label="yes").fit(X, labels).decision_function(X)
+        for X in (holed, filled)
+    ]
+    np.testing.assert_array_equal(*scores)
 
 
 def test_bag_weight_equals_repetition(bags):
