@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn import get_config
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.blocks import Block
 from .._bags.coerce import frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
 from .._bags.storage import converted
+from .finite import check_finite
 
 __all__ = [
     "as_bags",
@@ -36,8 +35,6 @@ __all__ = [
 _FLOATS = (np.float64, np.float32)
 # For estimators that read the instances in blocks, where float16 is converted.
 STORED_FLOATS = (np.float64, np.float32, np.float16)
-# All bits of the exponent of a float16: infinity or NaN.
-_HALF_EXPONENT = np.uint16(0x7C00)
 
 
 # -- input -------------------------------------------------------------------------------------
@@ -127,7 +124,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
         check_takes_remote(None)
     if bags.dtype not in kinds:
         bags = converted(bags, _target_dtype(bags, kinds))
-    _check_finite(bags, allow_nan=False)
+    check_finite(bags, allow_nan=False)
     return bags
 
 
@@ -253,7 +250,7 @@ def validate_bags(
     if bags.dtype not in kinds:
         bags = converted(bags, _target_dtype(bags, kinds))
     if ensure_all_finite is True or ensure_all_finite == "allow-nan":
-        _check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
+        check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
     if reset:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
@@ -320,54 +317,6 @@ def _short(names: np.ndarray) -> str:
 def _target_dtype(bags: Bags, kinds: Any) -> Any:
     """The type to convert to: the first allowed type, except for float16."""
     return np.float32 if bags.dtype == np.float16 and np.float32 in kinds else kinds[0]
-
-
-def _check_finite(bags: Bags, allow_nan: bool) -> None:
-    if get_config()["assume_finite"]:
-        return
-    parts = bags.source(dtype=bags.dtype).map(_first_wrong, allow_nan, in_parts=True)
-    found = next((part for part in parts if part is not None), None)
-    if found is None:
-        return
-    row, value = found
-    bag = int(np.searchsorted(bags.offsets, row, side="right")) - 1
-    what = "NaN" if np.isnan(value) else "infinity"
-    remedy = (
-        "impute it with milearn.preprocessing.InstanceTransformer(SimpleImputer()) or remove "
-        "the instance"
-        if what == "NaN"
-        else "remove or clip it"
-    )
-    raise ValueError(f"Bag {bag} contains {what} (instance row {row}): {remedy}.")
-
-
-def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
-    """Row and value of the first entry that is not finite."""
-    is_sparse = sparse.issparse(block.instances)
-    values = block.instances.data if is_sparse else block.instances
-    wrong = _wrong_entries(values, allow_nan)
-    if wrong is None:
-        return None
-    entry = int(np.argmax(wrong))
-    if is_sparse:
-        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
-    else:
-        row = entry // values.shape[1]
-    return block.first_row + row, values.flat[entry]
-
-
-def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:
-    """Mask of the entries that are not finite (NaN may be allowed); None without one."""
-    if values.dtype == np.float16:
-        # A sum would overflow, and comparing bits is faster than arithmetic in float16.
-        sound = not (values.view(np.uint16) & _HALF_EXPONENT == _HALF_EXPONENT).any()
-    else:
-        with np.errstate(over="ignore", invalid="ignore"):
-            sound = bool(np.isfinite(np.sum(values)))
-    if sound:
-        return None
-    wrong = np.isinf(values) if allow_nan else ~np.isfinite(values)
-    return wrong if wrong.any() else None
 
 
 def validate_labels(estimator: Any, y: Any, bags: Bags, *, numeric: bool = False) -> np.ndarray:
