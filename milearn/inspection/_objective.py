@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._plotting import COLORS, NEUTRAL, Display
-from ._scores import class_column
+from ._scores import model_with, problem_of
 
 __all__ = ["ObjectiveDisplay"]
 
@@ -93,21 +93,10 @@ class ObjectiveDisplay(Display):
         ObjectiveDisplay
             The display with the plot.
         """
-        model = getattr(estimator, "best_estimator_", estimator)
-        if hasattr(model, "steps"):
-            model = model[-1]
-        if not hasattr(model, "objective_history_"):
-            raise TypeError(
-                f"{type(model).__name__} has no objective_history_: fit it first, or draw a model "
-                "that keeps one, such as MISVC, M3IC or DPBoost."
-            )
-        several = isinstance(model.objective_history_, list)
-        if several and class_label is None:
-            raise ValueError(
-                f"The model solved {len(model.objective_history_)} binary problems, one per "
-                "class: name one by class_label=."
-            )
-        column = class_column(model, class_label) if several else 0
+        model = model_with(estimator, "objective_history_", "MISVC, M3IC or DPBoost")
+        history = model.objective_history_
+        several = isinstance(history, list)
+        column = problem_of(model, len(history), class_label) if several else 0
 
         def one(name: str) -> Any:
             value = getattr(model, name, None)

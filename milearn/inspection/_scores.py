@@ -12,7 +12,15 @@ from .._bags.segments import segment_argmax
 from .._fit.validation import as_bags, check_bags
 from ..base import highest_class
 
-__all__ = ["InstanceScores", "class_column", "instance_scores", "local_bags", "pixel_pictures"]
+__all__ = [
+    "InstanceScores",
+    "class_column",
+    "instance_scores",
+    "local_bags",
+    "model_with",
+    "pixel_pictures",
+    "problem_of",
+]
 
 
 class InstanceScores(NamedTuple):
@@ -34,6 +42,29 @@ def local_bags(X: Any) -> Bags:
             "them here, X[positions].compute()."
         )
     return bags
+
+
+def model_with(estimator: Any, attribute: str, such_as: str) -> Any:
+    """The fitted model of a pipeline or a search; it must have an attribute."""
+    model = getattr(estimator, "best_estimator_", estimator)
+    if hasattr(model, "steps"):
+        model = model[-1]
+    if not hasattr(model, attribute):
+        raise TypeError(
+            f"{type(model).__name__} has no {attribute}: fit it first, or plot a model that has "
+            f"it, such as {such_as}."
+        )
+    return model
+
+
+def problem_of(model: Any, n_problems: int, class_label: Any) -> int:
+    """Number of the binary problem of a class."""
+    if class_label is None:
+        raise ValueError(
+            f"The model solved {n_problems} binary problems, one per class: name one by "
+            "class_label=."
+        )
+    return class_column(model, class_label)
 
 
 def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> InstanceScores:

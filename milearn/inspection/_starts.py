@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._plotting import COLORS, HIGHLIGHT, Display
-from ._scores import class_column
+from ._scores import model_with, problem_of
 
 __all__ = ["StartsDisplay"]
 
@@ -88,22 +88,10 @@ class StartsDisplay(Display):
         StartsDisplay
             The display with the plot.
         """
-        model = getattr(estimator, "best_estimator_", estimator)
-        if hasattr(model, "steps"):
-            model = model[-1]
-        if not hasattr(model, "start_objectives_"):
-            raise TypeError(
-                f"{type(model).__name__} has no start_objectives_: fit it first, or plot a model "
-                "with the parameter n_init, such as MISVC or M3IC."
-            )
+        model = model_with(estimator, "start_objectives_", "MISVC or M3IC")
         found = model.start_objectives_
         if found.ndim > 1:
-            if class_label is None:
-                raise ValueError(
-                    f"The model solved {len(found)} binary problems, one per class: name one by "
-                    "class_label=."
-                )
-            found = found[class_column(model, class_label)]
+            found = found[problem_of(model, len(found), class_label)]
         return cls.from_objectives(found, tol=tol, estimator_name=type(model).__name__, ax=ax)
 
     @classmethod
