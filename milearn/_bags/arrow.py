@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from .coerce import check_columns, is_missing, listed
+from .coerce import CATEGORY_ADVICE, check_columns, is_missing, listed
 from .segments import offsets_of
 
 __all__ = ["NestedTable", "arrow_table", "has_lists", "need_module", "read_nested", "table_of"]
@@ -289,7 +289,10 @@ def _matrix(values: Any, name: str) -> np.ndarray:
 def _numbers(values: Any, name: str) -> np.ndarray:
     kinds, kind = _kinds(), values.type
     if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind)):
-        raise ValueError(f"The column {name!r} holds {kind} values: encode them as numbers first.")
+        advice = "" if kinds.is_temporal(kind) else f", {CATEGORY_ADVICE}"
+        raise ValueError(
+            f"The column {name!r} holds {kind} values: encode them as numbers first{advice}."
+        )
     if values.null_count:
         wide = kind if kinds.is_floating(kind) else "float64"
         return values.cast(wide).to_numpy(zero_copy_only=False)

@@ -11,6 +11,8 @@ from scipy import sparse
 from .mapped import is_mapped
 
 __all__ = [
+    "CATEGORY_ADVICE",
+    "TEXT_ADVICE",
     "block_diagonal",
     "canonical_block",
     "canonical_csr",
@@ -19,6 +21,7 @@ __all__ = [
     "canonical_names",
     "canonical_offsets",
     "check_columns",
+    "first_text",
     "frame_column",
     "frame_names",
     "id_array",
@@ -30,6 +33,24 @@ __all__ = [
     "same_label",
     "same_names",
 ]
+
+CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
+TEXT_ADVICE = (
+    "Count the words of sentences first: "
+    "Bags.from_ids(CountVectorizer().fit_transform(sentences), bag_ids)."
+)
+# By the dimensions of a block.
+_DIMENSION_ADVICE = {
+    0: "",
+    1: (
+        " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
+        "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
+    ),
+    3: (
+        " Cut a picture into patches by sklearn.feature_extraction.image.extract_patches_2d, and "
+        "pass patches.reshape(len(patches), -1)."
+    ),
+}
 
 
 def canonical_matrix(instances: Any) -> Any:
@@ -52,12 +73,16 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
     if values.dtype.kind not in "biufO":
-        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
+        advice = f", {CATEGORY_ADVICE}" if values.dtype.kind in "US" else ""
+        raise ValueError(
+            f"{what} holds {values.dtype} values: encode them as numbers first{advice}."
+        )
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{what} holds a value that is not a number ({error}): encode it first."
+            f"{what} holds a value that is not a number ({error}): encode it first, "
+            f"{CATEGORY_ADVICE}."
         ) from error
 
 
@@ -158,11 +183,13 @@ def frame_names(X: Any) -> list[str] | None:
 
 def canonical_block(block: Any, position: int) -> Any:
     if isinstance(block, (str, bytes)):
-        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers.")
+        raise TypeError(f"Bag {position} is a string: pass 2-D blocks of numbers. {TEXT_ADVICE}")
     if not sparse.issparse(block):
         try:
             block = np.asarray(block)
         except ValueError as error:
+            if first_text(block) is not None:
+                raise ValueError(_holds_strings(position)) from error
             raise ValueError(
                 f"Bag {position} has rows of different lengths: every instance needs the same "
                 "features."
@@ -170,12 +197,35 @@ def canonical_block(block: Any, position: int) -> Any:
         if block.size == 0 and (block.ndim < 2 or block.shape[0] == 0):
             raise ValueError(empty_bag(position))
     if block.ndim != 2:
+        if block.ndim == 1 and block.dtype.kind in "USO" and first_text(block) is not None:
+            raise ValueError(_holds_strings(position))
+        advice = _DIMENSION_ADVICE[min(block.ndim, 3)]
         raise ValueError(
-            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row per instance."
+            f"Bag {position} has {block.ndim} dimension(s): pass a block with one row per "
+            f"instance.{advice}"
         )
     if block.shape[0] == 0:
         raise ValueError(empty_bag(position))
     return block if sparse.issparse(block) else as_floats(block, f"Bag {position}")
+
+
+def first_text(values: Any) -> str | None:
+    """The first string of nested sequences, or of an array, that is not a number."""
+    if isinstance(values, str):
+        try:
+            float(values)
+        except ValueError:
+            return str(values)
+        return None
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "UO":
+        return None
+    nested = isinstance(values, (list, tuple)) or (isinstance(values, np.ndarray) and values.ndim)
+    found = (first_text(value) for value in (values if nested else ()))
+    return next((text for text in found if text is not None), None)
+
+
+def _holds_strings(position: int) -> str:
+    return f"Bag {position} holds strings: pass 2-D blocks of numbers. {TEXT_ADVICE}"
 
 
 def listed(chosen: Any) -> list[Any]:

@@ -411,19 +411,29 @@ default=None
         )
 
     @classmethod
-    def from_series(cls, X: Iterable[Any], length: int, step: int | None = None) -> Self:
+    def from_series(
+        cls,
+        X: Iterable[Any],
+        length: int,
+        step: int | None = None,
+        *,
+        channels_last: bool = False,
+    ) -> Self:
         """Bags from time series: a series is a bag, and its windows are the instances.
 
         Parameters
         ----------
-        X : array-like of shape (n_series, channels, time), or sequence of (channels, time) arrays
-            The format of aeon and sktime. Series may differ in length but not in channels.
+        X : array-like of shape (n_series, channels, time) or (n_series, time), or sequence
+            The format of aeon and sktime: a series has the shape (channels, time), or (time,) if it
+            has one channel. Series may differ in length but not in channels.
         length : int
             Number of time points of a window.
         step : int, default=None
             Number of time points from the start of a window to the next one; by default,
             ``length``, so that windows do not overlap. Points after the last whole window are left
             out.
+        channels_last : bool, default=False
+            Whether the shape of a series is (time, channels), as in data frames.
 
         Returns
         -------
@@ -435,8 +445,8 @@ default=None
         Raises
         ------
         ValueError
-            For a series that is not a 2-D array of numbers, has fewer than ``length`` points, or
-            other channels than the first.
+            For a series that is not a 1-D or 2-D array of numbers, has fewer than ``length``
+            points, or other channels than the first.
         TypeError
             For a ``length`` or ``step`` that is not an integer.
 
@@ -450,7 +460,7 @@ default=None
         >>> bags.instance_data["start"]
         array([0, 2])
         """
-        windows, offsets, starts = windows_of_series(X, length, step)
+        windows, offsets, starts = windows_of_series(X, length, step, channels_last)
         return cls(windows, offsets, instance_data={"start": starts})
 
     @classmethod

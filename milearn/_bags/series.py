@@ -14,8 +14,11 @@ from .segments import offsets_of
 __all__ = ["series_advice", "windows_of_series"]
 
 
+_TURNED = " If its shape is (time, channels), pass channels_last=True."
+
+
 def windows_of_series(
-    X: Iterable[Any], length: Any, step: Any
+    X: Iterable[Any], length: Any, step: Any, channels_last: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The windows of all series as rows, the offsets of the series, and where the windows start.
 
@@ -25,9 +28,9 @@ def windows_of_series(
         See :meth:`milearn.Bags.from_series`.
     """
     length, step = _count("length", length), _count("step", length if step is None else step)
-    series = [_one(values, position) for position, values in enumerate(X)]
+    series = [_one(values, position, channels_last) for position, values in enumerate(X)]
     if not series:
-        raise ValueError("No series were given: pass at least one of shape (channels, time).")
+        raise ValueError("No series were given: pass at least one.")
     channels = series[0].shape[0]
     for position, values in enumerate(series):
         if values.shape[0] != channels:
@@ -36,9 +39,10 @@ def windows_of_series(
                 "every series must have the same channels."
             )
         if values.shape[1] < length:
+            turned = "" if channels_last or len(values) < length else _TURNED
             raise ValueError(
                 f"Series {position} has {values.shape[1]} time points, fewer than length={length}: "
-                "choose shorter windows, or leave the series out."
+                f"choose shorter windows, or leave the series out.{turned}"
             )
     starts = [np.arange(0, values.shape[1] - length + 1, step) for values in series]
     offsets = offsets_of([len(first) for first in starts])
@@ -60,17 +64,22 @@ def _count(name: str, value: Any) -> int:
     return operator.index(value)
 
 
-def _one(values: Any, position: int) -> np.ndarray:
+def _one(values: Any, position: int, channels_last: bool) -> np.ndarray:
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(
             f"Series {position} has channels of different lengths: pad them or cut them first."
         ) from error
+    if array.ndim == 1:
+        array = array[np.newaxis]
+    elif channels_last:
+        array = array.T
     if array.ndim != 2 or array.shape[0] == 0:
+        shape = "(time, channels)" if channels_last else "(channels, time)"
         raise ValueError(
-            f"Series {position} has the shape {array.shape}: pass arrays of shape (channels, "
-            "time), for one channel values[np.newaxis]."
+            f"Series {position} has the shape {np.shape(values)}: pass arrays of shape (time,) or "
+            f"{shape}."
         )
     return as_floats(array, f"Series {position}")
 

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from .._bags import Bags
-from .._bags.coerce import frame_names, is_missing
+from .._bags.coerce import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
 from .._bags.storage import converted
 from .finite import check_finite
@@ -79,10 +79,12 @@ def as_bags(X: Any) -> Any:
         # Also with dtype=object: NumPy creates such arrays from lists of blocks of equal size.
         n_bags, size, width = X.shape
         return Bags(X.reshape(n_bags * size, width), np.arange(n_bags + 1) * size)
+    if isinstance(X, np.ndarray) and X.ndim > 3:
+        return Bags.from_list(X)  # its error has advice for pictures
     if isinstance(X, np.ndarray) and X.dtype != object:
         return None
     sequence = isinstance(X, (list, tuple)) or (isinstance(X, np.ndarray) and X.ndim == 1)
-    if sequence and any(_depth(block) == 2 or isinstance(block, (str, bytes)) for block in X):
+    if sequence and not _are_rows(X):
         return Bags.from_list(X)
     return None
 
@@ -117,7 +119,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
     kinds = list(dtype) if isinstance(dtype, (tuple, list)) else [dtype]
     bags = as_bags(X)
     if bags is None:
-        with _advice_on_frames(X):
+        with _advice_on_text(X):
             matrix = check_array(X, accept_sparse="csr", dtype=kinds, order="C")
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
@@ -129,19 +131,27 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
 
 
 @contextlib.contextmanager
-def _advice_on_frames(X: Any) -> Iterator[None]:
-    """Replace scikit-learn's error for a data frame with a column that is not numeric."""
+def _advice_on_text(X: Any) -> Iterator[None]:
+    """Replace scikit-learn's error for text, and for a data frame with such a column."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        found = _text_column(X) if hasattr(X, "columns") else None
+        if not hasattr(X, "columns"):
+            text = first_text(X.to_numpy() if hasattr(X, "to_numpy") else X)
+            if text is None:
+                raise
+            raise ValueError(
+                f"X holds {text[:40]!r}, which is not a number. {TEXT_ADVICE} Encode categories "
+                f"as numbers, {CATEGORY_ADVICE}."
+            ) from error
+        found = _text_column(X)
         if found is None:
             raise
         name, value = found
         raise ValueError(
             f"X is a data frame whose column {name!r} holds {value!r}, which is not a number: if "
             f"the column names the bag of each row, pass Bags.from_frame(X, {name!r}); encode "
-            "any other column as numbers first."
+            f"any other column as numbers first, {CATEGORY_ADVICE}."
         ) from error
 
 
@@ -156,6 +166,18 @@ def _text_column(df: Any) -> tuple[Any, str] | None:
                 except ValueError:
                     return name, str(value)
     return None
+
+
+def _are_rows(X: Any) -> bool:
+    """Whether a sequence is left to scikit-learn: numbers, or rows of equal length."""
+    lengths = set()
+    for block in X:
+        depth = _depth(block)
+        if depth > 1 or isinstance(block, (str, bytes)):
+            return False
+        if depth == 1:
+            lengths.add(len(block))
+    return len(lengths) <= 1
 
 
 def _depth(block: Any) -> int:
@@ -218,7 +240,7 @@ def validate_bags(
     kinds = dtype if isinstance(dtype, (tuple, list)) else (dtype,)
     bags = as_bags(X)
     if bags is None:
-        with _advice_on_frames(X):
+        with _advice_on_text(X):
             matrix = validate_data(
                 estimator,
                 X,

@@ -138,6 +138,20 @@ def assert_canonical(bags):
         assert graph is None or type(graph) is sparse.csr_array
 
 
+SENTENCES = (
+    "Count the words of sentences first: "
+    "Bags.from_ids(CountVectorizer().fit_transform(sentences), bag_ids)."
+)
+SERIES = (
+    "Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
+    "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
+)
+PICTURES = (
+    "Cut a picture into patches by sklearn.feature_extraction.image.extract_patches_2d, and pass "
+    "patches.reshape(len(patches), -1)."
+)
+
+
 def refuses(call, message, kind=ValueError):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         call()

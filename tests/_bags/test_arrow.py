@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 
 import numpy as np
@@ -251,7 +252,10 @@ def test_a_missing_list_with_values_beneath_is_dropped_whole():
         (lambda: Bags.from_arrow(pa.array([[[1.0], None]])),
          "The column 'instances' has an instance that is missing (null)."),
         (lambda: Bags.from_arrow(pa.array([["a"], ["b"]])),
-         "The column 'instances' holds string values: encode them as numbers first."),
+         "The column 'instances' holds string values: encode them as numbers first, for example by "
+         "pandas.get_dummies or sklearn's OneHotEncoder."),
+        (lambda: Bags.from_arrow(pa.array([[datetime.date(2020, 1, 1)]])),
+         "The column 'instances' holds date32[day] values: encode them as numbers first."),
         (lambda: Bags.from_arrow(pa.table({"x": [[1.0]], "y": [3]})),
          "The column 'y' holds int64 and no lists: name it as bag or label, or choose the columns "
          "by features."),

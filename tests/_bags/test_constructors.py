@@ -6,10 +6,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from sklearn.feature_extraction.image import extract_patches_2d
+from sklearn.feature_extraction.text import CountVectorizer
 
 from milearn import Bags
+from milearn._fit.validation import check_bags
+from milearn.svm import MISVC
 from tests._bags.kinds import (
     KINDS,
+    PICTURES,
+    SENTENCES,
+    SERIES,
     assert_same,
     blocks_of,
     dense,
@@ -108,7 +115,7 @@ def test_from_list_of_frames(library):
         (
             [np.ones((2, 3)), np.ones(3)],
             ValueError,
-            "Bag 1 has 1 dimension(s): pass a block with one row per instance.",
+            f"Bag 1 has 1 dimension(s): pass a block with one row per instance. {SERIES}",
         ),
         (
             [[[1.0, 2.0], [3.0]]],
@@ -118,12 +125,13 @@ def test_from_list_of_frames(library):
         (
             [np.ones((2, 3)), "text"],
             TypeError,
-            "Bag 1 is a string: pass 2-D blocks of numbers.",
+            f"Bag 1 is a string: pass 2-D blocks of numbers. {SENTENCES}",
         ),
         (
             [np.ones((1, 2)), [["a", "b"]]],
             ValueError,
-            "Bag 1 holds <U1 values: encode them as numbers first.",
+            "Bag 1 holds <U1 values: encode them as numbers first, for example by "
+            "pandas.get_dummies or sklearn's OneHotEncoder.",
         ),
         (
             [Bags.singletons(np.eye(2))],
@@ -140,6 +148,44 @@ def test_from_list_of_frames(library):
 )
 def test_from_list_refuses(blocks, kind, message):
     refuses(lambda: Bags.from_list(blocks), message, kind)
+
+
+DIMENSIONS = "dimension(s): pass a block with one row per instance."
+PICTURE = np.ones((4, 5, 3))
+NOT_BAGS = {
+    "sentences": (
+        [["good film", "too long"], ["bad film"]],
+        f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}",
+    ),
+    "tokens": (
+        [[["good", "film"], ["long"]], [["bad"]]],
+        f"Bag 0 holds strings: pass 2-D blocks of numbers. {SENTENCES}",
+    ),
+    "series": ([np.ones(9), np.ones(7)], f"Bag 0 has 1 {DIMENSIONS} {SERIES}"),
+    "lists": ([[1.0, 2.0, 3.0], [1.0, 2.0]], f"Bag 0 has 1 {DIMENSIONS} {SERIES}"),
+    "pictures": ([PICTURE, PICTURE[:3]], f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
+    "pictures of one size": ([PICTURE, PICTURE], f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
+    "array of pictures": (np.ones((2, 4, 5, 3)), f"Bag 0 has 3 {DIMENSIONS} {PICTURES}"),
+    "patches": ([np.ones((n, 4, 5, 3)) for n in (2, 3)], f"Bag 0 has 4 {DIMENSIONS} {PICTURES}"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_BAGS)
+def test_sentences_series_and_pictures_are_refused_with_the_remedy(name):
+    X, message = NOT_BAGS[name]
+    refuses(lambda: Bags.from_list(X), message)
+    refuses(lambda: check_bags(X), message)
+    refuses(lambda: MISVC().fit(X, [0, 1]), message)
+    if not isinstance(X, np.ndarray):
+        refuses(lambda: MISVC().fit(pd.Series(X), [0, 1]), message)
+
+
+def test_the_remedies_give_bags():
+    sentences, bag_ids = ["good film", "too long", "bad film"], [0, 0, 1]
+    counts = CountVectorizer().fit_transform(sentences)
+    assert Bags.from_ids(counts, bag_ids).sizes.tolist() == [2, 1]
+    patches = extract_patches_2d(PICTURE, (2, 2))
+    assert Bags.from_list([patches.reshape(len(patches), -1)]).shape == (1, 12)
 
 
 # -- from_ids ------------------------------------------------------------------------------------

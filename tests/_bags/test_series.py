@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hypothesis
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import strategies as st
 
@@ -49,7 +50,11 @@ def test_a_3d_array_as_aeon_and_sktime_hold_it():
     ("X", "arguments", "error", "match"),
     [
         ([], (2,), ValueError, "No series"),
-        ([[1.0, 2.0]], (2,), ValueError, r"Series 0 has the shape \(2,\).*values\[np.newaxis\]"),
+        ([1.0, 2.0], (2,), ValueError, r"Series 0 has the shape \(\): .* \(time,\) or \(channels,"),
+        (np.ones((2, 1, 5, 3)), (2,), ValueError, r"Series 0 has the shape \(1, 5, 3\)"),
+        ([["a", "b"]], (1,), ValueError, "Series 0 holds"),
+        ([np.ones((9, 2))], (4,), ValueError, r"2 time points.*pass channels_last=True\.$"),
+        ([np.ones((3, 2))], (4,), ValueError, r"leave the series out\.$"),
         ([np.ones((1, 5)), np.ones((2, 5))], (2,), ValueError, "Series 1 has 2 channels but"),
         ([np.ones((1, 5)), np.ones((1, 3))], (4,), ValueError, "Series 1 has 3 time points"),
         ([[[1, 2], [1]]], (1,), ValueError, "Series 0 has channels of different lengths"),
@@ -63,6 +68,26 @@ def test_a_3d_array_as_aeon_and_sktime_hold_it():
 def test_refuses(X, arguments, error, match):
     with pytest.raises(error, match=match):
         Bags.from_series(X, *arguments)
+
+
+def test_one_channel_and_channels_last():
+    rng = np.random.default_rng(0)
+    series = [rng.normal(size=(2, time)) for time in (7, 4, 9)]
+    expected = Bags.from_series(series, 3, 2)
+    turned = [pd.DataFrame(values.T, columns=["a", "b"]) for values in series]
+    one = Bags.from_series([values[:1] for values in series], 3, 2)
+    for bags, other in [
+        (Bags.from_series(turned, 3, 2, channels_last=True), expected),
+        (Bags.from_series([values[0] for values in series], 3, 2), one),
+        (Bags.from_series([values[0].tolist() for values in series], 3, 2), one),
+        (Bags.from_series([values[0] for values in series], 3, 2, channels_last=True), one),
+    ]:
+        np.testing.assert_array_equal(bags.instances, other.instances)
+        np.testing.assert_array_equal(bags.offsets, other.offsets)
+    X = rng.normal(size=(4, 6))
+    np.testing.assert_array_equal(Bags.from_series(X, 3).instances, X.reshape(8, 3))
+    with pytest.raises(ValueError, match=r"Series 0 has the shape \(\): .* \(time, channels\)"):
+        Bags.from_series([1.0], 1, channels_last=True)
 
 
 def test_series_of_different_lengths_given_as_bags_are_refused_with_the_remedy():
