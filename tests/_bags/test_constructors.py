@@ -460,3 +460,14 @@ def test_no_bags_at_all():
     assert list(bags) == []
     assert bags[:0] is bags
     assert bags[[]].shape == (0, 3)
+
+
+@pytest.mark.parametrize("kind", [list, pd.Categorical, lambda texts: pd.array(texts, "string")])
+def test_categories_in_a_frame_are_refused_with_the_remedy(kind):
+    frame = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0], "ring": kind(["a", "b", "a"])})
+    refuses(
+        lambda: Bags.from_frame(frame, "id"),
+        "Column 'ring' holds <U1 values: encode them as numbers first, for example by "
+        "pandas.get_dummies or sklearn's OneHotEncoder.",
+    )
+    assert Bags.from_frame(pd.get_dummies(frame, columns=["ring"]), "id").shape == (2, 3)
