@@ -142,6 +142,13 @@ else:
     }
 
 try:
+    from milearn.svm import OrdinalMISVC
+except ImportError:  # likewise
+    pass
+else:
+    SETTINGS |= {"OrdinalMISVC": partial(OrdinalMISVC)}
+
+try:
     from milearn.survival import MICoxPH, survival_outcomes
 except ImportError:  # likewise
     pass

@@ -64,7 +64,8 @@ def four_models(X: Bags, y: np.ndarray, labels: np.ndarray, C: float) -> dict[st
 
 def grid_accuracy(model: Any) -> float:
     points, sides = grid()
-    return float(np.mean((model.decision_function(points) > 0) == (sides > 0)))
+    scores = model.instance_decision_function(points)
+    return float(np.mean((scores > 0) == (sides > 0)))
 
 
 def active_fractions(model: DPBoost, X: Bags) -> tuple[float, float]:
@@ -263,7 +264,7 @@ def plot_figure2(models: dict[str, Any], X: Bags, y: np.ndarray, path: Path) -> 
     positive = (y == 1)[X.bag_index]
     shade = None
     for panel, (name, model) in zip(figure.subplots(2, 2).ravel(), models.items(), strict=True):
-        scores = model.decision_function(points).reshape(151, 151)
+        scores = model.instance_decision_function(points).reshape(151, 151)
         shade = panel.pcolormesh(
             line, line, np.clip(scores, -3, 3), cmap="RdBu_r", vmin=-3, vmax=3, alpha=0.7
         )

@@ -39,10 +39,10 @@ def test_grid_is_the_papers_without_the_margin():
     assert 300 < len(points) < 441
     assert set(sides) == {-1, 1}
     exact = SimpleNamespace(
-        decision_function=lambda X: X[:, 1] - 0.5 - 0.25 * np.sin(6.2831853 * X[:, 0])
+        instance_decision_function=lambda X: X[:, 1] - 0.5 - 0.25 * np.sin(6.2831853 * X[:, 0])
     )
     assert andrews2003.grid_accuracy(exact) == 1.0
-    flat = SimpleNamespace(decision_function=lambda X: -np.ones(len(X)))
+    flat = SimpleNamespace(instance_decision_function=lambda X: -np.ones(len(X)))
     assert andrews2003.grid_accuracy(flat) == np.mean(sides < 0)
 
 
