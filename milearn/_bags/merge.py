@@ -227,6 +227,11 @@ def group_labels(
     return np.where(found == -np.inf, np.nan, found)
 
 
+def _shown(label: Any) -> str:
+    """A label for a message; NumPy 1 and 2 print records in their own ways."""
+    return str(label.item() if isinstance(label, np.void) else label)
+
+
 def _common(
     y: np.ndarray, names: Sequence[Any], codes: np.ndarray, order: np.ndarray, ends: np.ndarray
 ) -> np.ndarray:
@@ -244,7 +249,8 @@ def _common(
     if differs.any():
         wrong = np.unique(codes[differs])
         found = [
-            f"{names[group]!r} ({y[first[group]]!s} of bag {first[group]}, {y[row]!s} of bag {row})"
+            f"{names[group]!r} ({_shown(y[first[group]])} of bag {first[group]}, "
+            f"{_shown(y[row])} of bag {row})"
             for group in wrong[:_SHOWN].tolist()
             for row in [int(np.flatnonzero(differs & (codes == group))[0])]
         ]
