@@ -10,6 +10,7 @@ HELP = "time and memory against the size of the data, with slopes"
 
 # One module per method, and one for all of them.
 MODULES: tuple[str, ...] = (
+    "estimators",
     "sizes",
     "boosting",
     "dpboost",
@@ -25,6 +26,15 @@ MODULES: tuple[str, ...] = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_report_options(parser, collect("scales", MODULES))
+    parser.add_argument(
+        "--only", nargs="+", metavar="ESTIMATOR", help="of 'estimators': which ones are fitted"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="of 'estimators': CPU seconds of a fit, and of a prediction (default: 60)",
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -1,0 +1,144 @@
+"""A fit and a prediction with defaults: ``python -m benchmarks.scales._estimator_fit '<json>'``.
+
+Prints one line of JSON. What is known so far is also written to the file ``progress`` of the task,
+so that a process that was ended by its limits leaves it behind.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from sklearn.base import is_regressor
+
+from milearn import Bags
+from milearn.datasets import make_bags
+from milearn.survival import survival_outcomes
+from milearn.utils import all_estimators
+
+from ..common.memory import PeakMemory, Stopwatch
+
+__all__ = ["make_estimator", "measure", "noisy_bags", "target_of"]
+
+# Bags of a first fit, which imports the libraries of the solvers.
+_WARM_UP_BAGS = 40
+
+
+def noisy_bags(
+    *, n_bags: int, bag_size: int, n_features: int, seed: int = 0
+) -> tuple[Bags, np.ndarray]:
+    """Bags with one concept at distance 3, a fifth of witnesses, and a tenth of labels flipped."""
+    return make_bags(
+        n_bags,
+        n_features,
+        bag_size=bag_size,
+        concept_distance=3.0,
+        flip_y=0.1,
+        random_state=seed,
+    )
+
+
+def make_estimator(name: str) -> Any:
+    """A public estimator with its defaults and, where it has one, the seed 0."""
+    made = dict(all_estimators())[name]()
+    seeds = {key: 0 for key in made.get_params(deep=False) if key == "random_state"}
+    return made.set_params(**seeds)
+
+
+def target_of(estimator: Any, labels: np.ndarray) -> np.ndarray:
+    """Classes, three grades, noisy numbers or survival times, as the estimator needs."""
+    rng = np.random.default_rng(0)
+    if hasattr(estimator, "predict_survival_function"):
+        times = rng.exponential(np.where(labels == 1, 1.0, 3.0))
+        return survival_outcomes(rng.random(len(labels)) < 0.7, times)
+    if is_regressor(estimator):
+        return labels + 0.3 * rng.normal(size=len(labels))
+    if type(estimator).__name__ == "OrdinalMISVC":
+        return labels + (rng.random(len(labels)) < 0.3)
+    return labels
+
+
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """CPU time and peak memory of a fit and of a prediction for the same bags.
+
+    The task names the ``estimator``, the sizes ``n_bags``, ``bag_size`` and ``n_features``, and
+    perhaps the limits ``seconds`` (CPU time of the fit, and of the prediction), ``memory`` (MiB of
+    memory that is not backed by files) and the file ``progress``.
+    """
+    known: dict[str, Any] = {"stage": "data"}
+    sizes = {name: task[name] for name in ("n_bags", "bag_size", "n_features")}
+    bags, labels = noisy_bags(**sizes)
+    model = make_estimator(task["estimator"])
+    y = target_of(model, labels)
+    known["data_mib"] = bags.instances.nbytes / 2**20
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        few = np.arange(min(len(bags), _WARM_UP_BAGS))
+        make_estimator(task["estimator"]).fit(bags[few], y[few])
+        caught.clear()
+        limit_memory(task.get("memory"))
+        work: list[tuple[str, Callable[[], Any]]] = [("fit", lambda: model.fit(bags, y))]
+        apply = getattr(model, "predict", None) or getattr(model, "transform", None)
+        if apply is not None:
+            work.append(("predict", lambda: apply(bags)))
+        for stage, call in work:
+            _report(task, known, stage)
+            limit_cpu(task.get("seconds"))
+            if not _timed(stage, call, known):
+                break
+        else:
+            known["stage"] = "done"
+    known["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return known
+
+
+def _timed(stage: str, call: Callable[[], Any], known: dict[str, Any]) -> bool:
+    """Measure a call; whether it was not refused."""
+    with PeakMemory() as memory:
+        watch = Stopwatch()
+        try:
+            call()
+        except (MemoryError, ValueError) as error:
+            known["refusal"] = f"{type(error).__name__}: {error}"
+        spent = watch.seconds()["cpu_seconds"]
+    known[f"{stage}_seconds"] = spent
+    known[f"{stage}_peak_mib"] = memory.peak / 2**20
+    return "refusal" not in known
+
+
+def _report(task: dict[str, Any], known: dict[str, Any], stage: str) -> None:
+    known["stage"] = stage
+    if "progress" in task:
+        Path(task["progress"]).write_text(json.dumps(known))
+
+
+def limit_cpu(seconds: float | None) -> None:
+    """End this process after so many further CPU seconds, where the system can (Linux)."""
+    if seconds is not None:
+        _limit("RLIMIT_CPU", math.ceil(time.process_time() + seconds))
+
+
+def limit_memory(mib: float | None) -> None:
+    """Refuse memory of this process beyond so many MiB, where the system can (Linux)."""
+    if mib is not None:
+        _limit("RLIMIT_DATA", int(mib * 2**20))
+
+
+def _limit(name: str, value: int) -> None:
+    process = psutil.Process()
+    if hasattr(process, "rlimit"):
+        _, hard = process.rlimit(getattr(psutil, name))
+        process.rlimit(getattr(psutil, name), (value, hard))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(json.loads(sys.argv[1]))))

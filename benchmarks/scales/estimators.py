@@ -1,0 +1,176 @@
+"""Every public estimator with its defaults at three sizes: it ends in time, or refuses to begin.
+
+Each fit, with the prediction for the same bags, runs in a process of its own with limits of CPU
+time and memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from milearn.utils import all_estimators
+
+from ..common.fresh import in_fresh_process
+from ..common.page import say, show
+from ..common.protocol import run
+from ..common.records import RecordFile, digest, source_digest
+from ..common.reports import Report, finish
+from ..common.table import Table
+from ..common.tasks import record_of
+
+__all__ = ["REPORTS", "SIZES", "DefaultTask", "run_defaults"]
+
+# Bags, instances of a bag, features.
+SIZES = ((2000, 10, 20), (300, 300, 50), (20_000, 10, 50))
+SECONDS, MEMORY = 60.0, 2048.0
+# Factor on the goal at which the system refuses memory: the peak is then known.
+_ROOM = 2.0
+# A refusal after a longer part of the time is one in the middle of the work.
+_AT_ONCE = 0.1
+# How a process ends at its limit of CPU time, where the system has one.
+_OUT_OF_TIME = f"exit status {-getattr(signal, 'SIGXCPU', 0)}"
+# Seconds beyond the limits of the fit and the prediction: data, imports and a first fit.
+_AROUND = 60.0
+
+
+@dataclass(frozen=True)
+class DefaultTask:
+    """One estimator at one size; ``dataset`` is the size."""
+
+    dataset: str
+    method: str
+    size: tuple[int, int, int]
+    seconds: float
+    memory: float
+
+    @property
+    def key(self) -> str:
+        return f"{self.dataset}/{self.method}@{digest([asdict(self), source_digest()])}"
+
+
+def run_task(task: DefaultTask) -> dict[str, Any]:
+    return record_of(task, measure)
+
+
+def measure(task: DefaultTask) -> dict[str, Any]:
+    """What ``_estimator_fit`` measures in a fresh process, or how it ended."""
+    n_bags, bag_size, n_features = task.size
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Path(folder) / "progress.json"
+        stated = {
+            "estimator": task.method,
+            "n_bags": n_bags,
+            "bag_size": bag_size,
+            "n_features": n_features,
+            "seconds": task.seconds,
+            "memory": _ROOM * task.memory,
+            "progress": str(progress),
+        }
+        try:
+            return in_fresh_process(
+                "benchmarks.scales._estimator_fit",
+                stated,
+                cpu_timeout=2 * task.seconds + _AROUND,
+            )
+        except (RuntimeError, TimeoutError) as error:
+            if not progress.exists():
+                raise
+            # Ended by a limit: not an error, which would be tried again.
+            timed_out = isinstance(error, TimeoutError) or str(error) == _OUT_OF_TIME
+            return {
+                **json.loads(progress.read_text()),
+                "ended": "time" if timed_out else str(error),
+            }
+
+
+def run_defaults(args: argparse.Namespace) -> int:
+    """The table of all estimators; ``only`` names those that are fitted."""
+    seconds = getattr(args, "seconds", None) or SECONDS
+    names = [name for name, _ in all_estimators()]
+    only = list(getattr(args, "only", None) or names)
+    unknown = sorted(set(only) - set(names))
+    if unknown:
+        raise SystemExit(f"Unknown estimators: {', '.join(unknown)}.")
+    sizes = SIZES[:1] if args.fast else SIZES
+    every = {
+        (name, size): DefaultTask(_words(size), name, size, seconds, MEMORY)
+        for name in names
+        for size in sizes
+    }
+    wanted = [task for (name, _), task in every.items() if name in only]
+    with RecordFile(args.out / "estimators.jsonl", fresh=args.fresh) as file:
+        records, complete = run(wanted, file, jobs=1, label="estimators", function=run_task)
+        # Of the estimators that were not asked for, what earlier runs found.
+        latest = {
+            (each["method"], tuple(each["size"])): each
+            for each in file.read().values()
+            if each.get("seconds") == seconds and each.get("memory") == MEMORY
+        }
+    latest |= {(each["method"], tuple(each["size"])): each for each in records.values()}
+    rows = [
+        [name if size == sizes[0] else "", _words(size), *_cells(latest.get((name, size)), seconds)]
+        for name, size in every
+        if any((name, other) in latest for other in sizes)
+    ]
+    columns = ["estimator", "bags x instances x features", "fit", "predict", "peak", ""]
+    show(Table(columns, rows, "llrrrl"))
+    found = [latest[key] for key in every if key in latest]
+    missed = sum(not within(each.get("result", {}), seconds) for each in found)
+    say(
+        f"\nCPU seconds of fit and prediction (of transform where there is none), peak memory of "
+        f"the process in MiB. {len(found) - missed} of {len(found)} end within {seconds:g} s and "
+        f"{MEMORY:g} MiB, or refuse before they begin.\nDefaults, random_state=0; bags of "
+        "make_bags(concept_distance=3, flip_y=0.1, random_state=0), the prediction for the same "
+        "bags; one thread, a process each."
+    )
+    return finish(records, complete, file, len(wanted))
+
+
+def within(result: dict[str, Any], seconds: float) -> bool:
+    """Whether a fit and its prediction kept the limits, or were refused at once."""
+    if not result or "ended" in result:
+        return False
+    stages = [stage for stage in ("fit", "predict") if f"{stage}_seconds" in result]
+    if "refusal" in result and result[f"{stages[-1]}_seconds"] > _AT_ONCE * seconds:
+        return False
+    return all(
+        result[f"{stage}_seconds"] <= seconds and result[f"{stage}_peak_mib"] <= MEMORY
+        for stage in stages
+    )
+
+
+def _words(size: tuple[int, int, int]) -> str:
+    return " x ".join(f"{each:,}" for each in size)
+
+
+def _cells(record: dict[str, Any] | None, seconds: float) -> list[str]:
+    """Fit, prediction, peak and remark of a record."""
+    if record is None:
+        return ["-", "-", "-", ""]
+    if "error" in record:
+        return ["failed", "-", "-", record["error"]]
+    result = record["result"]
+    cells = []
+    for stage in ("fit", "predict"):
+        if f"{stage}_seconds" in result:
+            cells.append(f"{result[f'{stage}_seconds']:.1f}")
+        elif result["stage"] == stage and "ended" in result:
+            cells.append(f"> {seconds:g}" if result["ended"] == "time" else "killed")
+        else:
+            cells.append("-")
+    peaks = [
+        result[f"{stage}_peak_mib"] for stage in ("fit", "predict") if f"{stage}_peak_mib" in result
+    ]
+    remarks = [result["refusal"]] if "refusal" in result else []
+    remarks += [result["ended"]] if result.get("ended", "time") != "time" else []
+    remarks += sorted(result.get("warnings", {}))
+    return [*cells, f"{max(peaks):.0f}" if peaks else "-", "; ".join(remarks)]
+
+
+REPORTS = (Report("estimators", "every estimator with its defaults at three sizes", run_defaults),)

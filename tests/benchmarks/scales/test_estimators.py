@@ -1,0 +1,99 @@
+"""Estimators with their defaults at three sizes: what is measured, kept, and printed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+from benchmarks.scales import _estimator_fit, estimators
+from milearn.utils import all_estimators
+
+TINY = {"n_bags": 12, "bag_size": 3, "n_features": 4}
+
+
+@pytest.mark.parametrize("name", ["MILBoost", "BagStatistics", "M3IC", "MICoxPH", "OrdinalMISVC"])
+def test_a_fit_and_a_prediction_are_measured(name, tmp_path):
+    progress = tmp_path / "progress.json"
+    found = _estimator_fit.measure({"estimator": name, **TINY, "progress": str(progress)})
+    assert found["stage"] == "done"
+    assert found["fit_seconds"] > 0
+    assert found["predict_seconds"] >= 0
+    assert found["fit_peak_mib"] > 1
+    assert json.loads(progress.read_text())["stage"] == "predict"
+
+
+def test_a_refusal_is_kept_in_words(monkeypatch):
+    class Small(BaseEstimator):
+        def fit(self, X, y):
+            if len(X) > 40:
+                raise MemoryError("too many bags: use fewer")
+            return self
+
+    monkeypatch.setattr(_estimator_fit, "all_estimators", lambda: [("Small", Small)])
+    found = _estimator_fit.measure({"estimator": "Small", **TINY, "n_bags": 50})
+    assert found["refusal"] == "MemoryError: too many bags: use fewer"
+    assert "predict_seconds" not in found
+
+
+def arguments(tmp_path, **options):
+    return argparse.Namespace(**{"out": tmp_path, "fresh": False, "fast": False, **options})
+
+
+def result(fit, predict, peak=300.0, **more):
+    found = {"stage": "done", "fit_seconds": fit, "fit_peak_mib": peak, "warnings": {}}
+    if predict is not None:
+        found |= {"predict_seconds": predict, "predict_peak_mib": 10.0}
+    return found | more
+
+
+def test_the_table_has_times_refusals_and_limits(tmp_path, monkeypatch, capsys):
+    fitted = []
+
+    def made_up(module, task, cpu_timeout):
+        fitted.append((task["estimator"], task["n_bags"]))
+        if task["estimator"] == "MISVC":
+            if task["n_bags"] == 300:
+                return result(50.0, None, refusal="MemoryError: after an hour", stage="fit")
+            return result(0.2, None, refusal="MemoryError: no", stage="fit")
+        if task["n_bags"] == 2000:
+            return result(1.0, 0.5, warnings={"ConvergenceWarning": 1})
+        known = {"stage": "fit"} if task["n_bags"] == 300 else result(2.0, None, stage="predict")
+        Path(task["progress"]).write_text(json.dumps(known))
+        status = signal.SIGXCPU if task["n_bags"] == 300 else signal.SIGKILL
+        raise RuntimeError(f"exit status {-status}")
+
+    monkeypatch.setattr(estimators, "in_fresh_process", made_up)
+    assert estimators.run_defaults(arguments(tmp_path, only=["MISVC"])) == 0
+    assert estimators.run_defaults(arguments(tmp_path, only=["M3IC"])) == 0
+    sizes = [n_bags for n_bags, _, _ in estimators.SIZES]
+    assert fitted == [(name, size) for name in ("MISVC", "M3IC") for size in sizes]
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "M3IC 2,000 x 10 x 20 1.0 0.5 300 ConvergenceWarning" in lines
+    assert "300 x 300 x 50 > 60 - -" in lines
+    assert "20,000 x 10 x 50 2.0 killed 300 exit status -9" in lines
+    # What an earlier call found is in the table too.
+    assert lines.count("MISVC 2,000 x 10 x 20 0.2 - 300 MemoryError: no") == 2
+    assert any("3 of 6 end within 60 s" in line for line in lines)
+    # Nothing is repeated.
+    del fitted[:]
+    assert estimators.run_defaults(arguments(tmp_path, only=["M3IC"])) == 0
+    assert fitted == []
+
+
+def test_all_public_estimators_and_no_others(tmp_path, monkeypatch, capsys):
+    fitted = []
+
+    def made_up(module, task, cpu_timeout):
+        fitted.append(task["estimator"])
+        return result(1.0, 0.5)
+
+    monkeypatch.setattr(estimators, "in_fresh_process", made_up)
+    assert estimators.run_defaults(arguments(tmp_path, fast=True)) == 0
+    assert fitted == [name for name, _ in all_estimators()]
+    with pytest.raises(SystemExit, match="Unknown estimators: Nothing"):
+        estimators.run_defaults(arguments(tmp_path, only=["Nothing"]))
