@@ -17,6 +17,8 @@ SECTIONS = (
     ("Guide", ("guide/",)),
     ("Examples", ("gallery/",)),
     ("API", ("api/",)),
+    ("Algorithms", ("algorithms/",)),
+    ("Results", ("results/",)),
     ("More", ("",)),
 )
 LEFT_OUT = ("gallery/backreferences", "gallery/sg_execution_times", "sg_execution_times")

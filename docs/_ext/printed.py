@@ -6,6 +6,7 @@ commands of all these files with the state of the checkout that each ran in.
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,10 +23,17 @@ from benchmarks.common.table import Table  # noqa: E402
 
 
 class Printed(Directive):
-    """The tables of one command; ``:tables: 1 3`` takes some of them, counted from one."""
+    """The tables of one command.
+
+    ``:tables: 1 3`` takes some of them, counted from one; ``:notes:`` adds the notes that the
+    command printed below them.
+    """
 
     required_arguments = 1
-    option_spec: ClassVar[dict[str, Any]] = {"tables": directives.positive_int_list}
+    option_spec: ClassVar[dict[str, Any]] = {
+        "tables": directives.positive_int_list,
+        "notes": directives.flag,
+    }
 
     def run(self) -> list[nodes.Node]:
         path = DOCS / "results" / f"{self.arguments[0]}{SUFFIX}"
@@ -46,6 +54,8 @@ class Printed(Directive):
                 title = " ".join(table.title.split())
                 found.append(nodes.paragraph("", "", nodes.emphasis("", title)))
             found += drawn(self, table)
+            if "notes" in self.options and (note := _without_records(table.note)):
+                found.append(nodes.paragraph("", note, classes=["table-note"]))
         return found
 
 
@@ -62,6 +72,12 @@ class PrintedStates(Directive):
                 raise self.error(f"docs/results/{error}") from error
             rows.append([page.command.removeprefix("python -m benchmarks "), page.commit])
         return drawn(self, Table(["command", "commit"], rows))
+
+
+def _without_records(note: str) -> str:
+    """The note of a table without the lines that name files of the run."""
+    kept = [line for line in note.splitlines() if not re.match(r"(records|plot|time): ", line)]
+    return " ".join(kept)
 
 
 def drawn(directive: Directive, table: Table) -> list[nodes.Node]:

@@ -11,7 +11,11 @@ from benchmarks.common.page import SUFFIX, read_page
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RESULTS = CHECKOUT / "docs" / "results"
-PAGES = [CHECKOUT / "README.md", *sorted((CHECKOUT / "docs" / "guide").glob("*.rst"))]
+PAGES = [
+    CHECKOUT / "README.md",
+    *sorted((CHECKOUT / "docs" / "guide").glob("*.rst")),
+    *sorted(RESULTS.glob("*.rst")),
+]
 
 # A figure: no part of a name such as Musk1, and no list index.
 FIGURE = re.compile(r"(?<![\w.])-?\d+(?:[.,]\d+)*(?:e-?\d+)?(?![\w]|\.\d)")
@@ -90,7 +94,7 @@ def test_there_are_tables_to_check_and_a_changed_figure_is_noticed():
     assert figures("Musk1 2.5e-3 x.5 1/5.2") == {"2.5e-3", "1", "5.2"}
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.iterdir()), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(RESULTS.glob(f"*{SUFFIX}")), ids=lambda path: path.name)
 def test_every_file_of_results_is_a_page_with_tables_and_a_command(path):
     page = read_page(path)
     assert page.tables
@@ -101,3 +105,17 @@ def test_every_file_of_results_is_a_page_with_tables_and_a_command(path):
     assert stem == name or stem.removeprefix(f"{name}-") in page.command.split()
     for table in page.tables:
         assert table.rows
+
+
+def test_every_file_of_results_is_shown_or_named_on_a_page_of_results():
+    pages = [path.read_text(encoding="utf-8") for path in RESULTS.glob("*.rst")]
+    shown = {name for page in pages for name in re.findall(r"^\.\. printed:: (\S+)$", page, re.M)}
+    for page in pages:
+        # Tables that are typed from several files are checked against the command named above them.
+        shown |= {name for command, _ in tables_of(page) for name in names_of(command)}
+    kept = {path.name.removesuffix(SUFFIX) for path in RESULTS.glob(f"*{SUFFIX}")}
+    assert kept <= shown, f"on no page of docs/results: {sorted(kept - shown)}"
+    strangers = [
+        path.name for path in RESULTS.iterdir() if not path.name.endswith((SUFFIX, ".rst"))
+    ]
+    assert not strangers
