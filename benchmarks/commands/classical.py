@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from milearn.model_selection import Ranks, rank_methods
+
 from ..common.carbonneau import PUBLISHED as CARBONNEAU
 from ..common.carbonneau import SETS
 from ..common.classifiers import CLASSIFIERS
@@ -15,7 +17,7 @@ from ..common.methods import METHODS
 from ..common.output import short_path
 from ..common.page import say, show
 from ..common.protocol import Summary
-from ..common.ranks import Ranks, plot_ranks, rank_methods
+from ..common.ranks import plot_ranks
 from ..common.table import Table
 from .nested import add_nested_options, run_nested
 
@@ -105,11 +107,10 @@ def rows_below(summaries: list[Summary]) -> Iterator[list[str]]:
 
 def rank_table(ranks: Ranks) -> Table:
     """One row per method, with the p-values of its difference to the best one."""
-    first = ranks.methods[0]
     rows = []
-    for name, rank in zip(ranks.methods, ranks.ranks, strict=True):
-        p_values = [test.loc[first, name] for test in (ranks.nemenyi, ranks.wilcoxon)]
-        cells = ["", ""] if name == first else [f"{value:.2g}" for value in p_values]
+    for place, (name, rank) in enumerate(zip(ranks.methods, ranks.ranks, strict=True)):
+        p_values = [test[0, place] for test in (ranks.nemenyi, ranks.wilcoxon)]
+        cells = [f"{value:.2g}" if place else "" for value in p_values]
         rows.append([METHODS[name].title, f"{rank:.2f}", *cells])
     title = f"average rank over {ranks.n_datasets} data sets (1 is best)"
     return Table(["method", "rank", "p, Nemenyi", "p, Wilcoxon-Holm"], rows, title=title)

@@ -18,6 +18,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
 
+from milearn.model_selection import rank_methods
+
 from ..common.memory import Stopwatch
 from ..common.methods import METHODS
 from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
@@ -26,7 +28,6 @@ from ..common.output import add_common_options, short_path
 from ..common.page import say, show
 from ..common.plots import plot_curves
 from ..common.protocol import run, scores_of
-from ..common.ranks import rank_methods
 from ..common.records import RecordFile, digest
 from ..common.reports import finish
 from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed

@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 from joblib import cpu_count
 
+from milearn.model_selection import rank_methods
+
 from ..common.data import STORED, load, stored_folds
 from ..common.methods import METHODS, select
 from ..common.output import add_common_options
 from ..common.page import say, show
 from ..common.protocol import FoldTask, run
-from ..common.ranks import rank_methods
 from ..common.records import RecordFile
 from ..common.reports import finish
 from ..common.table import Table, duration

@@ -1,6 +1,7 @@
 """Plots of fitted models; they need matplotlib (``pip install "milearn[plot]"``)."""
 
 from ._bag_scores import BagScoresDisplay
+from ._critical_difference import CriticalDifferenceDisplay
 from ._importance import PermutationImportanceDisplay, permutation_importance
 from ._instance_scores import InstanceScoresDisplay
 from ._objective import ObjectiveDisplay
@@ -10,6 +11,7 @@ from ._witness import WitnessDisplay
 
 __all__ = [
     "BagScoresDisplay",
+    "CriticalDifferenceDisplay",
     "InstanceScoresDisplay",
     "ObjectiveDisplay",
     "PermutationImportanceDisplay",

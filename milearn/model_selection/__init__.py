@@ -1,5 +1,7 @@
-"""Splitters for bags, and transductive evaluation with all bags in the graph."""
+"""Splitters for bags, comparison of estimators, and evaluation with all bags in the graph."""
 
+from ._compare import Comparison, compare
+from ._ranks import Ranks, rank_methods
 from ._shuffle import BagShuffleSplit
 from ._sites import SiteFolds, SiteKFold, SiteTest, site_label_test
 from ._stratified import RepeatedStratifiedBagKFold, StratifiedBagKFold
@@ -7,11 +9,15 @@ from ._transductive import transductive_cross_val_score, transductive_grid_searc
 
 __all__ = [
     "BagShuffleSplit",
+    "Comparison",
+    "Ranks",
     "RepeatedStratifiedBagKFold",
     "SiteFolds",
     "SiteKFold",
     "SiteTest",
     "StratifiedBagKFold",
+    "compare",
+    "rank_methods",
     "site_label_test",
     "transductive_cross_val_score",
     "transductive_grid_search",

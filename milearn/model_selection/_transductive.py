@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import column_or_1d
 
 from .._fit.validation import as_bags, missing_labels
+from ._groups import warn_of_shared_groups
 from ._stratified import StratifiedBagKFold
 
 __all__ = ["transductive_cross_val_score", "transductive_grid_search"]
@@ -75,6 +76,11 @@ def transductive_cross_val_score(
     ValueError
         If a test set contains a bag without a label, or ``scoring`` is unknown or is a metric
         instead of a scorer.
+
+    Warns
+    -----
+    UserWarning
+        If a group is on both sides of a split.
 
     See Also
     --------
@@ -189,6 +195,7 @@ def _splits(X: Any, y: Any, cv: Any, groups: Any, unlabeled: Any) -> list[Split]
     labels = column_or_1d(np.asarray(y))
     missing = missing_labels(labels, unlabeled)
     splits = list(cv.split(X, labels, groups))
+    warn_of_shared_groups(groups, splits, "The input")
     for number, (_, test) in enumerate(splits):
         if missing[test].any():
             raise ValueError(

@@ -1,0 +1,234 @@
+"""Average ranks of methods, and which of them are not significantly different."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..model_selection import Comparison, Ranks, rank_methods
+from ._plotting import COLORS, LINE, Display, evenly_spaced
+
+__all__ = ["CriticalDifferenceDisplay"]
+
+_ROW = 0.62  # distance of two names, in heights of the rank axis' labels
+_BAR = 0.3  # distance of two bars
+_TICKS = 12  # maximum number of ticks
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class CriticalDifferenceDisplay(Display):
+    """Average ranks of methods over data sets, as a critical difference diagram.
+
+    The axis has the average ranks, and 1 is the best. A bar joins methods that are next to each
+    other in the ranking, and of which no pair is significantly different. It is recommended to use
+    :meth:`from_comparison` or :meth:`from_scores`.
+
+    Parameters
+    ----------
+    ranks : Ranks
+        Ranks and p-values, see :func:`~milearn.model_selection.rank_methods`.
+    test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
+        Test of the pairs: Wilcoxon's signed-rank test with Holm's correction, or Nemenyi's test,
+        whose critical difference is then plotted.
+    titles : mapping of str to str, default=None
+        Names of methods in the plot, by their names in ``ranks``.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes of the display.
+    figure_ : matplotlib Figure
+        Figure of the display.
+    points_ : matplotlib PathCollection
+        The average ranks on the axis.
+    texts_ : list of matplotlib Text
+        Names and average ranks of the methods, best first.
+    bars_ : list of matplotlib Line2D
+        Bars that join methods without a significant difference.
+    difference_ : matplotlib Line2D or None
+        The critical difference of Nemenyi's test.
+
+    See Also
+    --------
+    milearn.model_selection.compare : Scores of estimators on data sets.
+    milearn.model_selection.rank_methods : Ranks and p-values.
+
+    References
+    ----------
+    J. Demsar. Statistical comparisons of classifiers over multiple data sets. Journal of Machine
+    Learning Research 7, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from milearn.inspection import CriticalDifferenceDisplay
+    >>> scores = np.random.default_rng(0).uniform(size=(10, 3)) + [0.0, 0.4, 0.5]
+    >>> display = CriticalDifferenceDisplay.from_scores(
+    ...     scores, ["mean", "kernel", "MI-SVM"]
+    ... )  # doctest: +SKIP
+    """
+
+    ranks: Ranks
+    test: str = "wilcoxon"
+    titles: Mapping[str, str] | None = None
+
+    @classmethod
+    def from_comparison(
+        cls,
+        comparison: Comparison,
+        score: str | None = None,
+        *,
+        alpha: float = 0.05,
+        test: str = "wilcoxon",
+        titles: Mapping[str, str] | None = None,
+        ax: Any = None,
+    ) -> CriticalDifferenceDisplay:
+        """Plot the ranks of a comparison.
+
+        Parameters
+        ----------
+        comparison : Comparison
+            The result of :func:`~milearn.model_selection.compare`.
+        score : str, default=None
+            Name of the score; by default, the first.
+        alpha : float, default=0.05
+            Level of the tests.
+        test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
+            Test of the pairs.
+        titles : mapping of str to str, default=None
+            Names in the plot, by the names of the estimators.
+        ax : matplotlib Axes, default=None
+            Axes to plot on. If None, a new figure and axes are created.
+
+        Returns
+        -------
+        CriticalDifferenceDisplay
+            The display with the plot.
+        """
+        ranks = comparison.ranks(score, alpha=alpha)
+        return cls(ranks=ranks, test=test, titles=titles).plot(ax)
+
+    @classmethod
+    def from_scores(
+        cls,
+        scores: Any,
+        methods: Sequence[str],
+        *,
+        alpha: float = 0.05,
+        test: str = "wilcoxon",
+        ax: Any = None,
+    ) -> CriticalDifferenceDisplay:
+        """Plot the ranks of a table of scores.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_datasets, n_methods)
+            Larger is better.
+        methods : sequence of n_methods str
+            Names of the columns.
+        alpha : float, default=0.05
+            Level of the tests.
+        test : {"wilcoxon", "nemenyi"}, default="wilcoxon"
+            Test of the pairs.
+        ax : matplotlib Axes, default=None
+            Axes to plot on. If None, a new figure and axes are created.
+
+        Returns
+        -------
+        CriticalDifferenceDisplay
+            The display with the plot.
+        """
+        return cls(ranks=rank_methods(scores, methods, alpha=alpha), test=test).plot(ax)
+
+    def plot(self, ax: Any = None) -> CriticalDifferenceDisplay:
+        """Plot the ranks.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to plot on. If None, a new figure and axes are created.
+
+        Returns
+        -------
+        CriticalDifferenceDisplay
+            This display.
+        """
+        ranks, k = self.ranks.ranks, len(self.ranks.methods)
+        cliques = self.ranks.cliques(self.test)
+        half = (k + 1) // 2  # methods with their names on the left
+        top = 1.0 + _BAR * (1 + self._rows_of_bars(cliques))
+        ax = self._open(ax, (8.0, 1.3 + 0.27 * (top + _ROW * half)))
+        self._plot_axis(ax, k)
+        self.points_ = ax.scatter(
+            ranks, np.zeros(k), s=24, color=COLORS[0], zorder=3, clip_on=False
+        )
+        self.texts_ = []
+        for place, (name, rank) in enumerate(zip(self.ranks.methods, ranks, strict=True)):
+            left = place < half
+            row = place if left else k - 1 - place
+            self.texts_.append(self._plot_name(ax, name, float(rank), top + _ROW * row, left))
+        self.bars_ = []
+        for row, (first, last) in zip(self._rows(cliques), cliques, strict=True):
+            span = (float(ranks[first]) - 0.03, float(ranks[last]) + 0.03)
+            height = -(0.6 + _BAR * row)
+            self.bars_ += ax.plot(
+                span, (height, height), color=LINE, linewidth=3.5, solid_capstyle="butt"
+            )
+        ax.set_ylim(-(top + _ROW * (half - 0.4)), 1.9 if self.test == "nemenyi" else 0.5)
+        return self
+
+    def _plot_axis(self, ax: Any, k: int) -> None:
+        margin = 0.06 * (k - 1)
+        ax.set_xlim(1 - margin, k + margin)
+        ax.spines[["left", "right", "bottom"]].set_visible(False)
+        ax.spines["top"].set_position(("data", 0.0))
+        ax.spines["top"].set_bounds(1, k)
+        ax.xaxis.tick_top()
+        ax.set_xticks(1 + evenly_spaced(k, _TICKS))
+        ax.yaxis.set_visible(False)
+        self.difference_ = None
+        if self.test == "nemenyi":
+            width = self.ranks.critical_difference
+            (self.difference_,) = ax.plot(
+                (1, 1 + width), (1.5, 1.5), color=LINE, marker="|", linewidth=1.5, clip_on=False
+            )
+            ax.text(
+                1 + width, 1.5, f"  critical difference {width:.2f}", va="center", clip_on=False
+            )
+        name = "Wilcoxon and Holm" if self.test == "wilcoxon" else "Nemenyi"
+        title = (
+            f"average rank over {self.ranks.n_datasets} data sets; bars join methods that do not "
+            f"differ\nsignificantly ({name}, level {self.ranks.alpha:g})"
+        )
+        ax.set_title(title, fontsize=10, loc="left", pad=18)
+
+    def _plot_name(self, ax: Any, name: str, rank: float, depth: float, left: bool) -> Any:
+        """A line from the rank downwards and to the side, where the name is."""
+        side = 0.0 if left else 1.0
+        edge = ax.get_xlim()[0 if left else 1]
+        ax.plot((rank, rank, edge), (0.0, -depth, -depth), color=LINE, linewidth=0.8, clip_on=False)
+        shown = (self.titles or {}).get(name, name)
+        return ax.text(
+            side + (-0.01 if left else 0.01),
+            -depth,
+            f"{shown}  {rank:.2f}" if left else f"{rank:.2f}  {shown}",
+            ha="right" if left else "left",
+            va="center",
+            transform=ax.get_yaxis_transform(),
+        )
+
+    def _rows(self, cliques: list[tuple[int, int]]) -> list[int]:
+        """The first row below the axis in which each bar does not touch another one."""
+        ends: list[int] = []
+        rows = []
+        for first, last in cliques:
+            row = next((row for row, end in enumerate(ends) if end < first), len(ends))
+            ends[row : row + 1] = [last]
+            rows.append(row)
+        return rows
+
+    def _rows_of_bars(self, cliques: list[tuple[int, int]]) -> int:
+        return max(self._rows(cliques), default=-1) + 1

@@ -1,0 +1,468 @@
+"""Comparison of estimators on several data sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GroupKFold, KFold, check_cv, cross_validate
+from sklearn.utils.metadata_routing import get_routing_for_object
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import has_fit_parameter
+
+from .._bags.arrow import need_module
+from .._fit.validation import as_bags
+from ._groups import warn_of_shared_groups
+from ._ranks import Ranks, rank_methods
+from ._stratified import StratifiedBagKFold
+
+__all__ = ["Comparison", "compare"]
+
+_KEYS = ("dataset", "estimator", "fold")
+_BEGIN = b'{"dataset": '  # of a line of the file
+# Addresses of objects in the text of an estimator, which change from run to run.
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Scores of estimators on the folds of data sets, as returned by :func:`compare`.
+
+    Attributes
+    ----------
+    records : list of dict
+        One per data set, estimator and fold, with the keys "dataset", "estimator", "fold", the
+        names of the scores, "fit_seconds", "score_seconds" and "error": None, or the message of a
+        fit that failed, whose scores are NaN.
+    datasets : tuple of str
+        Names of the data sets.
+    estimators : tuple of str
+        Names of the estimators.
+    scores : tuple of str
+        Names of the scores.
+    """
+
+    records: list[dict[str, Any]]
+    datasets: tuple[str, ...]
+    estimators: tuple[str, ...]
+    scores: tuple[str, ...]
+
+    def to_frame(self) -> Any:
+        """The records as a pandas data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row per record.
+
+        Raises
+        ------
+        ImportError
+            Without pandas.
+        """
+        return need_module("pandas", "Comparison.to_frame").DataFrame(self.records)
+
+    def table(self, score: str | None = None) -> np.ndarray:
+        """Mean score over the folds of each data set.
+
+        Parameters
+        ----------
+        score : str, default=None
+            Name of the score; by default, the first.
+
+        Returns
+        -------
+        ndarray of shape (n_datasets, n_estimators)
+            NaN where a fold failed.
+
+        Raises
+        ------
+        ValueError
+            For an unknown score.
+        """
+        return np.array([[np.mean(part) for part in row] for row in self._folds(score)])
+
+    def ranks(self, score: str | None = None, *, alpha: float = 0.05) -> Ranks:
+        """Average ranks of the estimators, and tests of the differences.
+
+        Parameters
+        ----------
+        score : str, default=None
+            Name of the score; by default, the first.
+        alpha : float, default=0.05
+            Level of the tests.
+
+        Returns
+        -------
+        Ranks
+            Over the data sets on which no fold failed, see :func:`rank_methods`.
+
+        Raises
+        ------
+        ValueError
+            For an unknown score, fewer than two estimators, or if a fold failed on every data set.
+        """
+        table = self.table(score)
+        complete = ~np.isnan(table).any(axis=1)
+        return rank_methods(table[complete], self.estimators, alpha=alpha)
+
+    def __str__(self) -> str:
+        rows = [["", *self.estimators]]
+        for name, parts in zip(self.datasets, self._folds(None), strict=True):
+            rows.append([name, *(f"{np.mean(part):.3f} +- {np.std(part):.3f}" for part in parts)])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(
+                [row[0].ljust(widths[0])]
+                + [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+            ).rstrip()
+            for row in rows
+        ]
+        return "\n".join(lines)
+
+    def _folds(self, score: str | None) -> list[list[list[float]]]:
+        """Scores by data set, estimator and fold."""
+        name = self.scores[0] if score is None else score
+        if name not in self.scores:
+            raise ValueError(f"score={score!r} is unknown: the scores are {list(self.scores)}.")
+        found: dict[tuple[str, str], list[float]] = {}
+        for record in self.records:
+            found.setdefault((record["dataset"], record["estimator"]), []).append(record[name])
+        return [[found[each, one] for one in self.estimators] for each in self.datasets]
+
+
+def compare(
+    estimators: Mapping[str, Any],
+    datasets: Mapping[str, Any],
+    *,
+    cv: Any = 5,
+    scoring: Any = None,
+    file: Any = None,
+    n_jobs: int | None = None,
+    verbose: int | bool = 0,
+    error_score: Any = "raise",
+) -> Comparison:
+    """Cross-validate estimators on data sets, all of them on the same folds.
+
+    Parameters
+    ----------
+    estimators : mapping of str to estimator
+        Estimators or pipelines by name. They are cloned.
+    datasets : mapping of str to data set
+        Each is ``(X, y)``, ``(X, y, groups)``, a Bunch with ``data``, ``target`` and perhaps
+        ``groups``, as returned by the loaders of :mod:`milearn.datasets`, or a function without
+        arguments that returns one of these. Functions are called one after the other, so that one
+        data set is in memory at a time.
+    cv : int, splitter or iterable of (train, test), default=5
+        An int is the number of folds of :class:`StratifiedBagKFold` for classifiers, and of
+        :class:`~sklearn.model_selection.KFold` otherwise, or
+        :class:`~sklearn.model_selection.GroupKFold` for data sets with groups. An iterable is for
+        a single data set.
+    scoring : str, callable, or list or mapping of these, default=None
+        One or several scores as for :func:`~sklearn.model_selection.cross_validate`; larger is
+        better. By default, the ``score`` of the estimator, with the name "score".
+    file : str or path, default=None
+        A file of JSON lines, which gets each result as soon as it is computed. If the file exists,
+        its results are not computed again, so that the same call continues an interrupted run.
+    n_jobs : int, default=None
+        Number of fits of one data set that run in parallel. None means 1 unless in a
+        :func:`joblib.parallel_config` context; -1 means using all processors.
+    verbose : int or bool, default=0
+        Whether to print a line for each result.
+    error_score : "raise" or NaN, default="raise"
+        Whether the error of a fit or of its scores is raised, or is a warning and a score of NaN.
+
+    Returns
+    -------
+    Comparison
+        The scores of all folds, with methods for a data frame, a table of means, and ranks.
+
+    Raises
+    ------
+    ValueError
+        If ``file`` has results of other settings, data or folds under the same names, contains a
+        damaged line that is not the last one, or for data sets or estimators that are empty.
+    TypeError
+        For estimators or data sets that are not a mapping, or a data set of another form.
+
+    Warns
+    -----
+    UserWarning
+        If a group of a data set is on both sides of a split.
+    FitFailedWarning
+        For each failed fit, if ``error_score`` is not "raise".
+
+    See Also
+    --------
+    rank_methods : Ranks and tests of a table of scores.
+    milearn.inspection.CriticalDifferenceDisplay : Plot of the ranks.
+
+    Notes
+    -----
+    Groups are passed to the splitter, and to ``fit`` of estimators that have the argument
+    ``groups``; with metadata routing, to those that request it.
+
+    Two results are taken for the same if the text of the estimator (its parameters), the data, the
+    fold and ``scoring`` are the same. Changes of the code of an estimator are not noticed.
+
+    Examples
+    --------
+    >>> from milearn.datasets import make_bags
+    >>> from milearn.model_selection import compare
+    >>> from milearn.svm import BagSVC, MISVC
+    >>> datasets = {f"seed {k}": make_bags(n_bags=30, random_state=k) for k in range(3)}
+    >>> found = compare({"MI-SVM": MISVC(), "kernel": BagSVC()}, datasets, cv=3)
+    >>> found.table().shape, len(found.records)
+    ((3, 2), 18)
+    >>> found.ranks().n_datasets
+    3
+    """
+    for name, given in (("estimators", estimators), ("datasets", datasets)):
+        if not isinstance(given, Mapping):
+            raise TypeError(f"{name} is {type(given).__name__}: pass a dict with a name for each.")
+        if not given:
+            raise ValueError(f"{name} is empty: pass at least one.")
+    if not (isinstance(error_score, str) and error_score == "raise") and error_score == error_score:
+        raise ValueError(f"error_score={error_score!r} must be 'raise' or numpy.nan.")
+    known = {}
+    if file is not None:
+        known = _read(Path(file))
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+    records: dict[tuple[Any, ...], dict[str, Any]] = {}
+    with Parallel(n_jobs=n_jobs, return_as="generator_unordered") as parallel:
+        for name, given in datasets.items():
+            data = _Data.of(name, given)
+            tasks = list(_tasks(data, estimators, cv, scoring))
+            for task in tasks:
+                records[task.key] = _known(known, task, file)
+            waiting = [task for task in tasks if not records[task.key]]
+            if verbose and len(waiting) < len(tasks):
+                print(f"[compare] {name}: {len(tasks) - len(waiting)} results are in the file")
+            raises = isinstance(error_score, str)
+            runs = parallel(delayed(_run)(task, data, scoring, raises) for task in waiting)
+            for number, record in enumerate(runs, start=1):
+                records[tuple(record[key] for key in _KEYS)] = record
+                if file is not None:
+                    _append(Path(file), record)
+                _report(record, f"{number}/{len(waiting)}", verbose)
+    names = _score_names(records.values())
+    ordered = sorted(
+        records.values(),
+        key=lambda r: (
+            list(datasets).index(r["dataset"]),
+            list(estimators).index(r["estimator"]),
+            r["fold"],
+        ),
+    )
+    return Comparison(
+        records=[_public(record, names) for record in ordered],
+        datasets=tuple(datasets),
+        estimators=tuple(estimators),
+        scores=names,
+    )
+
+
+# -- data sets and folds ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Data:
+    name: str
+    X: Any
+    y: np.ndarray
+    groups: Any
+    digest: str
+
+    @classmethod
+    def of(cls, name: str, given: Any) -> _Data:
+        if callable(given):
+            given = given()
+        if hasattr(given, "data") and hasattr(given, "target"):
+            given = (given.data, given.target, getattr(given, "groups", None))
+        if not isinstance(given, tuple) or len(given) not in (2, 3):
+            raise TypeError(
+                f"datasets[{name!r}] is {type(given).__name__}: pass (X, y), (X, y, groups), a "
+                "Bunch with data and target, or a function that returns one of these."
+            )
+        X, y, groups = (*given, None)[:3]
+        bags = as_bags(X)
+        X, y = X if bags is None else bags, np.asarray(y)
+        groups = None if groups is None else np.asarray(groups)
+        return cls(name, X, y, groups, joblib.hash((X, y, groups)))
+
+
+@dataclass(frozen=True)
+class _Task:
+    dataset: str
+    name: str
+    fold: int
+    estimator: Any
+    train: np.ndarray
+    test: np.ndarray
+    digest: str
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.dataset, self.name, self.fold
+
+
+def _tasks(data: _Data, estimators: Mapping[str, Any], cv: Any, scoring: Any) -> Iterator[_Task]:
+    """All tasks of a data set; fold by fold, so that interrupted results can be compared."""
+    splits = _splits(data, cv, all(is_classifier(each) for each in estimators.values()))
+    warn_of_shared_groups(data.groups, splits, f"datasets[{data.name!r}]")
+    texts = {name: _ADDRESS.sub("", _text(each)) for name, each in estimators.items()}
+    score = _ADDRESS.sub("", repr(scoring))
+    for fold, (train, test) in enumerate(splits):
+        where = joblib.hash((train, test))
+        for name, estimator in estimators.items():
+            digest = _digest(texts[name], data.digest, where, score)
+            yield _Task(data.name, name, fold, estimator, train, test, digest)
+
+
+def _splits(data: _Data, cv: Any, classify: bool) -> list[tuple[np.ndarray, np.ndarray]]:
+    if isinstance(cv, (int, np.integer)):
+        if classify:
+            cv = StratifiedBagKFold(int(cv))
+        else:
+            cv = KFold(int(cv)) if data.groups is None else GroupKFold(int(cv))
+    splitter = check_cv(cv, data.y)
+    if data.groups is None:
+        return list(splitter.split(data.X, data.y))
+    return list(splitter.split(data.X, data.y, data.groups))
+
+
+def _text(estimator: Any) -> str:
+    with np.printoptions(threshold=10**6):  # arrays are not shortened
+        if isinstance(estimator, BaseEstimator):
+            return str(BaseEstimator.__repr__(estimator, N_CHAR_MAX=10**9))
+        return repr(estimator)
+
+
+def _digest(*texts: str) -> str:
+    return sha256("\n".join(texts).encode("utf-8")).hexdigest()[:16]
+
+
+# -- one result ------------------------------------------------------------------------------------
+
+
+def _run(task: _Task, data: _Data, scoring: Any, raises: bool) -> dict[str, Any]:
+    """The record of one estimator on one fold."""
+    record: dict[str, Any] = dict(zip(_KEYS, task.key, strict=True))
+    try:
+        found = cross_validate(
+            clone(task.estimator),
+            data.X,
+            data.y,
+            cv=[(task.train, task.test)],
+            scoring=scoring,
+            params=_fit_params(task.estimator, data.groups),
+            error_score="raise",
+        )
+    except Exception as error:
+        if raises:
+            raise
+        return record | {"error": f"{type(error).__name__}: {error}", "digest": task.digest}
+    name = scoring if isinstance(scoring, str) else "score"
+    scores = {
+        name if key == "test_score" else key.removeprefix("test_"): float(value[0])
+        for key, value in found.items()
+        if key.startswith("test_")
+    }
+    seconds = {f"{key}_seconds": float(found[f"{key}_time"][0]) for key in ("fit", "score")}
+    return record | scores | seconds | {"error": None, "digest": task.digest}
+
+
+def _fit_params(estimator: Any, groups: Any) -> dict[str, Any] | None:
+    if groups is None:
+        return None
+    if get_config()["enable_metadata_routing"]:
+        takes = bool(get_routing_for_object(estimator).consumes("fit", ["groups"]))
+    else:
+        takes = has_fit_parameter(estimator, "groups")
+    return {"groups": groups} if takes else None
+
+
+def _score_names(records: Any) -> tuple[str, ...]:
+    others = {*_KEYS, "fit_seconds", "score_seconds", "error", "digest"}
+    for record in records:
+        if record["error"] is None:
+            return tuple(name for name in record if name not in others)
+    return ("score",)  # every fit failed
+
+
+def _public(record: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """A record with NaN for what a failed fit lacks."""
+    shown = {key: record[key] for key in _KEYS}
+    for name in (*names, "fit_seconds", "score_seconds"):
+        value = record.get(name)
+        shown[name] = float("nan") if value is None else value
+    return shown | {"error": record["error"]}
+
+
+def _report(record: dict[str, Any], count: str, verbose: int | bool) -> None:
+    where = f"{record['dataset']}, {record['estimator']}, fold {record['fold']}"
+    if record["error"] is not None:
+        message = f"{where} failed and has the score NaN. {record['error']}"
+        warnings.warn(message, FitFailedWarning, stacklevel=3)
+    elif verbose:
+        scores = ", ".join(f"{name} {record[name]:.3f}" for name in _score_names([record]))
+        print(f"[compare] {count} {where}: {scores} ({record['fit_seconds']:.2f} s)", flush=True)
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
+    """Results by their keys; a last line without an end, of an interrupted run, is removed."""
+    if not path.exists():
+        return {}
+    content = path.read_bytes()
+    *lines, rest = content.split(b"\n")
+    found = {}
+    for number, line in enumerate([*lines, *([] if rest.startswith(_BEGIN) else [rest])], start=1):
+        if not line and number == len(lines) + 1:
+            continue
+        try:
+            record = json.loads(line)
+            key = tuple(record[name] for name in (*_KEYS, "digest"))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path}, line {number} is not a result of compare ({error}): remove the line, or "
+                "pass another file."
+            ) from error
+        found[key[:3]] = record
+    if rest:
+        os.truncate(path, len(content) - len(rest))
+    return found
+
+
+def _known(known: dict[tuple[Any, ...], dict[str, Any]], task: _Task, file: Any) -> dict[str, Any]:
+    """The result of a task in the file; empty without one, or for a fit that failed."""
+    record = known.get(task.key, {})
+    if record and record["digest"] != task.digest:
+        raise ValueError(
+            f"{file} has a result of {task.name!r} on {task.dataset!r}, fold {task.fold}, that was "
+            "computed with other parameters, data, folds or scoring: pass another file or other "
+            "names. Folds are only repeated if cv has a fixed random_state."
+        )
+    return {} if record.get("error") else record
+
+
+def _append(path: Path, record: dict[str, Any]) -> None:
+    """Append one line by a single call, and wait until it is on the disk."""
+    values = {key: None if value != value else value for key, value in record.items()}
+    with open(path, "ab", buffering=0) as file:
+        file.write(json.dumps(values, allow_nan=False).encode("utf-8") + b"\n")
+        os.fsync(file.fileno())

@@ -1,0 +1,236 @@
+"""Comparison of estimators on data sets: folds, records, the file, and groups."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import FitFailedWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import Bunch
+
+from milearn.model_selection import (
+    StratifiedBagKFold,
+    compare,
+    rank_methods,
+    transductive_cross_val_score,
+)
+from milearn.preprocessing import BagStatistics
+from tests.toys import LeastSquaresBags, two_level_bags
+
+SETS = {f"set {k}": two_level_bags(n_bags=24, seed=k) for k in range(3)}
+METHODS = {
+    "ridge": LeastSquaresBags(),
+    "mean": make_pipeline(BagStatistics(("mean",)), LogisticRegression()),
+}
+
+
+class Own(ClassifierMixin, BaseEstimator):
+    """A method of one's own: the larger class. It counts its fits, and can fail."""
+
+    fits = 0
+
+    def __init__(self, fail_at=-1):
+        self.fail_at = fail_at
+
+    def fit(self, X, y, groups=None):
+        Own.fits += 1
+        if Own.fits == self.fail_at:
+            raise RuntimeError("out of paper")
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.answer_ = self.classes_[np.argmax(counts)]
+        self.groups_ = groups
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.answer_)
+
+
+class Careless:
+    """A splitter that does not look at the groups."""
+
+    def __init__(self, splits):
+        self.splits = splits
+
+    def split(self, X, y=None, groups=None):
+        return iter(self.splits)
+
+
+@pytest.fixture(autouse=True)
+def no_fits():
+    Own.fits = 0
+
+
+def test_scores_are_those_of_cross_val_score_on_the_same_folds():
+    found = compare(METHODS, SETS, cv=3, scoring="roc_auc")
+    assert (found.datasets, found.estimators) == (tuple(SETS), tuple(METHODS))
+    assert found.scores == ("roc_auc",)
+    for i, (X, y) in enumerate(SETS.values()):
+        for j, estimator in enumerate(METHODS.values()):
+            expected = cross_val_score(estimator, X, y, cv=StratifiedBagKFold(3), scoring="roc_auc")
+            part = found.records[6 * i + 3 * j : 6 * i + 3 * j + 3]
+            assert [record["fold"] for record in part] == [0, 1, 2]
+            np.testing.assert_allclose([record["roc_auc"] for record in part], expected)
+            assert found.table()[i, j] == pytest.approx(expected.mean())
+    ranks = found.ranks(alpha=0.1)
+    np.testing.assert_array_equal(
+        ranks.ranks, rank_methods(found.table(), list(METHODS), alpha=0.1).ranks
+    )
+    assert list(found.to_frame().columns) == [
+        *("dataset", "estimator", "fold", "roc_auc", "fit_seconds", "score_seconds", "error")
+    ]
+    first, second, *_ = str(found).splitlines()
+    assert first.split() == ["ridge", "mean"]
+    assert second.startswith(f"set 0  {found.table()[0, 0]:.3f} +- ")
+
+
+def test_several_scores_functions_and_bunches():
+    X, y = SETS["set 0"]
+    sets = {"bunch": Bunch(data=X, target=y), "function": lambda: (X, y)}
+    found = compare(METHODS, sets, cv=2, scoring=["accuracy", "roc_auc"])
+    assert found.scores == ("accuracy", "roc_auc")
+    np.testing.assert_array_equal(*found.table("roc_auc"))
+    model = LeastSquaresBags()
+    train, test = next(StratifiedBagKFold(2).split(X, y))
+    model.fit(X[train], y[train])
+    record = found.records[0]
+    assert record["accuracy"] == accuracy_score(y[test], model.predict(X[test]))
+    assert record["roc_auc"] == roc_auc_score(y[test], model.decision_function(X[test]))
+    with pytest.raises(ValueError, match="score='f1' is unknown: the scores are"):
+        found.table("f1")
+
+
+def test_regressors_have_folds_of_values_and_of_groups():
+    X, _ = SETS["set 0"]
+    y, groups = np.arange(24.0), np.arange(24) % 5
+    model = {"ridge": make_pipeline(BagStatistics(("mean",)), Ridge())}
+    found = compare(model, {"values": (X, y)}, cv=3)
+    np.testing.assert_allclose(
+        [record["score"] for record in found.records],
+        cross_val_score(model["ridge"], X, y, cv=KFold(3)),
+    )
+    assert len(compare(model, {"values": (X, y, groups)}, cv=3).records) == 3  # no warning
+
+
+def test_parallel_fits_give_the_same_records():
+    def shown(found):
+        timeless = {"fit_seconds": 0, "score_seconds": 0}
+        return [record | timeless for record in found.records]
+
+    sets = {"set 0": SETS["set 0"]}
+    assert shown(compare(METHODS, sets, cv=2, n_jobs=2)) == shown(compare(METHODS, sets, cv=2))
+
+
+# -- the file --------------------------------------------------------------------------------------
+
+
+def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys):
+    file = tmp_path / "new" / "results.jsonl"
+    methods = {"own": Own(fail_at=4), "ridge": LeastSquaresBags()}
+    with pytest.raises(RuntimeError, match="out of paper"):
+        compare(methods, SETS, cv=2, file=file)
+    done = len(file.read_text().splitlines())
+    assert done == 6  # three fits of either
+    with open(file, "a") as stream:
+        stream.write('{"dataset": "set 1", "esti')  # a line that was cut off
+    found = compare(methods, SETS, cv=2, file=file, verbose=1)
+    assert Own.fits == 4 + 3
+    out = capsys.readouterr().out
+    assert "set 0: 4 results are in the file" in out
+    assert "1/2 set 1, own, fold 1: score 0.500" in out
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(lines) == len(found.records) == 12
+    again = compare(methods, SETS, cv=2, file=file)
+    assert Own.fits == 7
+    assert again.records == found.records
+    more = compare(methods | {"other": Own()}, SETS, cv=2, file=file)
+    assert Own.fits == 7 + 6
+    assert len(more.records) == 18
+
+
+@pytest.mark.parametrize(
+    ("methods", "seed", "options"),
+    [
+        ({"own": Own(fail_at=99)}, 0, {}),
+        ({"own": Own()}, 1, {}),
+        ({"own": Own()}, 0, {"scoring": "accuracy"}),
+        ({"own": Own()}, 0, {"cv": StratifiedBagKFold(2, shuffle=True, random_state=1)}),
+    ],
+    ids=["parameters", "data", "scoring", "folds"],
+)
+def test_results_of_something_else_are_not_taken(tmp_path, methods, seed, options):
+    file = tmp_path / "results.jsonl"
+    compare({"own": Own()}, {"a": two_level_bags(seed=0)}, cv=2, file=file)
+    with pytest.raises(ValueError, match="other parameters, data, folds or scoring"):
+        compare(methods, {"a": two_level_bags(seed=seed)}, **{"cv": 2, "file": file} | options)
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,2\n", "a,b", '{"dataset": 1}\n'])
+def test_a_file_of_something_else_is_left_alone(tmp_path, text):
+    file = tmp_path / "table.csv"
+    file.write_text(text)
+    with pytest.raises(ValueError, match="line 1 is not a result of compare"):
+        compare({"own": Own()}, SETS, file=file)
+    assert file.read_text() == text
+
+
+def test_a_failed_fit_is_a_warning_and_nan_and_is_tried_again(tmp_path):
+    file = tmp_path / "results.jsonl"
+    methods = {"own": Own(fail_at=2), "ridge": LeastSquaresBags()}
+    with pytest.warns(FitFailedWarning, match="set 0, own, fold 1 failed .* RuntimeError: out of"):
+        found = compare(methods, SETS, cv=2, file=file, error_score=np.nan)
+    np.testing.assert_array_equal(np.isnan(found.table()), [[True, False], *2 * [[False] * 2]])
+    assert found.ranks().n_datasets == 2
+    assert [record["error"] for record in found.records[:2]] == [None, "RuntimeError: out of paper"]
+    assert not np.isnan(compare(methods, SETS, cv=2, file=file).table()).any()
+    Own.fits = 0
+    with pytest.warns(FitFailedWarning):
+        found = compare({"own": Own(fail_at=1)}, {"a": SETS["set 0"]}, cv=2, error_score=np.nan)
+    assert found.scores == ("score",)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def test_groups_reach_the_splitter_and_fits_that_take_them():
+    X, y = SETS["set 0"]
+    groups = np.repeat(np.arange(8), 3)
+
+    def scorer(model, X, y):
+        return -1.0 if model.groups_ is None else len(np.unique(model.groups_))
+
+    found = compare({"own": Own()}, {"a": (X, y, groups)}, cv=2, scoring=scorer)
+    assert [record["score"] for record in found.records] == [4.0, 4.0]
+    found = compare({"own": Own()}, {"a": (X, y)}, cv=2, scoring=scorer)
+    assert found.table()[0, 0] == -1.0
+
+
+def test_groups_on_both_sides_are_a_warning():
+    X, y = SETS["set 0"]
+    groups = np.repeat(np.arange(12), 2)
+    splits = list(StratifiedBagKFold(3, shuffle=True, random_state=0).split(X, y))
+    message = r"has groups, but 3 of 3 splits have bags of one group on both sides"
+    with pytest.warns(UserWarning, match=rf"datasets\['a'\] {message}"):
+        compare({"own": Own()}, {"a": (X, y, groups)}, cv=splits)
+    with pytest.warns(UserWarning, match=f"The input {message}"):
+        transductive_cross_val_score(Own(), X, y, cv=Careless(splits), groups=groups, unlabeled=-1)
+
+
+@pytest.mark.parametrize(
+    ("methods", "sets", "options", "error", "message"),
+    [
+        ([Own()], SETS, {}, TypeError, "estimators is list: pass a dict"),
+        ({"a": Own()}, [1], {}, TypeError, "datasets is list"),
+        ({}, SETS, {}, ValueError, "estimators is empty"),
+        ({"a": Own()}, {"b": [1, 2]}, {}, TypeError, r"datasets\['b'\] is list: pass \(X, y\)"),
+        ({"a": Own()}, SETS, {"error_score": 0.0}, ValueError, "error_score=0.0 must be"),
+    ],
+)
+def test_errors_name_what_is_wrong(methods, sets, options, error, message):
+    with pytest.raises(error, match=message):
+        compare(methods, sets, **options)
