@@ -48,7 +48,7 @@ class SDPMIL(BaseMISVC):
         \lambda_{ij} \le s \text{ in positive bags}, \quad \sum_j \eta_{ij} = 1.
 
     This convex quadratic program is equivalent to the semidefinite program of [1]_, except that
-    slacks are bounded. Without a bound its value is minus infinity; the user guide has the proofs.
+    slacks are bounded. Without a bound its value is minus infinity; the documentation has a proof.
     The instance of each positive bag with the smallest :math:`\lambda` is selected, and the first
     problem is solved for that selection, which is one support vector machine.
 
