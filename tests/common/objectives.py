@@ -20,7 +20,7 @@ from milearn.survival import MICoxPH
 from milearn.svm import MISVC, SDPMIL, InstanceMISVC
 from tests.oracles import blocks_of, maximum_loss, partial_likelihood
 
-__all__ = ["stated_objective"]
+__all__ = ["positive_class", "stated_objective"]
 
 # Scores are sums of products: the change of a loss by their rounding, relative to the terms.
 _ROUNDING = 1e-11
@@ -42,22 +42,33 @@ def stated_objective(
     return evaluate(model, bags, y, sample_weight)
 
 
+def positive_class(model: BaseEstimator) -> object:
+    """The class of which one instance suffices, in a problem of two classes."""
+    named = getattr(model, "pos_label", None)
+    return model.classes_[1] if named is None else named
+
+
 def _dense(bags: Bags) -> np.ndarray:
     X = bags.instances
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float64)
 
 
 def _expansion(model: BaseEstimator, bags: Bags) -> tuple[float, np.ndarray, float]:
-    """||w||^2, scores of all instances, and the size of what their rounding is relative to."""
+    """||w||^2, scores of all instances, and the size of what their rounding is relative to.
+
+    Scores are high for the positive class, as in the problem. Fitted weights belong to decision
+    values, which are high for ``classes_[1]``.
+    """
     X = _dense(bags)
+    sign = 1 if positive_class(model) == model.classes_[1] else -1
     if model.kernel == "linear":
-        w = np.asarray(model.coef_, dtype=np.float64).ravel()
-        b = float(model.intercept_[0])
+        w = sign * np.asarray(model.coef_, dtype=np.float64).ravel()
+        b = sign * float(model.intercept_[0])
         return float(w @ w), X @ w + b, float((np.abs(X) @ np.abs(w)).max() + abs(b))
     gram = pairwise_kernels(X, metric=model.kernel, gamma=model.gamma_)
     dual = np.zeros(len(X))
-    dual[model.support_] = model.dual_coef_[0]
-    b = float(model.intercept_[0])
+    dual[model.support_] = sign * model.dual_coef_[0]
+    b = sign * float(model.intercept_[0])
     # scikit-learn's distances lose what features far from zero leave to their differences.
     lost = 1.0 + model.gamma_ * 4 * float(np.sum(X**2, axis=1).max())
     parts = float((np.abs(gram) @ np.abs(dual)).max() * lost + abs(b))
@@ -75,7 +86,7 @@ def _maximum(
 ) -> tuple[float, float] | None:
     norm2, scores, parts = _expansion(model, bags)
     weights = _weights(model, y, given)
-    positive = y == model.classes_[1]
+    positive = y == positive_class(model)
     total = maximum_loss(scores, bags.offsets, positive, weights, model.slack)
     size = weights @ bags.sizes
     return 0.5 * norm2 + model.C * total, _ROUNDING * model.C * size * parts
@@ -88,7 +99,7 @@ def _labels(
     weights = _weights(model, y, given)
     total = 0.0
     for block, label, weight in zip(blocks_of(scores, bags.offsets), y, weights, strict=True):
-        if label == model.classes_[1]:
+        if label == positive_class(model):
             # The best label of each instance, and the highest one has to be positive.
             losses = np.minimum(np.maximum(0.0, 1 - block), np.maximum(0.0, 1 + block))
             top = block.argmax()
@@ -107,7 +118,7 @@ def _selection(
     weights = _weights(model, y, given)
     total = 0.0
     for bag, (block, label) in enumerate(zip(blocks_of(scores, bags.offsets), y, strict=True)):
-        if label == model.classes_[1]:
+        if label == positive_class(model):
             total += weights[bag] * max(0.0, 1 - scores[model.selected_[bag]])
         else:
             total += weights[bag] * np.maximum(0.0, 1 + block).sum()
@@ -133,9 +144,10 @@ def _unlinked(
     if bags.bag_graph is not None or bags.instance_graph is not None or model.graph != "auto":
         return None
     X = _dense(bags)
-    w, b = np.asarray(model.coef_[0], dtype=np.float64), float(model.intercept_[0])
+    sign = 1 if positive_class(model) == model.classes_[1] else -1
+    w, b = sign * np.asarray(model.coef_[0], dtype=np.float64), sign * float(model.intercept_[0])
     weights = _weights(model, y, given)
-    signs = np.where(y == model.classes_[1], 1.0, -1.0)
+    signs = np.where(y == positive_class(model), 1.0, -1.0)
     tops = np.array([block.max() for block in blocks_of(X @ w + b, bags.offsets)])
     loss = np.mean(weights * np.maximum(0.0, 1 - signs * tops))
     parts = float((np.abs(X) @ np.abs(w)).max() + abs(b))

@@ -1,12 +1,17 @@
 """Random problems for all estimators: a fit ends with finite figures that can be made again.
 
 Run as ``python -m tests.common.soak --problems 500``. Each problem draws bags (bags of one, doubled
-rows, constant features, sparse and float32 matrices, features of huge and tiny scales or far from
-zero), labels, weights, an estimator and its settings. A problem fails where ``fit`` or a prediction
-raises, where a number comes out that is not finite, where a library warns of its arithmetic, where
-a stated objective is not the value of the stated problem, or where the pickled model predicts
-other values. Failures are printed with the seed from which ``--only`` makes them again, and the
-exit status is 1.
+rows, constant features, sparse, float16 and float32 matrices, large bags, features of huge and tiny
+scales or far from zero), labels (also names, and one positive bag in 51), weights, groups, an
+estimator and its settings. A problem fails where
+
+- ``fit`` or a prediction raises, or a library warns of its arithmetic;
+- a number is not finite, or the pickled model predicts other values;
+- a stated objective is not the value of the stated problem;
+- a feasible point of another solver contradicts a stated gap or lower bound;
+- NaN or a single class are accepted.
+
+Failures are printed with the seed from which ``--only`` makes them again, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -32,11 +38,14 @@ from milearn import Bags
 from milearn.structured import LinkContentMF
 from milearn.survival import survival_outcomes
 from milearn.utils import all_estimators
+from tests.common.certificates import wrong_bounds
 from tests.common.objectives import stated_objective
 
 # What an estimator may say of a hard problem; anything else that warns is a failure.
 _ALLOWED = (ConvergenceWarning, EfficiencyWarning)
 _LARGEST = 1e8
+# MIClassifier says so of a class that no two inner folds can have.
+_LONELY = "A class has a single bag"
 
 
 @dataclass(frozen=True)
@@ -49,6 +58,8 @@ class Problem:
     y: np.ndarray
     sample_weight: np.ndarray | None
     traits: tuple[str, ...]
+    groups: np.ndarray | None = None
+    refusal: str | None = None
 
     def __str__(self) -> str:
         words = ", ".join(self.traits) or "plain"
@@ -66,6 +77,8 @@ class Report:
     failed: Counter[str] = field(default_factory=Counter)
     warned: Counter[str] = field(default_factory=Counter)
     compared: int = 0
+    bounds: int = 0
+    refused: int = 0
     failures: list[str] = field(default_factory=list)
     slowest: tuple[float, str] = (0.0, "")
 
@@ -78,6 +91,8 @@ class Report:
         total = sum(self.fits.values()), sum(self.failed.values()), sum(self.warned.values())
         lines.append(f"{'all':20} {total[0]:6} {total[1]:6} {total[2]:14}")
         lines.append(f"objectives made again: {self.compared}")
+        lines.append(f"gaps and bounds compared: {self.bounds}")
+        lines.append(f"refused as they should be: {self.refused}")
         lines.append(f"slowest: {self.slowest[0]:.1f} s, {self.slowest[1]}")
         return "\n".join(lines)
 
@@ -92,6 +107,9 @@ def draw(seed: int, names: Sequence[str] = ()) -> Problem:
     chosen = list(names) or sorted(classes)
     Model = classes[chosen[rng.integers(len(chosen))]]
     bags, signal, traits = _draw_bags(rng)
+    # A stream of its own, so that the problems of older seeds keep their other draws.
+    kinds = np.random.default_rng([seed, 1])
+    bags, signal = _draw_kind_of_bags(kinds, bags, signal, traits)
     model = _draw_settings(rng, Model, len(bags))
     # A method of links takes some at random; one of them does without links too.
     linked = isinstance(model, LinkContentMF) or rng.random() < 0.5
@@ -105,7 +123,13 @@ def draw(seed: int, names: Sequence[str] = ()) -> Problem:
     if has_fit_parameter(model, "sample_weight") and rng.random() < 0.3:
         weights = rng.choice([0.5, 1.0, 3.0], size=len(bags))
         traits.append("weights")
-    return Problem(seed, model, bags, y, weights, tuple(traits))
+    y = _draw_kind_of_labels(kinds, model, y, signal, traits)
+    groups = None
+    if "groups" in signature(model.fit).parameters and kinds.random() < 0.3:
+        groups = np.arange(len(y)) // 2
+        traits.append("groups")
+    bags, y, refusal = _draw_refusal(kinds, model, bags, y, traits)
+    return Problem(seed, model, bags, y, weights, tuple(traits), groups, refusal)
 
 
 def _draw_bags(rng: np.random.Generator) -> tuple[Bags, np.ndarray, list[str]]:
@@ -161,6 +185,80 @@ def _draw_labels(rng: np.random.Generator, model: BaseEstimator, signal: np.ndar
     return np.digitize(noisy, edges)
 
 
+def _draw_kind_of_bags(
+    rng: np.random.Generator, bags: Bags, signal: np.ndarray, traits: list[str]
+) -> tuple[Bags, np.ndarray]:
+    kind = rng.random()
+    if kind < 0.06:
+        traits.append("large bags")
+        signal = rng.normal(size=20)
+        matrix = rng.normal(size=(3000, 4))
+        offsets = np.arange(0, 3001, 150)
+        matrix[offsets[:-1], 0] += 3 * signal
+        return Bags(matrix, offsets), signal
+    if kind < 0.16:
+        traits.append("one positive bag in 51")
+        signal = rng.normal(size=51)
+        offsets = np.r_[0, np.cumsum(rng.integers(1, 5, size=51))]
+        matrix = rng.normal(size=(offsets[-1], 3))
+        matrix[offsets[:-1], 0] += 2 * signal
+        return Bags(matrix, offsets), signal
+    dense = not sparse.issparse(bags.instances)
+    if dense and kind < 0.3 and np.abs(bags.instances).max() < 1e4:
+        traits.append("float16")
+        return Bags(bags.instances.astype(np.float16), bags.offsets), signal
+    if not dense and kind < 0.5:
+        traits.append("stored values far from zero")
+        far = sparse.csr_array(bags.instances, copy=True)
+        far.data += 1e5
+        return Bags(far, bags.offsets), signal
+    return bags, signal
+
+
+def _draw_kind_of_labels(
+    rng: np.random.Generator,
+    model: BaseEstimator,
+    y: np.ndarray,
+    signal: np.ndarray,
+    traits: list[str],
+) -> np.ndarray:
+    if not is_classifier(model):
+        return y
+    if "one positive bag in 51" in traits:
+        y = (signal == signal.max()).astype(int)
+    if rng.random() < 0.3:
+        names = np.array(["cancer", "normal", "other"])
+        if rng.random() < 0.5:
+            names = names[[1, 0, 2]]
+        traits.append(f"names of classes, {names[0]} first")
+        y = names[y]
+        if len(set(y)) == 2 and "pos_label" in model.get_params():
+            model.set_params(pos_label=names[1])
+    return y
+
+
+def _draw_refusal(
+    rng: np.random.Generator,
+    model: BaseEstimator,
+    bags: Bags,
+    y: np.ndarray,
+    traits: list[str],
+) -> tuple[Bags, np.ndarray, str | None]:
+    """Sometimes input that has to be refused, and a word of the message."""
+    kind = rng.random()
+    if kind < 0.03 and not model.__sklearn_tags__().input_tags.allow_nan:
+        X = bags.instances.copy()
+        values = X.data if sparse.issparse(X) else X.reshape(-1)
+        if values.dtype.kind == "f" and len(values):
+            values[rng.integers(len(values))] = np.nan
+            traits.append("NaN")
+            return bags.with_instances(X), y, "NaN"
+    if 0.03 < kind < 0.06 and is_classifier(model):
+        traits.append("one class")
+        return bags, np.repeat(y[:1], len(y)), "class"
+    return bags, y, None
+
+
 def _many_classes(model: BaseEstimator) -> bool:
     tags = model.__sklearn_tags__().classifier_tags
     return tags is not None and tags.multi_class
@@ -202,15 +300,16 @@ def _draw_settings(
 
 
 def _checked(model: BaseEstimator) -> BaseEstimator:
-    model._validate_params()
+    if hasattr(model, "_parameter_constraints"):
+        model._validate_params()
     return model
 
 
 # -- judging ---------------------------------------------------------------------------------------
 
 
-def judge(problem: Problem) -> tuple[bool, bool]:
-    """Fit and predict; whether the fit converged, and whether its objective was made again.
+def judge(problem: Problem) -> tuple[bool, bool, int]:
+    """Whether the fit converged, whether its objective was made again, and bounds compared.
 
     Raises
     ------
@@ -219,13 +318,20 @@ def judge(problem: Problem) -> tuple[bool, bool]:
     """
     model, bags, y = problem.model, problem.bags, problem.y
     weights = {} if problem.sample_weight is None else {"sample_weight": problem.sample_weight}
+    if problem.groups is not None:
+        weights["groups"] = problem.groups
+    if problem.refusal is not None:
+        return _refused(problem, weights), False, 0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(bags, y, **weights)
         before = predictions(model, bags)
         after = predictions(pickle.loads(pickle.dumps(model)), bags)
     for each in caught:
-        assert issubclass(each.category, _ALLOWED), f"{each.category.__name__}: {each.message}"
+        lonely = "one positive bag in 51" in problem.traits and _LONELY in str(each.message)
+        assert lonely or issubclass(each.category, _ALLOWED), (
+            f"{each.category.__name__}: {each.message}"
+        )
     for name, values in before.items():
         if values.dtype.kind == "f":
             assert np.isfinite(values).all(), f"{name} is not finite"
@@ -238,7 +344,24 @@ def judge(problem: Problem) -> tuple[bool, bool]:
         assert error <= 1e-6 * abs(value) + rounding, (
             f"objective_ is {model.objective_!r} and the stated problem has {value!r}"
         )
-    return not caught, stated is not None
+    compared, wrong = wrong_bounds(model, bags, y, problem.sample_weight)
+    assert not wrong, "; ".join(wrong)
+    return not caught, stated is not None, compared
+
+
+def _refused(problem: Problem, weights: dict[str, np.ndarray]) -> bool:
+    """Whether bad input is refused in a sentence that names it, before anything is fitted."""
+    model = problem.model
+    try:
+        model.fit(problem.bags, problem.y, **weights)
+    except ValueError as error:
+        message = str(error)
+    else:
+        raise AssertionError(f"{problem.traits[-1]} was accepted")
+    assert problem.refusal in message, f"the message does not name it: {message}"
+    left = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
+    assert not left, f"a refused fit left {left}"
+    return True
 
 
 def predictions(model: BaseEstimator, bags: Bags) -> dict[str, np.ndarray]:
@@ -265,7 +388,7 @@ def soak(
         report.fits[name] += 1
         start = time.process_time()
         try:
-            converged, compared = judge(problem)
+            converged, compared, bounds = judge(problem)
         except Exception as error:
             report.failed[name] += 1
             report.failures.append(f"{problem}\n    {type(error).__name__}: {error}")
@@ -274,6 +397,8 @@ def soak(
         else:
             report.warned[name] += not converged
             report.compared += compared
+            report.bounds += bounds
+            report.refused += problem.refusal is not None
         report.slowest = max(report.slowest, (time.process_time() - start, str(problem)))
     return report
 

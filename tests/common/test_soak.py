@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from milearn.svm import MISVC
-from tests.common import soak
+from tests.common import certificates, soak
 
 # A problem whose objective is made again, and some of other kinds.
-MAXIMUM = 2
+MAXIMUM = 6
 SEEDS = (1, 4, 9, 24)
 
 
@@ -51,18 +51,27 @@ class Forgets(MISVC):
         return {name: value for name, value in super().__getstate__().items() if name != "kept"}
 
 
+class StatesTooSmallAGap(MISVC):
+    def fit(self, X, y, sample_weight=None):
+        super().fit(X, y, sample_weight)
+        self.dual_gap_ = -1e-3 * self.objective_
+        return self
+
+
 PLANTED = {
     Raises: "planted",
     NotFinite: "is not finite",
     OtherObjective: "the stated problem has",
     Overflows: "RuntimeWarning",
     Forgets: "differs after pickling",
+    StatesTooSmallAGap: "a feasible point has",
 }
 
 
 @pytest.mark.parametrize("Model", PLANTED, ids=lambda each: each.__name__)
 def test_a_planted_fault_is_found(Model, monkeypatch, capsys):
     monkeypatch.setitem(soak_objectives(), Model, soak_objectives()[MISVC])
+    monkeypatch.setitem(certificates._PAIRS, Model, certificates._PAIRS[MISVC])
 
     def drawn(seed, names):
         problem = soak.draw(seed, ["MISVC"])
@@ -79,6 +88,13 @@ def soak_objectives():
     from tests.common import objectives
 
     return objectives._EVALUATED
+
+
+@pytest.mark.parametrize("refusal", ["NaN", "class"])
+def test_input_that_has_to_be_refused_is_judged(refusal):
+    problem = replace(soak.draw(MAXIMUM, ["MISVC"]), refusal=refusal, traits=(refusal,))
+    with pytest.raises(AssertionError, match="was accepted"):
+        soak.judge(problem)
 
 
 def test_the_command_judges_and_counts(capsys):
