@@ -36,8 +36,8 @@ __all__ = [
 
 CATEGORY_ADVICE = "for example by pandas.get_dummies or sklearn's OneHotEncoder"
 TEXT_ADVICE = (
-    "Count the words of sentences first: "
-    "Bags.from_ids(CountVectorizer().fit_transform(sentences), bag_ids)."
+    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
+    "InstanceTransformer(TfidfVectorizer())."
 )
 # By the dimensions of a block.
 _DIMENSION_ADVICE = {
@@ -46,10 +46,7 @@ _DIMENSION_ADVICE = {
         " Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
         "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
     ),
-    3: (
-        " Cut a picture into patches by sklearn.feature_extraction.image.extract_patches_2d, and "
-        "pass patches.reshape(len(patches), -1)."
-    ),
+    3: (" Cut images into patches by Bags.from_images(images, patch_size)."),
 }
 
 

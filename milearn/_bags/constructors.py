@@ -11,7 +11,7 @@ from .arrow import arrow_table, has_lists, need_module, read_nested
 from .bag_data import bag_columns, canonical_rows, frame_bag_data
 from .coerce import canonical_matrix, frame_names, id_array, listed
 from .instance_data import canonical_data, data_of_blocks, frame_data, taken_rows
-from .series import windows_of_series
+from .raw import RawConstructors
 from .stack import (
     block_column,
     frame_features,
@@ -21,11 +21,12 @@ from .stack import (
     rows_by_bag,
     stack_blocks,
 )
+from .text import holds_text
 
 __all__ = ["BagConstructors"]
 
 
-class BagConstructors:
+class BagConstructors(RawConstructors):
     """The class methods of :class:`milearn.Bags` that create a container."""
 
     def __init__(self, instances: Any, offsets: Any, **parts: Any) -> None:
@@ -411,59 +412,6 @@ default=None
         )
 
     @classmethod
-    def from_series(
-        cls,
-        X: Iterable[Any],
-        length: int,
-        step: int | None = None,
-        *,
-        channels_last: bool = False,
-    ) -> Self:
-        """Bags from time series: a series is a bag, and its windows are the instances.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_series, channels, time) or (n_series, time), or sequence
-            The format of aeon and sktime: a series has the shape (channels, time), or (time,) if it
-            has one channel. Series may differ in length but not in channels.
-        length : int
-            Number of time points of a window.
-        step : int, default=None
-            Number of time points from the start of a window to the next one; by default,
-            ``length``, so that windows do not overlap. Points after the last whole window are left
-            out.
-        channels_last : bool, default=False
-            Whether the shape of a series is (time, channels), as in data frames.
-
-        Returns
-        -------
-        Bags
-            With channels * length features: the points of the first channel, then those of the
-            second, and so on. ``instance_data["start"]`` holds the time point at which each window
-            starts.
-
-        Raises
-        ------
-        ValueError
-            For a series that is not a 1-D or 2-D array of numbers, has fewer than ``length``
-            points, or other channels than the first.
-        TypeError
-            For a ``length`` or ``step`` that is not an integer.
-
-        Examples
-        --------
-        >>> from milearn import Bags
-        >>> bags = Bags.from_series([[[1, 2, 3, 4, 5], [10, 20, 30, 40, 50]]], length=2)
-        >>> bags.instances
-        array([[ 1.,  2., 10., 20.],
-               [ 3.,  4., 30., 40.]])
-        >>> bags.instance_data["start"]
-        array([0, 2])
-        """
-        windows, offsets, starts = windows_of_series(X, length, step, channels_last)
-        return cls(windows, offsets, instance_data={"start": starts})
-
-    @classmethod
     def concatenate(cls, parts: Iterable[Self]) -> Self:
         """All bags of several containers, in order; graphs become diagonal blocks.
 
@@ -494,7 +442,14 @@ default=None
                 raise TypeError(
                     f"Part {position} is {type(part).__name__}: only Bags can be concatenated."
                 )
-        return cls(**joined_parts(parts))
+        joined = joined_parts(parts)
+        if not any(map(holds_text, parts)):
+            return cls(**joined)
+        if not all(map(holds_text, parts)):
+            raise ValueError("Bags of text and bags of numbers cannot be joined: encode the text.")
+        numbers = {"instances": np.empty(joined["instances"].shape), "feature_names": None}
+        kept = {name: joined[name] for name in ("instances", "feature_names")}
+        return cls(**joined | numbers)._changed(**kept)  # type: ignore[attr-defined]
 
 
 def _given(bags: Any, with_labels: bool, labels: Any, with_ids: bool, ids: Any) -> Any:

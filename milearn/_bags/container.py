@@ -31,6 +31,7 @@ from .mapped import MappedRows, held_bytes, is_mapped, note_file, pack, refers_t
 from .merge import BagMerging
 from .segments import gather_rows, segment_index
 from .stack import stack_features
+from .text import holds_text
 
 __all__ = ["Bags"]
 
@@ -509,6 +510,8 @@ class Bags(BagConstructors, BagMerging, BagExports):
     def _take_columns(self, columns: Any) -> Bags:
         columns = column_key(columns, self.feature_names)
         names = None if self.feature_names is None else self.feature_names[columns]
+        if holds_text(self):
+            return self._changed(instances=self.instances[:, columns], feature_names=names)
         return self.with_instances(self.instances[:, columns], feature_names=names)
 
     # -- protocols of NumPy, pickle and scikit-learn ----------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from .coerce import as_floats
 from .segments import offsets_of
 
-__all__ = ["series_advice", "windows_of_series"]
+__all__ = ["series_advice", "whole_number", "windows_of_series"]
 
 
 _TURNED = " If its shape is (time, channels), pass channels_last=True."
@@ -27,7 +27,10 @@ def windows_of_series(
     TypeError, ValueError
         See :meth:`milearn.Bags.from_series`.
     """
-    length, step = _count("length", length), _count("step", length if step is None else step)
+    length, step = (
+        whole_number("length", length),
+        whole_number("step", length if step is None else step),
+    )
     series = [_one(values, position, channels_last) for position, values in enumerate(X)]
     if not series:
         raise ValueError("No series were given: pass at least one.")
@@ -56,7 +59,8 @@ def windows_of_series(
     return windows, offsets, np.concatenate(starts)
 
 
-def _count(name: str, value: Any) -> int:
+def whole_number(name: str, value: Any) -> int:
+    """A number of points or pixels, at least 1."""
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}={value!r} is not an integer.")
     if operator.index(value) < 1:

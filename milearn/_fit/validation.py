@@ -18,6 +18,7 @@ from .._bags import Bags
 from .._bags.coerce import CATEGORY_ADVICE, TEXT_ADVICE, first_text, frame_names, is_missing
 from .._bags.remote import RemoteBags, check_takes_remote
 from .._bags.storage import converted
+from .._bags.text import holds_text
 from .finite import check_finite
 
 __all__ = [
@@ -124,6 +125,7 @@ def check_bags(X: Any, *, dtype: Any = _FLOATS) -> Bags:
         return Bags.singletons(matrix, feature_names=frame_names(X))
     if bags.is_remote:
         check_takes_remote(None)
+    _check_numbers(bags, "this function")
     if bags.dtype not in kinds:
         bags = converted(bags, _target_dtype(bags, kinds))
     check_finite(bags, allow_nan=False)
@@ -198,6 +200,7 @@ def validate_bags(
     accept_sparse: bool = True,
     ensure_all_finite: bool | str = True,
     min_bags: int = 1,
+    accept_text: bool = False,
 ) -> Bags:
     """Validated input, bags or a matrix, as :class:`~milearn.Bags`.
 
@@ -222,6 +225,9 @@ def validate_bags(
         Whether NaN and infinity are errors.
     min_bags : int, default=1
         Minimum number of bags.
+    accept_text : bool, default=False
+        Whether instances may be strings, see :meth:`milearn.Bags.from_documents`. They are not
+        converted.
 
     Returns
     -------
@@ -232,7 +238,7 @@ def validate_bags(
     ------
     ValueError
         For bags that do not fit together, too few of them, other features than in ``fit``, values
-        that are not finite, or a data frame with a column that is not numeric.
+        that are not finite, text, or a data frame with a column that is not numeric.
     TypeError
         For a string, sparse instances with ``accept_sparse=False``, or distributed bags if the
         estimator needs all instances in one place.
@@ -269,13 +275,24 @@ def validate_bags(
         )
     if not reset:
         _check_features(estimator, bags, reset)
-    if bags.dtype not in kinds:
+    if not accept_text:
+        _check_numbers(bags, name)
+    is_text = holds_text(bags)
+    if bags.dtype not in kinds and not is_text:
         bags = converted(bags, _target_dtype(bags, kinds))
-    if ensure_all_finite is True or ensure_all_finite == "allow-nan":
+    if not is_text and (ensure_all_finite is True or ensure_all_finite == "allow-nan"):
         check_finite(bags, allow_nan=ensure_all_finite == "allow-nan")
     if reset:  # last, so that invalid bags do not change the estimator
         _check_features(estimator, bags, reset)
     return bags
+
+
+def _check_numbers(bags: Any, name: str) -> None:
+    if holds_text(bags):
+        raise ValueError(
+            f"The instances are text: {name} needs numbers; encode the text in an earlier step of "
+            "the pipeline, such as InstanceTransformer(TfidfVectorizer())."
+        )
 
 
 def warn_of_matrix(estimator: Any, X: Any, bags: Bags, mean_size: float) -> None:

@@ -19,7 +19,14 @@ from sklearn.utils.validation import has_fit_parameter
 from .._bags import Bags
 from .._fit.validation import validate_sample_weight
 
-__all__ = ["copy_input_tags", "finite_of", "inner_has", "inner_tags", "routed_fit_params"]
+__all__ = [
+    "copy_input_tags",
+    "finite_of",
+    "inner_has",
+    "inner_tags",
+    "routed_fit_params",
+    "takes_texts",
+]
 
 # Steps whose output has the NaN of their input: scalers, selectors of features and "passthrough".
 _KEEP_NAN = (OneToOneFeatureMixin, SelectorMixin, str)
@@ -61,6 +68,16 @@ def _accepts(step: Any) -> bool:
         return True
     tags = inner_tags(step)
     return tags is not None and tags.input_tags.allow_nan
+
+
+def takes_texts(inner: Any) -> bool:
+    """Whether a transformer, or its first step, takes a list of strings, as vectorisers do."""
+    if isinstance(inner, Pipeline):
+        return bool(inner.steps) and takes_texts(inner.steps[0][1])
+    if isinstance(inner, FeatureUnion):
+        return any(takes_texts(part) for _, part in inner.transformer_list)
+    tags = inner_tags(inner)
+    return tags is not None and tags.input_tags.string and not tags.input_tags.two_d_array
 
 
 def finite_of(inner: Any) -> bool | str:

@@ -17,7 +17,14 @@ from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.storage import converted, is_read_in_blocks
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
-from ._inner import copy_input_tags, finite_of, inner_has, inner_tags, routed_fit_params
+from ._inner import (
+    copy_input_tags,
+    finite_of,
+    inner_has,
+    inner_tags,
+    routed_fit_params,
+    takes_texts,
+)
 
 __all__ = ["InstanceTransformer"]
 
@@ -125,6 +132,10 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     in float32 for float16 instances. MaxAbsScaler, MinMaxScaler and StandardScaler are also fitted
     in blocks; for other transformers all instances are converted to float32.
 
+    The texts of :meth:`milearn.Bags.from_documents` are passed to vectorisers, and to pipelines and
+    feature unions that begin with one, as a list of strings, and to other transformers as a matrix
+    of one column.
+
     Distributed bags (:class:`~milearn.distributed.DistributedBags`) stay distributed. The inner
     transformer needs ``partial_fit``, which is called for the partitions in their order, without
     labels.
@@ -180,7 +191,9 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
                 f"transformer={inner!r} is not a transformer: pass an instance with fit and "
                 "transform, such as StandardScaler()."
             )
-        bags = validate_bags(self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite())
+        bags = validate_bags(
+            self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
+        )
         if bags.is_remote:
             _check_learns_in_blocks(inner, params)
             self.transformer_ = bags.source().fold(fit_block, clone(inner))
@@ -192,7 +205,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
             fitted = bags.source().fold(fit_block, fitted)
         else:
             whole = converted(bags, np.float32) if bags.dtype == np.float16 else bags
-            fitted.fit(whole.instances, labels, **routed)
+            fitted.fit(_input_of(fitted, whole.instances), labels, **routed)
         self.transformer_ = fitted
         return self
 
@@ -275,11 +288,16 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
     def _apply(self, matrix: Any) -> Any:
         # The outer transformer decides whether the output is a data frame.
         with config_context(transform_output="default"):
-            return self.transformer_.transform(matrix)
+            return self.transformer_.transform(_input_of(self.transformer_, matrix))
 
     def _transform_bags(self, bags: Any) -> Any:
         bags = validate_bags(
-            self, bags, reset=False, dtype=STORED_FLOATS, ensure_all_finite=self._finite()
+            self,
+            bags,
+            reset=False,
+            dtype=STORED_FLOATS,
+            ensure_all_finite=self._finite(),
+            accept_text=True,
         )
         if bags.is_remote:
             return bags.transformed(_transformed, self)
@@ -333,6 +351,11 @@ def fit_block(transformer: Any, block: Block) -> Any:
 
 def _reads_blocks(bags: Bags) -> bool:
     return bags.n_instances > 0 and is_read_in_blocks(bags)
+
+
+def _input_of(inner: Any, matrix: Any) -> Any:
+    """The instances, or their texts as a list for vectorisers."""
+    return matrix[:, 0].tolist() if matrix.dtype == object and takes_texts(inner) else matrix
 
 
 def _labels_of_instances(y: Any, bags: Bags) -> Any:

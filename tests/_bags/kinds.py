@@ -139,17 +139,14 @@ def assert_canonical(bags):
 
 
 SENTENCES = (
-    "Count the words of sentences first: "
-    "Bags.from_ids(CountVectorizer().fit_transform(sentences), bag_ids)."
+    "Texts become bags by Bags.from_documents(documents), and numbers in the pipeline by "
+    "InstanceTransformer(TfidfVectorizer())."
 )
 SERIES = (
     "Cut time series into windows by Bags.from_series(X, length); a bag with one feature is "
     "bag[:, np.newaxis], a bag with one instance is bag[np.newaxis]."
 )
-PICTURES = (
-    "Cut a picture into patches by sklearn.feature_extraction.image.extract_patches_2d, and pass "
-    "patches.reshape(len(patches), -1)."
-)
+PICTURES = "Cut images into patches by Bags.from_images(images, patch_size)."
 
 
 def refuses(call, message, kind=ValueError):

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
-from sklearn.feature_extraction.image import extract_patches_2d
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from milearn import Bags
 from milearn._fit.validation import check_bags
+from milearn.preprocessing import InstanceTransformer
 from milearn.svm import MISVC
 from tests._bags.kinds import (
     KINDS,
@@ -181,11 +181,9 @@ def test_sentences_series_and_pictures_are_refused_with_the_remedy(name):
 
 
 def test_the_remedies_give_bags():
-    sentences, bag_ids = ["good film", "too long", "bad film"], [0, 0, 1]
-    counts = CountVectorizer().fit_transform(sentences)
-    assert Bags.from_ids(counts, bag_ids).sizes.tolist() == [2, 1]
-    patches = extract_patches_2d(PICTURE, (2, 2))
-    assert Bags.from_list([patches.reshape(len(patches), -1)]).shape == (1, 12)
+    bags = Bags.from_documents(["Good film. Too long.", "Bad film."])
+    assert InstanceTransformer(TfidfVectorizer()).fit_transform(bags).sizes.tolist() == [2, 1]
+    assert Bags.from_images([PICTURE], patch_size=2).shape == (1, 12)
 
 
 # -- from_ids ------------------------------------------------------------------------------------
