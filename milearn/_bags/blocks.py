@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from .coerce import row_range
-from .mapped import MappedRows
+from .pieces import Buffer, StoredRows, pieces_of
 from .segments import bag_ranges
 
 __all__ = [
@@ -38,10 +38,13 @@ BLOCK_BYTES = 32 * 2**20
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive whole bags, or a part of a bag."""
+    """Consecutive whole bags, or a part of a bag.
+
+    Its methods read and convert rows piece by piece. ``instances`` reads and converts all of them.
+    """
 
     # Of shape (n_rows, n_features).
-    instances: Matrix
+    stored: Matrix
     # Of shape (n_bags + 1,), from zero.
     offsets: np.ndarray
     # First bag and first row of the block among all.
@@ -49,6 +52,21 @@ class Block:
     first_row: int
     # Number of instances of the bag of which the block is a part.
     whole_size: int | None = None
+
+    @property
+    def instances(self) -> Matrix:
+        """All rows in the type of the block, shape (n_rows, n_features)."""
+        return self.stored.whole if isinstance(self.stored, StoredRows) else self.stored
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the rows."""
+        return np.dtype(self.stored.dtype)
+
+    @property
+    def width(self) -> float:
+        """Mean number of values of a row, see :func:`width_of`."""
+        return width_of(self.stored)
 
     @property
     def bags(self) -> slice:
@@ -68,28 +86,48 @@ class Block:
         return np.diff(self.offsets)
 
     def scores(self, w: np.ndarray, *, precise: bool = False) -> np.ndarray:
-        """Inner products of all rows with a weight vector, in float64.
+        """Inner products of all rows with weight vectors, (n_rows,) or (n_rows, k), in float64.
 
         Rows in single precision are multiplied in single precision, unless ``precise``.
         """
-        if precise and self.instances.dtype != np.float64:
-            return np.asarray(self.instances.astype(np.float64) @ w)
-        if self.instances.dtype == np.float32:
-            w = w.astype(np.float32)
-        return np.asarray(self.instances @ w, dtype=np.float64)
+        if not self._is_dense:
+            if precise and self.dtype != np.float64:
+                return np.asarray(self.stored.astype(np.float64) @ w)
+            return np.asarray(self.stored @ w, dtype=np.float64)
+        single = self.dtype == np.float32 and not precise
+        w = w.astype(np.float32 if single else np.float64, copy=False)
+        found, first = np.empty((self.stored.shape[0], *w.shape[1:])), 0
+        for piece in pieces_of(self.stored, w.dtype):
+            found[first : first + len(piece)] = piece @ w
+            first += len(piece)
+        return found
 
     def take(self, rows: np.ndarray, dtype: Any = np.float64) -> Matrix:
         """A copy of rows of the block in a type."""
-        return self.instances[rows].astype(dtype, copy=False)
+        stored = self.stored
+        taken = stored.take(rows) if isinstance(stored, StoredRows) else stored[rows]
+        return taken.astype(dtype, copy=False)
 
     def weighted_sum(self, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The weighted sum of rows of the block, shape (n_features,)."""
+        n_rows, n_features = self.stored.shape
         if len(rows) == 0:
-            return np.zeros(self.instances.shape[1])
-        if 2 * len(rows) < self.instances.shape[0]:
-            return np.asarray(self.instances[rows].T @ weights, dtype=np.float64)
-        spread = np.bincount(rows, weights=weights, minlength=self.instances.shape[0])
-        return np.asarray(self.instances.T @ spread, dtype=np.float64)
+            return np.zeros(n_features)
+        if 2 * len(rows) < n_rows:
+            return np.asarray(self.take(rows, self.dtype).T @ weights, dtype=np.float64)
+        spread = np.bincount(rows, weights=weights, minlength=n_rows)
+        if not self._is_dense:
+            return np.asarray(self.stored.T @ spread, dtype=np.float64)
+        total, first = np.zeros(n_features), 0
+        for piece in pieces_of(self.stored, np.float64):
+            total += spread[first : first + len(piece)] @ piece
+            first += len(piece)
+        return total
+
+    @property
+    def _is_dense(self) -> bool:
+        """Whether the rows are values, and not sparse or computed."""
+        return isinstance(self.stored, (np.ndarray, StoredRows))
 
 
 class PassSource(Protocol):
@@ -156,6 +194,7 @@ class ArraySource:
         self.n_instances, self.n_features = (int(size) for size in instances.shape)
         self.n_bags, self.dtype = len(offsets) - 1, instances.dtype
         self.block_dtype = computed_in(instances.dtype) if dtype is None else np.dtype(dtype)
+        self._buffer = Buffer()
         self.limit = max(1, block_bytes // (8 * max(1, int(width_of(instances)))))
 
     @property
@@ -202,7 +241,7 @@ class ArraySource:
                 yield first, last, row, min(row + self.limit, stop)
 
     def _block(self, first: int, last: int, start: int, stop: int) -> Block:
-        instances, whole = _read(self.instances, start, stop, self.block_dtype), None
+        instances, whole = self._rows_of(start, stop), None
         if last - first == 1:
             size = int(self.offsets[last] - self.offsets[first])
             whole = size if stop - start < size else None
@@ -210,6 +249,14 @@ class ArraySource:
         else:
             offsets = self.offsets[first : last + 1] - start
         return Block(instances, offsets, first, start, whole)
+
+    def _rows_of(self, start: int, stop: int) -> Matrix:
+        rows, dtype = self.instances, self.block_dtype
+        if sparse.issparse(rows):
+            return row_range(rows, start, stop).astype(dtype, copy=False)
+        if isinstance(rows, np.ndarray) and rows.dtype == dtype:
+            return row_range(rows, start, stop)
+        return StoredRows(rows, start, stop, dtype, self._buffer)
 
 
 def width_of(instances: Any) -> float:
@@ -224,12 +271,6 @@ def stacked(parts: list[Matrix]) -> Matrix:
     if sparse.issparse(parts[0]):
         return sparse.vstack(parts, format="csr")
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def _read(rows: Any, start: int, stop: int, dtype: np.dtype) -> Matrix:
-    if isinstance(rows, MappedRows):
-        return rows.read(start, stop, dtype)
-    return row_range(rows, start, stop).astype(dtype, copy=False)
 
 
 def computed_in(dtype: Any) -> np.dtype:

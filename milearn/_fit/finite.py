@@ -8,11 +8,12 @@ from sklearn import get_config
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.pieces import pieces_of
 
 __all__ = ["check_finite"]
 
-# All bits of the exponent of a float16: infinity or NaN.
-_HALF_EXPONENT = np.uint16(0x7C00)
+# Bits of infinity and of the sign of a float16.
+_HALF_INFINITY, _HALF_SIGN = 0x7C00, 0x8000
 
 
 def check_finite(bags: Bags, allow_nan: bool) -> None:
@@ -37,24 +38,33 @@ def check_finite(bags: Bags, allow_nan: bool) -> None:
 
 def _first_wrong(block: Block, allow_nan: bool) -> tuple[int, float] | None:
     """Row and value of the first entry that is not finite."""
-    is_sparse = sparse.issparse(block.instances)
-    values = block.instances.data if is_sparse else block.instances
-    wrong = _wrong_entries(values, allow_nan)
-    if wrong is None:
-        return None
-    entry = int(np.argmax(wrong))
-    if is_sparse:
-        row = int(np.searchsorted(block.instances.indptr, entry, side="right")) - 1
-    else:
-        row = entry // values.shape[1]
-    return block.first_row + row, values.flat[entry]
+    if sparse.issparse(block.stored):
+        entries = block.stored
+        wrong = _wrong_entries(entries.data, allow_nan)
+        if wrong is None:
+            return None
+        entry = int(np.argmax(wrong))
+        row = int(np.searchsorted(entries.indptr, entry, side="right")) - 1
+        return block.first_row + row, entries.data[entry]
+    first = block.first_row
+    for piece in pieces_of(block.stored, block.dtype):
+        wrong = _wrong_entries(piece, allow_nan)
+        if wrong is not None:
+            entry = int(np.argmax(wrong))
+            return first + entry // piece.shape[1], piece.flat[entry]
+        first += len(piece)
+    return None
 
 
 def _wrong_entries(values: np.ndarray, allow_nan: bool) -> np.ndarray | None:
     """Mask of the entries that are not finite (NaN may be allowed); None without one."""
+    if values.size == 0:
+        return None
     if values.dtype == np.float16:
-        # A sum would overflow, and comparing bits is faster than arithmetic in float16.
-        sound = not (values.view(np.uint16) & _HALF_EXPONENT == _HALF_EXPONENT).any()
+        # A sum would overflow, and integers are compared faster: infinity is the largest without
+        # a sign, and NaN is above it.
+        negative = values.view(np.uint16).max() >= _HALF_INFINITY | _HALF_SIGN
+        sound = not negative and values.view(np.int16).max() < _HALF_INFINITY
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             sound = bool(np.isfinite(np.sum(values)))

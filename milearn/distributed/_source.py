@@ -130,4 +130,4 @@ class DaskSource:
 def _taken(block: Block, rows: np.ndarray) -> Any:
     """The sorted rows that are in the block."""
     low, high = np.searchsorted(rows, [block.rows.start, block.rows.stop])
-    return block.instances[rows[low:high] - block.first_row]
+    return block.take(rows[low:high] - block.first_row, block.dtype)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from .._bags import Bags
+from .._bags.pieces import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
 from .._solvers.common.gram import KERNEL_BLOCK_BYTES
@@ -62,14 +63,11 @@ class LinearExpansion:
         if sparse.issparse(rows):
             product = rows @ self.coef.T
             return product.toarray() if sparse.issparse(product) else np.asarray(product)
-        if isinstance(rows, np.ndarray) and rows.dtype == np.float64:
-            return np.asarray(rows @ self.coef.T)
-        # Instances of lower precision or in a file are converted block by block.
-        step = max(1, KERNEL_BLOCK_BYTES // (8 * max(1, rows.shape[1])))
-        scores = np.empty((rows.shape[0], len(self.coef)))
-        for first in range(0, rows.shape[0], step):
-            block = rows[first : first + step].astype(np.float64, copy=False)
-            scores[first : first + step] = block @ self.coef.T
+        # Instances of lower precision or in a file are converted piece by piece.
+        scores, first = np.empty((rows.shape[0], len(self.coef))), 0
+        for piece in pieces_of(rows, np.float64):
+            np.matmul(piece, self.coef.T, out=scores[first : first + len(piece)])
+            first += len(piece)
         return scores
 
 

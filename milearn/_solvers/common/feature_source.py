@@ -66,7 +66,7 @@ def _folded(
 
 
 def _featured(block: Block, features: FeatureMap) -> Block:
-    return replace(block, instances=KernelFeatures.of_rows(block.instances, features))
+    return replace(block, stored=KernelFeatures.of_rows(block.instances, features))
 
 
 def _dense(rows: Any) -> Any:

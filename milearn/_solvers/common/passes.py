@@ -45,12 +45,10 @@ _ROUNDING = 1e-12
 
 def block_scores(block: Block, weights: np.ndarray) -> np.ndarray:
     """Products of the weight vectors with the rows of a block, shape (n_vectors, n_rows)."""
-    instances = block.instances
-    if sparse.issparse(instances):
-        return np.ascontiguousarray((instances @ weights.T).T, dtype=np.float64)
+    if sparse.issparse(block.stored):
+        return np.ascontiguousarray((block.stored @ weights.T).T, dtype=np.float64)
     # In float64, so that the highest instance does not depend on the type.
-    product: np.ndarray = weights @ np.asarray(instances, dtype=np.float64).T
-    return product
+    return np.ascontiguousarray(block.scores(weights.T, precise=True).T)
 
 
 def highest(

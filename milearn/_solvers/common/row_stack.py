@@ -1,12 +1,13 @@
 """Vertical stacks of matrices without a copy.
 
 The working set of a large problem is a large part of the memory of its solver. A stack keeps its
-parts in their own type, and products convert them to float64 in blocks.
+parts in their own type, and products convert them to float64 in blocks. Of very many rows in single
+precision products are in single precision, as in a pass, and their sums in float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 _CONVERTED_NUMBERS = 2**16
 # Up to this size in float64 one array is faster than a stack.
 _ONE_ARRAY_BYTES = 2**23
+# Number of values of a stack above which products with rows in float32 are in float32. Problems of
+# this size are not solved to many digits.
+_SINGLE_NUMBERS = 2**22
 
 
 class RowStack:
@@ -35,6 +39,8 @@ class RowStack:
     order : ndarray of int of shape (n_rows,), default=None
         Row ``i`` is row ``order[i]`` of the concatenated parts; by default, row ``i``. Rows must
         not occur twice.
+    single_numbers : int
+        Number of values above which products with rows in float32 are in float32.
     """
 
     def __init__(
@@ -42,6 +48,8 @@ class RowStack:
         parts: Sequence[np.ndarray],
         signs: Sequence[float] | None = None,
         order: np.ndarray | None = None,
+        *,
+        single_numbers: int = _SINGLE_NUMBERS,
     ) -> None:
         self.parts, self.order = list(parts), order
         self.signs = [1.0] * len(self.parts) if signs is None else list(signs)
@@ -49,6 +57,7 @@ class RowStack:
         n_rows = int(self.ends[-1]) if order is None else len(order)
         self.shape = n_rows, int(self.parts[0].shape[1])
         self.dtype = np.result_type(*self.parts)
+        self.is_single = n_rows * self.shape[1] > single_numbers
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -58,10 +67,22 @@ class RowStack:
         values, start = np.empty(int(self.ends[-1])), 0
         for part, sign in zip(self.parts, self.signs, strict=True):
             signed = vector if sign > 0 else -vector
-            for chunk in _in_float64(part):
-                np.matmul(chunk, signed, out=values[start : start + len(chunk)])
+            for chunk in self.chunks(part):
+                values[start : start + len(chunk)] = chunk @ signed.astype(chunk.dtype, copy=False)
                 start += len(chunk)
         return values if self.order is None else values[self.order]
+
+    def chunks(self, part: np.ndarray) -> Iterator[np.ndarray]:
+        """The rows of a part in the type of products, in blocks unless it is theirs."""
+        step = max(1, _CONVERTED_NUMBERS // max(1, part.shape[1]))
+        if part.dtype == np.float64:
+            yield part
+        elif self.is_single and part.dtype == np.float32:
+            # In blocks, whose sums are added in float64.
+            yield from (part[first : first + step] for first in range(0, len(part), step))
+        else:
+            for first in range(0, len(part), step):
+                yield part[first : first + step].astype(np.float64)
 
     @property
     def T(self) -> _Transposed:
@@ -97,21 +118,12 @@ class _Transposed:
             weights = spread
         total = np.zeros(rows.shape[1])
         for part, sign in zip(rows.parts, rows.signs, strict=True):
-            for chunk in _in_float64(part):
-                found = chunk.T @ weights[start : start + len(chunk)]
+            for chunk in rows.chunks(part):
+                own = weights[start : start + len(chunk)].astype(chunk.dtype, copy=False)
+                found = own @ chunk
                 total += found if sign > 0 else -found
                 start += len(chunk)
         return total
-
-
-def _in_float64(part: np.ndarray) -> Any:
-    """The rows of a part in float64, in blocks if they have to be converted."""
-    if part.dtype == np.float64:
-        yield part
-        return
-    step = max(1, _CONVERTED_NUMBERS // max(1, part.shape[1]))
-    for first in range(0, len(part), step):
-        yield part[first : first + step].astype(np.float64)
 
 
 def stack_rows(

@@ -20,7 +20,7 @@ from ..._bags.segments import gather_rows, segment_argmax, segment_rank
 from ..common.cccp import CCCPSolution
 from ..common.descent import Duals, PassLimits, descend
 from ..common.options import SolverOptions
-from ..common.passes import Block, PassSource, bag_means, gather, stacked, width_of
+from ..common.passes import Block, PassSource, bag_means, gather, stacked
 from ..common.rounding import rounding_scale
 from .likelihood import PartialLikelihood
 from .problem import RiskProblem
@@ -343,7 +343,7 @@ def _look(
     n_instances: int,
 ) -> _RiskView:
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
-    numbers = n_instances * width_of(block.instances)
+    numbers = n_instances * block.width
     whole, fine = numbers <= limits.everything, numbers <= limits.digits
     scores = _scores(block, w, fine)
     leading = scores if guide is w else _scores(block, guide, fine)
@@ -361,7 +361,7 @@ def _look(
     near = np.ones(len(own), dtype=bool)
     if not whole:
         near = own > np.repeat(top - limits.band, sizes)
-        share = len(own) / (n_instances * width_of(block.instances))
+        share = len(own) / (n_instances * block.width)
         most = max(limits.per_bag * len(used), int(limits.numbers * share))
         if int(near.sum()) > most:
             # Where scores hardly differ, the highest rows of each bag stand for the others.
@@ -374,7 +374,7 @@ def _look(
         highest=_Held(
             held_rows + block.first_row, block.weighted_sum(held_rows, weights[used][events])
         ),
-        rows=block.take(rows[near], np.float64 if fine else block.instances.dtype),
+        rows=block.take(rows[near], np.float64 if fine else block.dtype),
         numbers=rows[near] + block.first_row,
         owners=np.repeat(used, sizes)[near] + block.first_bag,
     )
@@ -382,4 +382,4 @@ def _look(
 
 def _scores(block: Block, w: np.ndarray, fine: bool) -> np.ndarray:
     # Few instances are worth all digits.
-    return np.asarray(block.instances.astype(np.float64) @ w if fine else block.scores(w))
+    return block.scores(w, precise=fine)

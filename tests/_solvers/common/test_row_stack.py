@@ -60,3 +60,17 @@ def test_sparse_rows_are_stacked():
     found = stack_rows(parts, [-1.0, 1.0], np.array([7, 0, 3]))
     expected = np.concatenate([-parts[0].toarray(), parts[1].toarray()])[[7, 0, 3]]
     np.testing.assert_array_equal(found.toarray(), expected)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_large_stacks_have_products_in_single_precision(ordered):
+    parts, order, matrix = parts_and_matrix(["f4", "f8", "f4"], ordered=ordered)
+    stack, rng = RowStack(parts, SIGNS, order, single_numbers=100), np.random.default_rng(1)
+    w, alpha = rng.normal(size=5), rng.normal(size=len(matrix))
+    scores, sums = stack @ w, stack.T @ alpha
+    assert scores.dtype == sums.dtype == np.float64
+    np.testing.assert_allclose(scores, matrix @ w, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(sums, matrix.T @ alpha, rtol=1e-5, atol=1e-5)
+    # Rows in float64 have all digits.
+    exact = RowStack([parts[2].astype(float)], [1.0], single_numbers=1)
+    np.testing.assert_allclose(exact @ w, parts[2].astype(float) @ w, rtol=1e-13)

@@ -17,7 +17,7 @@ from ...._bags.segments import (
     segment_max,
     segment_rank,
 )
-from ...common.passes import Block, stacked, width_of
+from ...common.passes import Block, stacked
 from ...common.witnesses import TieRule
 from .cccp import top_subgradient
 
@@ -66,7 +66,7 @@ class Place:
 
     def is_small(self, block: Block) -> bool:
         """Whether all instances belong to the working set, and are worth all digits."""
-        return self.n_instances * width_of(block.instances) <= self.limits.everything
+        return self.n_instances * block.width <= self.limits.everything
 
     def scores(self, block: Block) -> np.ndarray:
         """Scores of the instances of a block."""
@@ -119,7 +119,7 @@ def view_of_block(
 ) -> BlockView:
     """A pass over a block; instances below ``bounds`` of their bags cost nothing."""
     scores, sizes, limits = place.scores(block), np.diff(block.offsets), place.limits
-    numbers = place.n_instances * width_of(block.instances)
+    numbers = place.n_instances * block.width
     top = segment_max(scores, block.offsets)
     if place.is_small(block):
         near = np.ones(len(scores), dtype=bool)

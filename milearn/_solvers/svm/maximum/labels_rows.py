@@ -275,12 +275,12 @@ def _kinds(labels: np.ndarray, margins: np.ndarray) -> np.ndarray:
 
 def _scores_of(block: Block, w: np.ndarray, n_instances: int, limits: RowLimits) -> np.ndarray:
     # Small problems are solved more precisely, and need scores in double precision.
-    return block.scores(w, precise=limits.hold_all(n_instances, width_of(block.instances)))
+    return block.scores(w, precise=limits.hold_all(n_instances, block.width))
 
 
 def _most_rows(block: Block, n_instances: int, limits: RowLimits) -> int:
-    per_row = limits.numbers / (n_instances * width_of(block.instances))
-    return max(1, int(per_row * block.instances.shape[0]))
+    per_row = limits.numbers / (n_instances * block.width)
+    return max(1, int(per_row * block.stored.shape[0]))
 
 
 def _rows_and_sums(

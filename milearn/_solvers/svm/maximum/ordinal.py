@@ -29,7 +29,7 @@ from ...common.cccp import CCCPSolution
 from ...common.descent import Duals, PassLimits, descend
 from ...common.newton import GroupProblem, solve_groups
 from ...common.options import SolverOptions
-from ...common.passes import Block, PassSource, bag_means, gather, stacked, width_of
+from ...common.passes import Block, PassSource, bag_means, gather, stacked
 from ...common.piecewise import optimal_intercept
 from ...common.rounding import rounding_scale
 from ...common.witnesses import TieRule, is_constant
@@ -325,8 +325,8 @@ def _look(
 ) -> _View:
     """What a pass sees in a block."""
     w, v = point
-    whole = limits.hold_all(n_instances, width_of(block.instances))
-    scores = np.asarray(block.instances.astype(np.float64) @ w if whole else block.scores(w))
+    whole = limits.hold_all(n_instances, block.width)
+    scores = block.scores(w, precise=whole)
     ranks, offsets = ranks[block.bags], block.offsets
     tops = scores[segment_argmax(scores, offsets)]
     below = np.arange(len(v)) >= ranks[:, None]
@@ -339,7 +339,7 @@ def _look(
     if not whole and len(rows):
         own = scores[rows]
         near = own > np.repeat(tops[active] - limits.band, np.diff(inner))
-        share = len(rows) / (n_instances * width_of(block.instances))
+        share = len(rows) / (n_instances * block.width)
         most = max(limits.per_bag * len(active), int(limits.numbers * share))
         if int(near.sum()) > most:
             near &= segment_rank(own, inner) < max(2, most // len(active))

@@ -159,8 +159,7 @@ class _Maximum:
     ) -> MaximumView:
         """Pass over all instances."""
         b, numbers = float(v[0]), None if held is None else held.numbers
-        bags = None if before is None else np.unique(before.bags)
-        view = self._view((w, b), numbers, bags)
+        view = self._view((w, b), numbers, None if before is None else before.bags)
         if held is None:
             return view
         hinges, norm = np.maximum(0.0, 1.0 - held.scores(w) - b), 0.5 * float(w @ w)

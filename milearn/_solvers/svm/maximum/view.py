@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...._bags.segments import gather_rows, segment_argmax, segment_rank
+from ...._bags.segments import offsets_of, segment_argmax, segment_rank
 from ...common.newton import GroupProblem
 from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
@@ -130,6 +130,10 @@ class _RowSum:
         return cls(block.weighted_sum(rows, weights), float(weights.sum()))
 
     @classmethod
+    def nothing(cls, n_features: int) -> _RowSum:
+        return cls(np.zeros(n_features), 0.0)
+
+    @classmethod
     def total(cls, parts: list[_RowSum]) -> _RowSum:
         vectors = [part.vector for part in parts]
         return cls(np.sum(vectors, axis=0), sum(part.cost for part in parts))
@@ -196,7 +200,7 @@ def view_at(
     held : ndarray of int of shape (n_positive,), default=None
         Current witnesses; only new ones are gathered.
     before : ndarray of int, default=None
-        Bags with rows in the working set of the previous view.
+        Bags with rows in the working set of the previous view, also several times.
     band : float, default=None
         Replaces the band of the limits.
     limits : RowLimits, default=None
@@ -205,7 +209,9 @@ def view_at(
     """
     limits = RowLimits() if limits is None else limits
     limits = limits if band is None else replace(limits, band=band)
-    known = np.zeros(0, dtype=np.intp) if before is None else before
+    known = np.zeros(source.n_bags, dtype=bool)
+    if before is not None:
+        known[before] = True
     if held is not None and held[0] < 0:
         held = None
     extent = limits, source.n_instances
@@ -243,29 +249,35 @@ def _view_of_block(
 ) -> tuple[int, MaximumView]:
     """Number of positive bags of a block, and its view."""
     (w, b), (limits, n_instances) = point, extent
-    whole = limits.hold_all(n_instances, width_of(block.instances))
+    whole = limits.hold_all(n_instances, block.width)
     # Small problems are solved more precisely, and need scores in double precision.
     precise = whole or rule is not None
-    scores = block.scores(w, precise=precise) + b
+    scores = block.scores(w, precise=precise)
+    scores += b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
     highest = segment_argmax(scores, block.offsets)
     top = scores[highest]
     positive, negative = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
-    rows, offsets = gather_rows(block.offsets, negative)
-    owner, u = np.repeat(negative, np.diff(offsets)), 1.0 + scores[rows]
-    row_weights = weights[owner]
-    share = len(rows) / (n_instances * width_of(block.instances))
+    sizes = np.diff(block.offsets)
+    n_rows = int(sizes[negative].sum())
+    share = n_rows / (n_instances * block.width)
     limits = replace(limits, numbers=int(limits.numbers * share))
     if costs.by_instance:
-        near, beyond = _near_the_margin(u, len(negative), whole, limits)
-        loss = float(row_weights @ np.maximum(u, 0.0))
+        spread = np.repeat(np.where(signs < 0, weights, 0.0), sizes)
+        near, beyond = _near_the_margin(1.0 + scores, spread > 0, len(negative), whole, limits)
+        loss = float(spread @ np.maximum(1.0 + scores, 0.0))
+        far = np.flatnonzero(beyond)
+        further = _RowSum.of_block(block, far, spread[far])
     else:
-        near = _near_the_top(u, offsets, 1.0 + top[owner], whole, limits)
-        beyond = np.zeros(len(u), dtype=bool)
+        level = np.where(signs < 0, top, np.inf)
+        near = _near_the_top(scores, block.offsets, level, len(negative), whole, limits)
+        further = _RowSum.nothing(block.stored.shape[1])
         loss = float(weights[negative] @ np.maximum(1.0 + top[negative], 0.0))
+    rows = np.flatnonzero(near)
+    owner = np.searchsorted(block.offsets, rows, side="right") - 1
     # Bags with rows in the working set are not summed.
     clear = 1.0 + top[negative] <= (-np.inf if whole else -limits.band)
-    inactive = negative[clear & ~np.isin(negative + block.first_bag, before)]
+    inactive = negative[clear & ~before[block.bags][negative]]
     witnesses, tied = highest[positive], False
     if rule is not None:
         witnesses, tied = rule.highest(block, scores - b, positive)
@@ -273,10 +285,10 @@ def _view_of_block(
         point=point,
         band=limits.band,
         moves=_moves(block, witnesses, held),
-        rows=block.take(rows[near], kept_type(block)),
-        numbers=rows[near] + block.first_row,
-        bags=owner[near] + block.first_bag,
-        beyond=_RowSum.of_block(block, rows[beyond], row_weights[beyond]),
+        rows=block.take(rows, kept_type(block)),
+        numbers=rows + block.first_row,
+        bags=owner + block.first_bag,
+        beyond=further,
         inactive=_RowSum.of_block(block, highest[inactive], weights[inactive]),
         loss=loss,
         positive_loss=float(weights[positive] @ np.maximum(1.0 - top[positive], 0.0)),
@@ -285,33 +297,48 @@ def _view_of_block(
 
 
 def _near_the_margin(
-    u: np.ndarray, n_bags: int, whole: bool, limits: RowLimits
+    u: np.ndarray, negative: np.ndarray, n_bags: int, whole: bool, limits: RowLimits
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows with slacks that belong to the working set, and rows that are summed."""
+    """Negative rows with slacks that belong to the working set, and those that are summed."""
     if whole:
-        return np.ones(len(u), dtype=bool), np.zeros(len(u), dtype=bool)
+        return negative, np.zeros(len(u), dtype=bool)
     beyond = u > 1.0 + limits.band
-    near, most = (u > -limits.band) & ~beyond, max(n_bags, limits.numbers)
-    if int(near.sum()) > most:
+    near = (u > -limits.band) & ~beyond & negative
+    beyond &= negative
+    most = max(n_bags, limits.numbers)
+    if np.count_nonzero(near) > most:
         distance = np.abs(u)
-        farthest = np.partition(distance, most)[most]
+        farthest = np.partition(distance[near], most)[most]
         beyond |= near & (u >= farthest)
         near &= distance < farthest
     return near, beyond
 
 
 def _near_the_top(
-    u: np.ndarray, offsets: np.ndarray, top: np.ndarray, whole: bool, limits: RowLimits
+    scores: np.ndarray,
+    offsets: np.ndarray,
+    top: np.ndarray,
+    n_bags: int,
+    whole: bool,
+    limits: RowLimits,
 ) -> np.ndarray:
-    """Rows of bags with one slack that belong to the working set; ``top`` is a bag's highest u."""
+    """Rows of bags with one slack that belong to the working set.
+
+    ``top`` is the highest score of each of the ``n_bags`` negative bags, and infinity for others.
+    """
+    sizes = np.diff(offsets)
     if whole:
-        return np.ones(len(u), dtype=bool)
-    n_bags, wider = len(offsets) - 1, (limits.band / RowLimits.band) ** 2
+        return np.repeat(np.isfinite(top), sizes)
+    wider = (limits.band / RowLimits.band) ** 2
     most = min(max(n_bags, limits.numbers), int(limits.per_bag * wider) * n_bags)
-    near = u > np.maximum(top, 0.0) - limits.band
-    if int(near.sum()) > most:
+    near = scores > np.repeat(np.maximum(top, -1.0) - limits.band, sizes)
+    if np.count_nonzero(near) > most:
         # If scores hardly differ, the highest rows of each bag are enough.
-        near &= segment_rank(u, offsets) < max(2, most // max(1, n_bags))
+        rows = np.flatnonzero(near)
+        counts = np.add.reduceat(near, offsets[:-1], dtype=np.intp)
+        ends = offsets_of(counts[counts > 0])
+        low = segment_rank(scores[rows], ends) >= max(2, most // max(1, n_bags))
+        near[rows[low]] = False
     return np.asarray(near)
 
 
@@ -327,14 +354,15 @@ def _moves(block: Block, highest: np.ndarray, held: np.ndarray | None) -> Witnes
 
 def kept_type(block: Block) -> Any:
     """Type of gathered rows; only products with dense rows convert them block by block."""
-    return np.float64 if sparse.issparse(block.instances) else block.instances.dtype
+    return np.float64 if sparse.issparse(block.stored) else block.dtype
 
 
 def joined(
     before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
 ) -> MaximumView:
     """A view whose working set also has some rows of the previous working set."""
-    (w, b), extra = view.point, np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
+    (w, b), known = view.point, _among(before.numbers, view.numbers)
+    extra = np.flatnonzero(kept & ~known)
     u = 1.0 + np.asarray(before.rows @ w)[extra] + b
     if costs.by_instance:
         # Rows inside the band that the pass left out are in one of its sums.
@@ -359,6 +387,14 @@ def joined(
         bags=np.r_[view.bags, bags][order],
         beyond=beyond,
     )
+
+
+def _among(numbers: np.ndarray, sorted_numbers: np.ndarray) -> np.ndarray:
+    """Which of some numbers are among sorted ones; ``np.isin`` takes longer."""
+    if len(sorted_numbers) == 0:
+        return np.zeros(len(numbers), dtype=bool)
+    place = np.searchsorted(sorted_numbers, numbers)
+    return np.asarray(sorted_numbers[np.minimum(place, len(sorted_numbers) - 1)] == numbers)
 
 
 def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupProblem:
