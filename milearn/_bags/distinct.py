@@ -26,7 +26,6 @@ __all__ = [
     "bag_fingerprints",
     "distinct_points",
     "distinct_rows",
-    "drawn_points",
     "instance_ranks",
     "merge_bags",
     "row_hashes",
@@ -121,14 +120,6 @@ def _differing_rows(X: Matrix, partners: np.ndarray) -> np.ndarray:
         unequal = X[here] != X[partners[here]]
         found.append(here[np.asarray(unequal.sum(axis=1)).ravel() > 0])
     return np.concatenate(found)
-
-
-def drawn_points(X: Matrix, n_points: int | None, rng: np.random.RandomState) -> np.ndarray:
-    """One row for each of at most ``n_points`` distinct instances, in the order of their hashes."""
-    rows, _ = distinct_points(X)
-    if n_points is None or n_points >= len(rows):
-        return rows
-    return np.asarray(rows[np.sort(rng.choice(len(rows), n_points, replace=False))])
 
 
 def row_ranks(X: Matrix) -> np.ndarray:

@@ -6,8 +6,11 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state, gen_batches
 
 from .._bags import Bags
+from .._bags.distinct import rows_per_block
+from .._bags.prototypes import PrototypeLimits, drawn_bags
 from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
@@ -16,6 +19,8 @@ from ._base import BaselineClassifier
 
 __all__ = ["CitationKNN"]
 
+# Number of training bags up to which "auto" stores all of them.
+_AUTO_BAGS = 10_000
 # Distances with a smaller relative difference are equal: rounding depends on the other bags.
 _EQUAL = 1e-9
 
@@ -41,16 +46,21 @@ class CitationKNN(BaselineClassifier):
     metric : {"min", "max", "mean"}, default="min"
         Distance between bags, see :func:`milearn.metrics.bag_distances`: the distance of the two
         nearest instances, the Hausdorff distance, or its average form.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of training bags that are stored as neighbours, a random sample of them.
+        None stores all of them. "auto" stores at most 10,000, and so few that there are at most
+        2**33 (8.6 billion) pairs of their instances.
     pos_label : label, default=None
         The positive class of two. By default, it is ``classes_[1]``. With three or more classes,
         the class with most votes is predicted, and ties are broken in favour of the first class.
+    {random_state: which bags are drawn}
 
     Attributes
     ----------
     {classes_}
     bags_ : Bags
-        The training bags.
-    radius_ : ndarray of shape (n_bags,)
+        The training bags that are neighbours.
+    radius_ : ndarray of shape (n_prototypes_,)
         Distance up to which a training bag cites other bags: the distance to its ``n_citers``-th
         nearest other training bag.
     {n_features_in_}
@@ -99,7 +109,13 @@ class CitationKNN(BaselineClassifier):
         "n_references": [Interval(Integral, 1, None, closed="left")],
         "n_citers": [Interval(Integral, 0, None, closed="left")],
         "metric": [StrOptions({"min", "max", "mean"})],
+        "n_prototypes": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "pos_label": "no_validation",
+        "random_state": ["random_state"],
     }
 
     _bag_score_is_max = False
@@ -113,12 +129,16 @@ class CitationKNN(BaselineClassifier):
         *,
         n_citers: int = 4,
         metric: str = "min",
+        n_prototypes: int | str | None = "auto",
         pos_label: Any = None,
+        random_state: Any = None,
     ) -> None:
         self.n_references = n_references
         self.n_citers = n_citers
         self.metric = metric
+        self.n_prototypes = n_prototypes
         self.pos_label = pos_label
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> CitationKNN:
@@ -137,14 +157,16 @@ class CitationKNN(BaselineClassifier):
             The fitted estimator.
         """
         training = self._training(X, y, None)
-        bags = in_memory(training.bags)
+        drawn = self._drawn(training.bags)
+        whole = len(drawn) == len(training.bags)
+        bags = in_memory(training.bags if whole else training.bags[drawn])
         if self.n_references > len(bags):
             raise ValueError(
                 f"n_references={self.n_references} but there are {len(bags)} bags: ask for at most "
                 "as many references as training bags."
             )
         votes = np.zeros((len(bags), len(training.labels.classes)))
-        votes[np.arange(len(bags)), training.labels.codes] = 1.0
+        votes[np.arange(len(bags)), training.labels.codes[drawn]] = 1.0
         self._replace_fitted(
             {
                 **training.fitted(),
@@ -157,6 +179,13 @@ class CitationKNN(BaselineClassifier):
         )
         return self
 
+    def _drawn(self, bags: Bags) -> np.ndarray:
+        """Positions of the bags that are stored."""
+        n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
+        if n_bags == "auto":
+            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS, square=True)
+        return drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
+
     def _radius(self, bags: Bags) -> np.ndarray:
         if self.n_citers == 0:
             return np.full(len(bags), -1.0)
@@ -164,7 +193,8 @@ class CitationKNN(BaselineClassifier):
             return np.full(len(bags), np.inf)
         distances = bag_distances(bags, metric=self.metric)
         np.fill_diagonal(distances, np.inf)
-        return np.partition(distances, self.n_citers - 1, axis=1)[:, self.n_citers - 1]
+        distances.partition(self.n_citers - 1, axis=1)
+        return distances[:, self.n_citers - 1].copy()
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the votes for each class.
@@ -182,6 +212,13 @@ class CitationKNN(BaselineClassifier):
         return self._proportions(self._checked(X))
 
     def _proportions(self, bags: Bags) -> np.ndarray:
+        # Three matrices of the size of the distances are held.
+        blocks = list(gen_batches(len(bags), rows_per_block(24 * len(self.bags_))))
+        if len(blocks) == 1:
+            return self._block_proportions(bags)
+        return np.concatenate([self._block_proportions(bags[part]) for part in blocks])
+
+    def _block_proportions(self, bags: Bags) -> np.ndarray:
         distances = bag_distances(bags, self.bags_, metric=self._metric)
         last = np.partition(distances, self._n_references - 1, axis=1)[:, self._n_references - 1]
         references = distances <= (1 + _EQUAL) * last[:, None]

@@ -51,6 +51,9 @@ class DDSVM(BaselineClassifier):
         Relative decrease of the objective at which a descent ends.
     max_iter : int, default=500
         Maximum number of iterations of a descent.
+    max_instances : int or None, default=30_000
+        If there are more instances, concepts are those of a sample of the bags with about
+        this number of instances. None uses all bags.
     {class_weight: the weights of the bags}
     pos_label : label, default=None
         The positive class. By default, it is ``classes_[1]``. Concepts are computed for every
@@ -116,6 +119,7 @@ class DDSVM(BaselineClassifier):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
     }
@@ -134,6 +138,7 @@ class DDSVM(BaselineClassifier):
         gamma: Any = "scale",
         tol: float = 1e-4,
         max_iter: int = 500,
+        max_instances: int | None = 30_000,
         class_weight: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -142,6 +147,7 @@ class DDSVM(BaselineClassifier):
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
+        self.max_instances = max_instances
         self.class_weight = class_weight
         self.pos_label = pos_label
 
@@ -173,6 +179,7 @@ class DDSVM(BaselineClassifier):
             gamma=self.gamma,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_instances=self.max_instances,
         )
         rows = concept_distances(
             instances[merged.kept[merged.point_of]],

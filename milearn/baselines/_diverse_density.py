@@ -17,10 +17,10 @@ from .._kernels.instance import resolve_gamma
 from .._solvers.baselines.diverse_density import (
     ConceptProblem,
     ConceptSolution,
+    best_concept,
     centred_points,
     nearest_solution,
     noisy_or_solution,
-    promising_starts,
     squared_distances,
 )
 from ..base import class_scores
@@ -40,6 +40,7 @@ class _ConceptClassifier(BaselineClassifier):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
     }
@@ -55,6 +56,7 @@ class _ConceptClassifier(BaselineClassifier):
         gamma: Any = "scale",
         tol: float = 1e-6,
         max_iter: int = 500,
+        max_instances: int | None = 30_000,
         class_weight: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -62,6 +64,7 @@ class _ConceptClassifier(BaselineClassifier):
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
+        self.max_instances = max_instances
         self.class_weight = class_weight
         self.pos_label = pos_label
 
@@ -95,7 +98,15 @@ class _ConceptClassifier(BaselineClassifier):
         results, thresholds = [], []
         for positive in training.problems(merged):
             problem = ConceptProblem(instances, merged.offsets, positive, merged.weights)
-            result = self._best(problem, scales, merged.point_of)
+            result = best_concept(
+                problem,
+                self._solve(),
+                scales,
+                n_init=self.n_init,
+                max_instances=self.max_instances,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
             distances = squared_distances(instances, result.concept, result.scales)
             nearest = np.minimum.reduceat(distances, merged.offsets[:-1])
             results.append(result)
@@ -115,16 +126,6 @@ class _ConceptClassifier(BaselineClassifier):
         )
         warn_of_limit(self, sum(not each.converged for each in results), len(results))
         return self
-
-    def _best(
-        self, problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray
-    ) -> ConceptSolution:
-        solve = self._solve()
-        found = [
-            solve(problem, row, scales, tol=self.tol, max_iter=self.max_iter)
-            for row in promising_starts(problem, scales, point_of, self.n_init).tolist()
-        ]
-        return min(found, key=lambda each: each.objective)
 
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         concepts, scales = np.atleast_2d(self.concept_), np.atleast_2d(self.scales_)
@@ -165,6 +166,10 @@ class DiverseDensity(_ConceptClassifier):
         Relative decrease of the objective at which a start ends.
     max_iter : int, default=500
         Maximum number of iterations of a start.
+    max_instances : int or None, default=30_000
+        If there are more instances, the runs are made on a sample of the bags with about this
+        number of instances, and the best one is continued on all bags. None uses all bags for all
+        runs.
     {class_weight: the weights of the bags}
     {pos_label}
 
@@ -257,6 +262,10 @@ class EMDD(_ConceptClassifier):
         Relative decrease of the objective at which a start ends.
     max_iter : int, default=500
         Maximum number of iterations of a run, over all updates of the instances.
+    max_instances : int or None, default=30_000
+        If there are more instances, the runs are made on a sample of the bags with about this
+        number of instances, and the best one is continued on all bags. None uses all bags for all
+        runs.
     {class_weight: the weights of the bags}
     {pos_label}
 

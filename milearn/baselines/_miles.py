@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import drawn_points
+from .._bags.prototypes import drawn_points
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import attributes_of
 from .._fit.threads import fit_context
@@ -41,9 +41,10 @@ class MILES(BaselineClassifier):
     gamma : {"scale", "auto"} or float, default="scale"
         The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
-    n_prototypes : int, default=None
-        Number of instances to select from, sampled from the distinct training instances. By
-        default, all of them are used.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of instances to select from, sampled from the distinct training instances.
+        None uses all of them. "auto" uses all up to 10,000, and fewer for more than 3,355 bags: not
+        more than 2**25 (33.5 million) similarities, but 1,000 instances in any case.
     {class_weight: C}
     pos_label : label, default=None
         The positive class. By default, it is ``classes_[1]``. With three or more classes there is
@@ -113,7 +114,11 @@ class MILES(BaselineClassifier):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_prototypes": [Interval(Integral, 1, None, closed="left"), None],
+        "n_prototypes": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
         "random_state": ["random_state"],
@@ -131,7 +136,7 @@ class MILES(BaselineClassifier):
         C: float = 1.0,
         *,
         gamma: Any = "scale",
-        n_prototypes: int | None = None,
+        n_prototypes: int | str | None = "auto",
         class_weight: Any = None,
         pos_label: Any = None,
         random_state: Any = None,
@@ -163,7 +168,8 @@ class MILES(BaselineClassifier):
         """
         training = self._training(X, y, sample_weight)
         instances = training.bags.instances
-        points = drawn_points(instances, self.n_prototypes, check_random_state(self.random_state))
+        rng = check_random_state(self.random_state)
+        points = drawn_points(training.bags, self.n_prototypes, rng)
         gamma = resolve_gamma(self.gamma, instances, training.instance_weights)
         rows = largest_similarities(training.bags, instances[points], gamma)
         costs = self.C * training.labels.weights

@@ -45,6 +45,9 @@ class ConceptEmbedding(BagEmbedding):
         Relative decrease of the objective at which a run ends.
     max_iter : int, default=500
         Maximum number of iterations per run.
+    max_instances : int or None, default=30_000
+        If there are more instances, concepts are those of a sample of the bags with about
+        this number of instances. None uses all bags.
 
     Attributes
     ----------
@@ -105,6 +108,7 @@ class ConceptEmbedding(BagEmbedding):
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_instances": [Interval(Integral, 1, None, closed="left"), None],
     }
 
     concepts_: np.ndarray
@@ -117,11 +121,13 @@ class ConceptEmbedding(BagEmbedding):
         gamma: Any = "scale",
         tol: float = 1e-4,
         max_iter: int = 500,
+        max_instances: int | None = 30_000,
     ) -> None:
         self.n_init = n_init
         self.gamma = gamma
         self.tol = tol
         self.max_iter = max_iter
+        self.max_instances = max_instances
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -158,6 +164,7 @@ class ConceptEmbedding(BagEmbedding):
             gamma=self.gamma,
             tol=self.tol,
             max_iter=self.max_iter,
+            max_instances=self.max_instances,
         )
         n_columns = len(concepts.points)
         self._replace_fitted({**noted, **concepts.fitted(), "_n_features_out": n_columns})

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.prototypes import PrototypeLimits, drawn_bags
 from .._bags.storage import in_memory
-from .._compat import StrOptions
+from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from ..metrics import bag_distances
 from ._base import BagEmbedding
 
 __all__ = ["BagDissimilarity"]
 
+# Number of training bags up to which "auto" uses all of them.
+_AUTO_BAGS = 2000
+
 
 class BagDissimilarity(BagEmbedding):
-    r"""Represent each bag by its distances to the training bags.
+    r"""Represent each bag by its distances to the training bags, or to some of them.
 
     Entry k of a row is the distance from the bag to the k-th training bag, by default the mean
     over its instances of the smallest squared distance (MInD),
@@ -38,11 +44,18 @@ class BagDissimilarity(BagEmbedding):
         mean of both directions.
     squared : bool, default=True
         With "mind": squared distances of instances.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of training bags whose distances are columns, a random sample of them. None
+        uses all of them. "auto" uses at most 2,000, and so few that there are at most 2**33 (8.6
+        billion) pairs of a training instance and an instance of a sampled bag.
+    {random_state: which bags are drawn}
 
     Attributes
     ----------
     bags_ : Bags
-        The training bags.
+        The training bags of the columns.
+    prototype_positions_ : ndarray of shape (n_prototypes_,)
+        Their positions among the training bags, ascending.
     {n_features_in_}
     {feature_names_in_}
 
@@ -54,7 +67,8 @@ class BagDissimilarity(BagEmbedding):
     Notes
     -----
     [1]_ compares several dissimilarities; the default here is the best of them on average. Features
-    should be on the same scale. Columns are in the order of the training bags. The kernel and cost
+    should be on the same scale. Columns are in the order of the
+    training bags. The kernel and cost
     of the following classifier matter: with standardised instances, a linear ``SVC(C=1)`` on the
     unscaled rows reached 92.4 % on Musk1 and 86.0 % on Elephant in one ten-fold cross-validation,
     and an RBF kernel on standardised rows 85.9 and 77.0 %.
@@ -77,19 +91,34 @@ class BagDissimilarity(BagEmbedding):
         "metric": [StrOptions({"min", "max", "mean", "mind", "emd"})],
         "directed": ["boolean"],
         "squared": ["boolean"],
+        "n_prototypes": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
+        "random_state": ["random_state"],
     }
 
     _dtypes = (np.float64, np.float32)
     # Columns are training bags, in their order.
     _columns_follow_bags = True
     bags_: Bags
+    prototype_positions_: np.ndarray
 
     def __init__(
-        self, metric: str = "mind", *, directed: bool = True, squared: bool = True
+        self,
+        metric: str = "mind",
+        *,
+        directed: bool = True,
+        squared: bool = True,
+        n_prototypes: int | str | None = "auto",
+        random_state: Any = None,
     ) -> None:
         self.metric = metric
         self.directed = directed
         self.squared = squared
+        self.n_prototypes = n_prototypes
+        self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> BagDissimilarity:
@@ -111,7 +140,17 @@ class BagDissimilarity(BagEmbedding):
         options: dict[str, Any] = {"metric": self.metric}
         if self.metric == "mind":
             options |= {"directed": self.directed, "squared": self.squared}
-        fitted |= {"bags_": in_memory(bags), "_options": options, "_n_features_out": len(bags)}
+        n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
+        if n_bags == "auto":
+            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS, square=False)
+        drawn = drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
+        kept = bags if len(drawn) == len(bags) else bags[drawn]
+        fitted |= {
+            "bags_": in_memory(kept),
+            "prototype_positions_": drawn,
+            "_options": options,
+            "_n_features_out": len(drawn),
+        }
         self._replace_fitted(fitted)
         return self
 

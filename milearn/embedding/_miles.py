@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.distinct import drawn_points
+from .._bags.prototypes import drawn_points
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._kernels.instance import resolve_gamma
@@ -37,9 +37,10 @@ class MILESEmbedding(BagEmbedding):
     gamma : {"scale", "auto"} or float, default="scale"
         The inverse of the squared width. "scale" is 1 / (n_features * variance of the instances),
         "auto" is 1 / n_features.
-    n_prototypes : int, default=None
-        Number of prototypes, sampled from the distinct training instances. By default, all of them
-        are used.
+    n_prototypes : int, "auto" or None, default="auto"
+        Maximum number of prototypes, sampled from the distinct training instances. None uses all
+        of them. "auto" uses all up to 10,000, and fewer for more than 3,355 bags: not more than
+        2**25 (33.5 million) entries for the training bags, but 1,000 columns in any case.
     {random_state: which prototypes are drawn}
 
     Attributes
@@ -81,7 +82,11 @@ class MILESEmbedding(BagEmbedding):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
-        "n_prototypes": [Interval(Integral, 1, None, closed="left"), None],
+        "n_prototypes": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "random_state": ["random_state"],
     }
 
@@ -90,7 +95,11 @@ class MILESEmbedding(BagEmbedding):
     gamma_: float
 
     def __init__(
-        self, gamma: Any = "scale", *, n_prototypes: int | None = None, random_state: Any = None
+        self,
+        gamma: Any = "scale",
+        *,
+        n_prototypes: int | str | None = "auto",
+        random_state: Any = None,
     ) -> None:
         self.gamma = gamma
         self.n_prototypes = n_prototypes
@@ -114,7 +123,7 @@ class MILESEmbedding(BagEmbedding):
         """
         bags, fitted = self._validate_fit(X)
         rng = check_random_state(self.random_state)
-        rows = drawn_points(bags.instances, self.n_prototypes, rng)
+        rows = drawn_points(bags, self.n_prototypes, rng)
         fitted |= {
             "prototypes_": bags.instances[rows],
             "prototype_rows_": rows,

@@ -177,9 +177,10 @@ def _hausdorff(
     wanted = Wanted(to_columns=True, to_rows=metric != "min")
     over_blocks(rows, columns, wanted, keep, symmetric=symmetric, n_jobs=n_jobs)
     if symmetric:
-        # Exactly symmetric, because rounding depends on the side.
-        lower = np.tril_indices(len(distances), -1)
-        distances[lower] = distances.T[lower]
+        # Exactly symmetric, because rounding depends on the side. Numbers of the entries would take
+        # as much memory as the entries.
+        for row in range(1, len(distances)):
+            distances[row, :row] = distances[:row, row]
     return distances
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 
 from milearn import Bags
 from milearn.baselines import CitationKNN
@@ -69,3 +70,24 @@ def test_the_metric_is_that_of_the_fit():
     query = [[[0.9], [9.0], [2.9]]]
     assert near.set_params(metric="max").predict(query) == [0]
     assert far.predict_proba(query)[0, 1] == pytest.approx(1.0)
+
+
+def test_drawn_bags_are_the_neighbours():
+    bags, y = two_level_bags(n_bags=30)
+    model = CitationKNN(n_prototypes=12, random_state=0).fit(bags[:20], y[:20])
+    assert len(model.bags_) == len(model.radius_) == 12
+    rows = {row.tobytes(): bag for bag, row in enumerate(bags.instances[bags.offsets[:20]])}
+    drawn = [rows[row.tobytes()] for row in model.bags_.instances[model.bags_.offsets[:-1]]]
+    expected = CitationKNN().fit(bags[drawn], y[drawn])
+    np.testing.assert_array_equal(model.predict_proba(bags), expected.predict_proba(bags))
+    every = CitationKNN(n_prototypes=20).fit(bags[:20], y[:20])
+    known = CitationKNN(n_prototypes=None).fit(bags[:20], y[:20])
+    np.testing.assert_array_equal(every.predict_proba(bags), known.predict_proba(bags))
+
+
+def test_blocks_of_bags_are_predicted_as_one():
+    bags, y = two_level_bags(n_bags=30)
+    model = CitationKNN().fit(bags, y)
+    whole = model.predict_proba(bags)
+    with config_context(working_memory=24 * 30 * 7 / 2**20):
+        np.testing.assert_allclose(model.predict_proba(bags), whole, atol=1e-12)

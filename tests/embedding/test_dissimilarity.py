@@ -44,3 +44,13 @@ def test_a_classifier_follows():
     bags, y = two_level_bags(n_bags=60, shift=5.0)
     model = make_pipeline(BagDissimilarity(), StandardScaler(), SVC(C=10)).fit(bags[:40], y[:40])
     assert model.score(bags[40:], y[40:]) > 0.8
+
+
+def test_drawn_bags_are_the_columns():
+    bags, _ = two_level_bags(n_bags=9)
+    every = BagDissimilarity(n_prototypes=None).fit_transform(bags)
+    model = BagDissimilarity(n_prototypes=4, random_state=0).fit(bags)
+    drawn = model.prototype_positions_
+    assert len(drawn) == len(set(drawn)) == len(model.bags_) == 4
+    np.testing.assert_allclose(model.transform(bags), every[:, drawn], rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(BagDissimilarity(n_prototypes=9).fit_transform(bags), every)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ from .diverse_density import (
     ConceptProblem,
     ConceptSolution,
     centred_points,
+    noisy_or,
     noisy_or_solution,
     promising_starts,
+    sampled_problem,
     squared_distances,
 )
 
@@ -63,20 +65,31 @@ def learn_concepts(
     gamma: Any,
     tol: float,
     max_iter: int,
+    max_instances: int | None = None,
 ) -> Concepts:
-    """Concepts of each class of merged bags; ``instances`` are the original instances."""
+    """Concepts of each class of merged bags; ``instances`` are the original instances.
+
+    With more than ``max_instances`` instances they are those of a sample of the bags, sorted by
+    their objectives for all bags.
+    """
     X, centre = centred_points(instances, merged)
     gamma = resolve_gamma(gamma, X, merged.instance_weights)
     first_scales = np.full(X.shape[1], np.sqrt(gamma))
     found: list[tuple[int, ConceptSolution]] = []
     for code in np.unique(merged.codes).tolist():
         problem = ConceptProblem(X, merged.offsets, merged.codes == code, merged.weights)
-        starts = promising_starts(problem, first_scales, merged.point_of, n_init)
+        part = sampled_problem(problem, max_instances)
         solutions = [
-            noisy_or_solution(problem, row, first_scales, tol=tol, max_iter=max_iter)
-            for row in starts.tolist()
+            noisy_or_solution(part, part.instances[row], first_scales, tol=tol, max_iter=max_iter)
+            for row in promising_starts(part, first_scales, n_init).tolist()
         ]
-        found += [(code, each) for each in _distinct_maxima(solutions)]
+        kept = _distinct_maxima(solutions)
+        if part is not problem:
+            kept = sorted(
+                (replace(each, objective=_objective(problem, each)) for each in kept),
+                key=lambda each: each.objective,
+            )
+        found += [(code, each) for each in kept]
     return Concepts(
         np.stack([each.concept + centre for _, each in found]),
         np.stack([each.scales for _, each in found]),
@@ -86,6 +99,12 @@ def learn_concepts(
         n_limited=sum(not each.converged for _, each in found),
         n_iter=max(each.n_iter for _, each in found),
     )
+
+
+def _objective(problem: ConceptProblem, found: ConceptSolution) -> float:
+    """The noisy-or loss of a concept for all bags."""
+    distances = squared_distances(problem.instances, found.concept, found.scales)
+    return float(noisy_or(problem, distances)[0])
 
 
 def _distinct_maxima(solutions: list[ConceptSolution]) -> list[ConceptSolution]:

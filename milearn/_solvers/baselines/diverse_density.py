@@ -13,24 +13,28 @@ EM-DD, which alternates between the nearest instance of each bag and L-BFGS for 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
+from sklearn.utils import gen_batches
 
-from ..._bags.distinct import PointBags
+from ..._bags.distinct import PointBags, distinct_points
+from ..._bags.segments import gather_rows
 from ..._kernels.memory import require_memory
 
 __all__ = [
     "ConceptProblem",
     "ConceptSolution",
+    "best_concept",
     "centred_points",
     "nearest_solution",
     "noisy_or",
     "noisy_or_solution",
     "promising_starts",
+    "sampled_problem",
     "squared_distances",
 ]
 
@@ -46,6 +50,8 @@ _HALF = float(np.log(2.0))
 _PATIENCE = 5
 # Maximum size of the matrix of distances of several starts in bytes.
 _BLOCK_BYTES = 2**23
+# Entries of dense instances whose differences from a concept are computed at once.
+_ENTRIES_AT_ONCE = 2**17
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,12 @@ def squared_distances(instances: Any, concept: np.ndarray, scales: np.ndarray) -
         norms = np.asarray(instances.multiply(instances) @ weights)
         products = np.asarray(instances @ (weights * concept))
         return np.asarray(norms - 2.0 * products + weights @ (concept * concept))
-    steps = (instances - concept) * scales
-    squares: np.ndarray = np.einsum("ij,ij->i", steps, steps)
+    squares = np.empty(len(instances))
+    # A block stays in the cache.
+    for part in gen_batches(len(instances), max(1, _ENTRIES_AT_ONCE // len(concept))):
+        steps = instances[part] - concept
+        steps *= scales
+        np.einsum("ij,ij->i", steps, steps, out=squares[part])
     return squares
 
 
@@ -149,16 +159,58 @@ def centred_points(instances: Any, merged: PointBags) -> tuple[np.ndarray, np.nd
     return (distinct - centre)[merged.point_of], centre
 
 
-def promising_starts(
-    problem: ConceptProblem, scales: np.ndarray, point_of: np.ndarray, n_init: int | None
-) -> np.ndarray:
-    """Rows of the distinct instances of positive bags with the lowest noisy-or loss at the scales.
+def sampled_problem(problem: ConceptProblem, max_instances: int | None) -> ConceptProblem:
+    """The problem of every k-th bag, with about ``max_instances`` instances.
 
-    The losses are computed in blocks. Of equal losses the first is used, and all rows if ``n_init``
-    is None.
+    Merged bags are sorted by class and by hashes: this is a pseudo-random sample of each class.
+    """
+    n = int(problem.offsets[-1])
+    if max_instances is None or n <= max_instances:
+        return problem
+    sides = [np.flatnonzero(problem.positive == side) for side in (True, False)]
+    kept = [_evenly_spaced(side, max(1, round(len(side) * max_instances / n))) for side in sides]
+    bags = np.sort(np.concatenate(kept))
+    rows, offsets = gather_rows(problem.offsets, bags)
+    return ConceptProblem(
+        problem.instances[rows], offsets, problem.positive[bags], problem.costs[bags]
+    )
+
+
+def _evenly_spaced(values: np.ndarray, n_kept: int) -> np.ndarray:
+    """At most ``n_kept`` of the values, every k-th."""
+    if n_kept >= len(values):
+        return values
+    return np.asarray(values[np.arange(n_kept) * len(values) // n_kept])
+
+
+def promising_starts(
+    problem: ConceptProblem,
+    scales: np.ndarray,
+    n_init: int | None,
+    max_entries: int = 2**26,
+) -> np.ndarray:
+    """Distinct instances of positive bags with the lowest noisy-or loss at the scales.
+
+    Parameters
+    ----------
+    problem : ConceptProblem
+    scales : ndarray of shape (n_features,)
+    n_init : int or None
+        Number of starts; None for all instances.
+    max_entries : int, default=2**26
+        Number of pairs of a candidate and an instance whose distances are computed; if there are
+        more, every k-th instance of positive bags is a candidate. Not used if ``n_init`` is None.
+
+    Returns
+    -------
+    ndarray of shape (n_starts,)
+        Rows by increasing loss; of equal losses the first instance comes first.
     """
     rows = np.flatnonzero(np.repeat(problem.positive, np.diff(problem.offsets)))
-    candidates = rows[np.unique(point_of[rows], return_index=True)[1]]
+    candidates = rows[distinct_points(problem.instances[rows])[0]]
+    if n_init is not None:
+        most = max(n_init, max_entries // len(problem.instances))
+        candidates = _evenly_spaced(candidates, most)
     scaled = problem.instances * scales
     norms = np.einsum("ij,ij->i", scaled, scaled)
     block = max(1, _BLOCK_BYTES // (8 * len(scaled)))
@@ -168,13 +220,53 @@ def promising_starts(
         distances = norms[:, None] + norms[rows] - 2.0 * scaled @ scaled[rows].T
         losses.append(noisy_or(problem, distances)[0])
     order = np.argsort(np.concatenate(losses), kind="stable")
-    return candidates[order[:n_init]]
+    return np.asarray(candidates[order[:n_init]])
+
+
+def best_concept(
+    problem: ConceptProblem,
+    solve: Callable[..., ConceptSolution],
+    scales: np.ndarray,
+    *,
+    n_init: int | None,
+    max_instances: int | None,
+    tol: float,
+    max_iter: int,
+) -> ConceptSolution:
+    """The lowest of several runs, which are continued on all bags from a sample of them.
+
+    Parameters
+    ----------
+    problem : ConceptProblem
+    solve : callable
+        :func:`noisy_or_solution` or :func:`nearest_solution`.
+    scales : ndarray of shape (n_features,)
+        First scales.
+    n_init : int or None
+        Number of runs; None for one from each instance of positive bags.
+    max_instances : int or None
+        Instances of the sample; None for all.
+    tol : float
+    max_iter : int
+        Maximum number of iterations of a run.
+    """
+    part = sampled_problem(problem, max_instances)
+    options = {"tol": tol, "max_iter": max_iter}
+    found = [
+        solve(part, part.instances[row], scales, **options)
+        for row in promising_starts(part, scales, n_init).tolist()
+    ]
+    best = min(found, key=lambda each: each.objective)
+    if part is problem:
+        return best
+    last = solve(problem, best.concept, best.scales, **options)
+    return replace(last, n_iter=best.n_iter + last.n_iter, n_rounds=best.n_rounds + last.n_rounds)
 
 
 def noisy_or_solution(
-    problem: ConceptProblem, row: int, scales: np.ndarray, *, tol: float, max_iter: int
+    problem: ConceptProblem, start: np.ndarray, scales: np.ndarray, *, tol: float, max_iter: int
 ) -> ConceptSolution:
-    """Minimise the noisy-or loss from an instance and first scales."""
+    """Minimise the noisy-or loss from a first concept and first scales."""
     X = problem.instances
     squares = X * X
 
@@ -183,16 +275,15 @@ def noisy_or_solution(
         loss, slopes = noisy_or(problem, squared_distances(X, t, s))
         return float(loss), _gradient(X, squares, slopes, t, s)
 
-    start = np.concatenate([X[row], scales])
-    found = _descend(value, start, tol, max_iter)
+    found = _descend(value, np.concatenate([start, scales]), tol, max_iter)
     t, s = np.split(found.x, 2)
     return ConceptSolution(t, np.abs(s), float(found.fun), int(found.nit), 1, found.status != 1)
 
 
 def nearest_solution(
-    problem: ConceptProblem, row: int, scales: np.ndarray, *, tol: float, max_iter: int
+    problem: ConceptProblem, start: np.ndarray, scales: np.ndarray, *, tol: float, max_iter: int
 ) -> ConceptSolution:
-    """Minimise the loss of the nearest instances, alternating, from an instance and first scales.
+    """Minimise the loss of the nearest instances, alternating, from a first concept and scales.
 
     A new nearest instance of a negative bag increases the loss, so the alternation may cycle. It
     stops if the nearest instances do not change, if the loss has not decreased for a few rounds, or
@@ -203,7 +294,7 @@ def nearest_solution(
     signs = np.where(problem.positive, problem.costs, 0.0)
     others = np.where(problem.positive, 0.0, problem.costs)
     n_iter, n_rounds, since_best = 0, 0, 0
-    t, s = X[row].copy(), scales.copy()
+    t, s = start.copy(), scales.copy()
     best = _nearest_loss(problem, t, s), t, s
     rows = np.full(len(starts), -1)
     while n_iter < max_iter and since_best < _PATIENCE:

@@ -8,10 +8,12 @@ from scipy.optimize import approx_fprime
 
 from milearn._solvers.baselines.diverse_density import (
     ConceptProblem,
+    best_concept,
     nearest_solution,
     noisy_or,
     noisy_or_solution,
     promising_starts,
+    sampled_problem,
     squared_distances,
 )
 from tests.oracles import blocks_of, noisy_or_loss
@@ -77,14 +79,14 @@ def test_starts_are_the_candidates_of_lowest_loss():
     given, scales = problem(1, n_bags=12), np.full(3, 0.7)
     candidates = np.flatnonzero(np.repeat(given.positive, np.diff(given.offsets)))
     losses = [looped(given, given.instances[row] + 1e-5, scales) for row in candidates]
-    found = promising_starts(given, scales, np.arange(len(given.instances)), 4)
+    found = promising_starts(given, scales, 4)
     np.testing.assert_array_equal(found, candidates[np.argsort(losses)[:4]])
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_descent_ends_at_a_stationary_point_with_the_value_of_the_loop(seed):
     given = problem(seed, n_bags=14)
-    found = noisy_or_solution(given, 0, np.full(3, 0.5), tol=1e-12, max_iter=2000)
+    found = noisy_or_solution(given, given.instances[0], np.full(3, 0.5), tol=1e-12, max_iter=2000)
     assert found.converged
     assert found.objective == pytest.approx(looped(given, found.concept, found.scales), rel=1e-8)
     at = np.r_[found.concept, found.scales]
@@ -96,7 +98,7 @@ def test_the_descent_ends_at_a_stationary_point_with_the_value_of_the_loop(seed)
 @pytest.mark.parametrize("seed", range(3))
 def test_em_dd_reports_the_loss_of_the_nearest_instances(seed):
     given = problem(seed, n_bags=14)
-    found = nearest_solution(given, 0, np.full(3, 0.5), tol=1e-9, max_iter=2000)
+    found = nearest_solution(given, given.instances[0], np.full(3, 0.5), tol=1e-9, max_iter=2000)
     assert found.converged
     value = looped_nearest(given, found.concept, found.scales)
     assert found.objective == pytest.approx(value, rel=1e-8)
@@ -107,8 +109,62 @@ def test_both_are_one_problem_on_bags_of_one_instance():
     given = problem(4, n_bags=14)
     alone = ConceptProblem(given.instances[:14], np.arange(15), given.positive, given.costs)
     solved = [
-        solve(alone, 2, np.full(3, 0.5), tol=1e-12, max_iter=2000)
+        solve(alone, alone.instances[2], np.full(3, 0.5), tol=1e-12, max_iter=2000)
         for solve in (noisy_or_solution, nearest_solution)
     ]
     assert solved[0].objective == pytest.approx(solved[1].objective, rel=1e-6)
     assert solved[1].n_rounds == 1
+
+
+def test_a_sample_of_bags_is_a_problem_of_both_classes():
+    given = problem(2, n_bags=40)
+    n = len(given.instances)
+    assert sampled_problem(given, n) is sampled_problem(given, None) is given
+    part = sampled_problem(given, n // 4)
+    assert n // 8 < len(part.instances) < n // 2
+    assert part.positive.sum() == (~part.positive).sum() == 5
+    bags = {block.tobytes(): k for k, block in enumerate(blocks_of(given.instances, given.offsets))}
+    drawn = [bags[block.tobytes()] for block in blocks_of(part.instances, part.offsets)]
+    np.testing.assert_array_equal(part.costs, given.costs[drawn])
+    np.testing.assert_array_equal(part.positive, given.positive[drawn])
+    # One bag of a class stays.
+    rare = ConceptProblem(given.instances, given.offsets, np.arange(40) == 17, given.costs)
+    assert sampled_problem(rare, n // 10).positive.sum() == 1
+
+
+def test_few_candidates_are_ranked_as_all_of_them():
+    given, scales = problem(1, n_bags=40), np.full(3, 0.7)
+    n = len(given.instances)
+    every = promising_starts(given, scales, 10**6)
+    some = promising_starts(given, scales, 3, max_entries=12 * n)
+    assert len(some) == 3
+    assert set(some) < set(every)
+    few = promising_starts(given, scales, 10**6, max_entries=0)
+    np.testing.assert_array_equal(few, every)
+    candidates = promising_starts(given, scales, 12, max_entries=12 * n)
+    np.testing.assert_array_equal(some, candidates[:3])
+    np.testing.assert_array_equal(candidates, every[np.isin(every, candidates)])
+
+
+@pytest.mark.parametrize("solve", [noisy_or_solution, nearest_solution])
+def test_the_best_run_of_a_sample_is_continued_on_all_bags(solve):
+    given, scales = problem(3, n_bags=60), np.full(3, 0.5)
+    options = {"n_init": 4, "tol": 1e-10, "max_iter": 2000}
+    whole = best_concept(given, solve, scales, max_instances=None, **options)
+    same = best_concept(given, solve, scales, max_instances=10**6, **options)
+    assert same.objective == whole.objective
+    sampled = best_concept(given, solve, scales, max_instances=60, **options)
+    loss = looped if solve is noisy_or_solution else looped_nearest
+    value = loss(given, sampled.concept, sampled.scales)
+    assert sampled.objective == pytest.approx(value, rel=1e-8)
+    part = sampled_problem(given, 60)
+    first = best_concept(part, solve, scales, max_instances=None, **options)
+    assert sampled.objective <= loss(given, first.concept, first.scales) * (1 + 1e-9)
+    assert sampled.n_iter > first.n_iter
+
+
+def test_distances_in_blocks_are_those_of_all_rows():
+    X = np.random.default_rng(0).normal(size=(70_000, 4))
+    t, s = np.array([0.3, -0.2, 0.1, 0.0]), np.array([1.0, 0.5, 2.0, 1.0])
+    expected = np.sum(((X - t) * s) ** 2, axis=1)
+    np.testing.assert_allclose(squared_distances(X, t, s), expected, rtol=1e-14)

@@ -1,0 +1,65 @@
+"""Instances and bags drawn as prototypes: all below the limits, a sample above them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn import Bags
+from milearn._bags.prototypes import PrototypeLimits, drawn_bags, drawn_points
+
+
+def bags_of(n_bags, size, seed=0):
+    rng = np.random.default_rng(seed)
+    return Bags(rng.normal(size=(n_bags * size, 2)), np.arange(n_bags + 1) * size)
+
+
+@pytest.mark.parametrize(
+    ("n_points", "n_bags", "expected"),
+    [(9, 3, 9), (10, 3, 10), (11, 3, 10), (9, 8, 5), (9, 100, 2), (1, 100, 1)],
+)
+def test_all_points_up_to_the_limits(n_points, n_bags, expected):
+    limits = PrototypeLimits(n_points=10, n_entries=40, n_few_points=2)
+    assert limits.points(n_points, n_bags) == expected
+
+
+def test_all_bags_up_to_the_limits():
+    bags = bags_of(20, 5)  # 100 instances
+    assert PrototypeLimits(n_pairs=100**2).bags(bags, 1000, square=True) == 20
+    assert PrototypeLimits(n_pairs=100**2).bags(bags, 7, square=True) == 7
+    # Half of the pairs: half of the columns, or a square of half the area.
+    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000, square=False) == 10
+    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000, square=True) == 14
+    assert PrototypeLimits(n_pairs=1).bags(bags, 1000, square=False) == 1
+
+
+def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():
+    bags = bags_of(20, 3)
+    twice = bags[np.r_[np.arange(20), np.arange(20)]]
+    order = np.random.default_rng(1).permutation(20)
+    drawn = [
+        each.instances[drawn_points(each, 7, np.random.RandomState(3))]
+        for each in (bags, twice, bags[order])
+    ]
+    assert len(np.unique(drawn[0], axis=0)) == 7
+    np.testing.assert_array_equal(drawn[0], drawn[1])
+    np.testing.assert_array_equal(drawn[0], drawn[2])
+
+
+def test_with_all_prototypes_the_sample_is_everything():
+    bags = bags_of(6, 3)
+    every = drawn_points(bags, None, np.random.RandomState(0))
+    for number in (18, 100, "auto"):
+        np.testing.assert_array_equal(drawn_points(bags, number, np.random.RandomState(1)), every)
+    few = drawn_points(bags, "auto", np.random.RandomState(1), PrototypeLimits(n_points=4))
+    assert len(few) == 4
+
+
+def test_drawn_bags_do_not_depend_on_their_order():
+    bags = bags_of(20, 3)
+    order = np.random.default_rng(1).permutation(20)
+    one = drawn_bags(bags, 7, np.random.RandomState(3))
+    other = order[drawn_bags(bags[order], 7, np.random.RandomState(3))]
+    assert (np.diff(one) > 0).all()
+    assert set(one) == set(other)
+    np.testing.assert_array_equal(drawn_bags(bags, 20, np.random.RandomState(3)), np.arange(20))
