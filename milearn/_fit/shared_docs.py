@@ -55,11 +55,13 @@ precomputed = With "precomputed" each row of ``X.instances`` has the kernel valu
 with all training instances, in their order. In ``fit`` this matrix is square, so cross-validation
 cannot slice it.
 
-landmarks = n_components : int, default=None
+landmarks = n_components : int, "auto" or None, default="auto"
     Number of landmarks, drawn from the training instances: w is sought in the span of their images
     (Nystroem's approximation of the kernel). The problem is then solved over explicit features,
     which are computed in blocks, without a kernel matrix. For the linear kernel the features are
-    the instances.
+    the instances. None uses the exact kernel. "auto" is None for up to 8,000 instances in up to
+    2,000 bags, and 300 otherwise; it is also None where landmarks do not apply, such as for a
+    precomputed kernel.
 
 max_iter : int, default=100
     Maximum number of steps of the concave-convex procedure.
@@ -109,6 +111,9 @@ gamma_ : float
 
 intercept_ : ndarray of shape {}
     The constant b.
+
+n_components_ : int or None
+    Number of landmarks; None if the kernel is exact.
 
 n_features_in_ : int
     Number of features of an instance.

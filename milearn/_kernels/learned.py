@@ -311,6 +311,11 @@ _KERNELS: dict[str, type[_Kernel]] = {
 LEARNED_KERNELS = tuple(_KERNELS)
 
 
+def compares_instances(name: str) -> bool:
+    """Whether a kernel needs distances between instances, and not only a vector for each bag."""
+    return _KERNELS[name].between
+
+
 def _kernel(name: str, cosine: bool) -> _Kernel:
     if name not in _KERNELS:
         known = ", ".join(map(repr, LEARNED_KERNELS))

@@ -58,10 +58,13 @@ class BagSVC(BagSVM, BagClassifier):
         cosines. None uses instances without scaling.
     width : float, default=1.0
         The width of each kernel as a multiple of the median distance.
-    n_components : int, default=None
+    n_components : int, "auto" or None, default="auto"
         Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
         span of their images (Nystroem's approximation), with the squared hinge loss, by
-        :class:`~sklearn.svm.LinearSVC`. Use it for more than a few thousand bags.
+        :class:`~sklearn.svm.LinearSVC`. None uses all bags and the hinge loss. "auto" is None for
+        up to 1,000 bags with up to 20,000 instances, or with any number of instances if the kernels
+        compare only one vector for each bag. Otherwise it is 300, or fewer for large bags, down to
+        30.
     {class_weight: C}
     pos_label : label, default=None
         The class of the scores for ``witness``; by default, ``classes_[1]``.
@@ -79,17 +82,18 @@ class BagSVC(BagSVM, BagClassifier):
     ----------
     {classes_}
     support_ : ndarray of shape (n_support,)
-        Positions of the support vectors among the training bags; not set with ``n_components``.
+        Positions of the support vectors among the training bags; not set with landmarks.
     dual_coef_ : ndarray of shape (n_classes - 1, n_support)
-        Coefficients as in :class:`~sklearn.svm.SVC`; not set with ``n_components``.
-    coef_ : ndarray of shape (1, n_components) or (n_classes, n_components)
-        Weights of the features, with ``n_components``.
+        Coefficients as in :class:`~sklearn.svm.SVC`; not set with landmarks.
+    coef_ : ndarray of shape (1, n_components_) or (n_classes, n_components_)
+        Weights of the features, with landmarks.
     intercept_ : ndarray of shape (n_classes * (n_classes - 1) / 2,)
-        Constants for each pair of classes, or for each class with ``n_components``.
+        Constants for each pair of classes, or for each class with landmarks.
     kernels_ : list of (kernel, scaling, weight)
         The terms of the average; not set for a precomputed kernel.
-    landmarks_ : ndarray of shape (n_components,)
-        Positions of the landmarks among the training bags, with ``n_components``.
+    landmarks_ : ndarray of shape (n_components_,)
+        Positions of the landmarks among the training bags; not set if the kernel is exact.
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -146,7 +150,7 @@ class BagSVC(BagSVM, BagClassifier):
         bag_kernel: Any = "average",
         scaling: Any = "auto",
         width: float = 1.0,
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         class_weight: Any = None,
         pos_label: Any = None,
         tol: float = 1e-3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -13,9 +13,11 @@ from sklearn.utils.validation import check_memory
 from .._bags import Bags
 from .._bags.distinct import MergedBags, merge_bags
 from .._compat import Interval, StrOptions
-from .._kernels.learned import LEARNED_KERNELS
+from .._fit.components import BagLimits, auto_components
+from .._kernels.learned import LEARNED_KERNELS, compares_instances
 from .._kernels.memory import require_memory
 from .._solvers.common.low_rank import whitening
+from ._base import COMPONENTS
 from ._kernel_average import (
     KernelAverage,
     KernelPlan,
@@ -41,7 +43,7 @@ BAG_SVM_CONSTRAINTS: dict[str, Any] = {
     "bag_kernel": [StrOptions({"average", "precomputed", *LEARNED_KERNELS}), callable, list],
     "scaling": [StrOptions({"auto"}), list, None],
     "width": [Interval(Real, 0.0, None, closed="neither")],
-    "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    "n_components": COMPONENTS,
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "memory": [str, object],
     "random_state": ["random_state"],
@@ -137,7 +139,7 @@ class BagSVM:
     bag_kernel: Any
     scaling: Any
     width: float
-    n_components: int | None
+    n_components: int | str | None
     memory: Any
     random_state: Any
     n_jobs: int | None
@@ -179,11 +181,12 @@ class BagSVM:
         text = is_text(merged.bags)
         plan = plan_of(self.bag_kernel, self.scaling, self.width, text)
         n_merged, n_distinct = len(merged.bags), len(merged.distinct_positions)
-        approximated = self.n_components is not None and self.n_components < n_distinct
+        n_components = self._components(merged.bags, plan)
+        approximated = n_components is not None and n_components < n_distinct
         # Without landmarks the kernels are deterministic, so that they can be cached.
         fixed = self.random_state is None and not approximated
         seed = 0 if fixed else int(check_random_state(self.random_state).randint(2**31 - 1))
-        n_columns = int(self.n_components or 0) if approximated else n_merged
+        n_columns = int(n_components or 0) if approximated else n_merged
         require_memory(
             24.0 * n_merged * n_columns,
             f"The kernel matrix of {n_merged} x {n_columns} bags",
@@ -191,17 +194,27 @@ class BagSVM:
         )
         landmarks = merged.distinct_positions
         if approximated:
-            landmarks = random_landmarks(merged, self.n_components, seed)
+            landmarks = random_landmarks(merged, n_components, seed)
         distinct = merged.bags[landmarks] if approximated else merged.distinct
         memory = check_memory(self.memory)
         average, matrix = memory.cache(learn_average, ignore=["n_jobs"])(
             plan, as_kind(distinct, text), n_jobs=self.n_jobs, seed=seed
         )
-        attributes: dict[str, Any] = {"kernels_": _listed_terms(plan)}
+        attributes: dict[str, Any] = {
+            "kernels_": _listed_terms(plan),
+            "n_components_": len(landmarks) if approximated else None,
+        }
         if approximated:
             attributes["landmarks_"] = merged.positions[landmarks]
         rows, values = bag_rows(average, matrix, merged, memory.cache(kernel_rows))
         return LearnedRows(rows, values, merged.positions, merged.weights), attributes
+
+    def _components(self, bags: Bags, plan: KernelPlan) -> int | None:
+        """The number of landmarks. Kernels of one vector for each bag have only few pairs."""
+        limits = BagLimits()
+        if all(isinstance(term, str) and not compares_instances(term) for term, _ in plan.terms):
+            limits = replace(limits, instances=bags.n_instances, pairs=np.inf)
+        return auto_components(self.n_components, len(bags), bags.n_instances, limits)
 
     def _given(self, bags: Bags, weights: np.ndarray) -> tuple[LearnedRows, dict[str, Any]]:
         if bags.n_instances != len(bags) or bags.shape[0] != bags.shape[1]:
@@ -213,7 +226,7 @@ class BagSVM:
             )
         used = np.flatnonzero(weights > 0)
         rows = BagRows(None, None if len(used) == len(bags) else used, None, None)
-        return LearnedRows(rows, rows(bags[used]), used, weights[used]), {}
+        return LearnedRows(rows, rows(bags[used]), used, weights[used]), {"n_components_": None}
 
     def _rows_of_instances(self, bags: Bags) -> np.ndarray:
         if self._rows.average is None:

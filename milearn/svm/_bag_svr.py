@@ -44,11 +44,11 @@ class BagSVR(BagSVM, BagRegressor):
         Scalings of the instances, see :class:`BagSVC`.
     width : float, default=1.0
         The width of each kernel as a multiple of the median distance.
-    n_components : int, default=None
+    n_components : int, "auto" or None, default="auto"
         Number of training bags, drawn at random, that the kernel is learnt on; w is sought in the
         span of their images (Nystroem's approximation), with the squared loss, by
-        :class:`~sklearn.linear_model.Ridge` with the penalty 1 / (2 C). Use it for more than a few
-        thousand bags.
+        :class:`~sklearn.linear_model.Ridge` with the penalty 1 / (2 C). None uses all bags and the
+        first problem. "auto" depends on the size as in :class:`BagSVC`.
     tol : float, default=1e-3
         Tolerance of the solver.
     memory : str or object with the interface of joblib.Memory, default=None
@@ -60,17 +60,18 @@ class BagSVR(BagSVM, BagRegressor):
     Attributes
     ----------
     support_ : ndarray of shape (n_support,)
-        Positions of the support vectors among the training bags; not set with ``n_components``.
+        Positions of the support vectors among the training bags; not set with landmarks.
     dual_coef_ : ndarray of shape (1, n_support)
-        Coefficients of the support vectors; not set with ``n_components``.
-    coef_ : ndarray of shape (n_components,)
-        Weights of the features, with ``n_components``.
+        Coefficients of the support vectors; not set with landmarks.
+    coef_ : ndarray of shape (n_components_,)
+        Weights of the features, with landmarks.
     intercept_ : ndarray of shape (1,) or float
         The constant b.
     kernels_ : list of (kernel, scaling, weight)
         The terms of the average; not set for a precomputed kernel.
-    landmarks_ : ndarray of shape (n_components,)
-        Positions of the landmarks among the training bags, with ``n_components``.
+    landmarks_ : ndarray of shape (n_components_,)
+        Positions of the landmarks among the training bags; not set if the kernel is exact.
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -117,7 +118,7 @@ class BagSVR(BagSVM, BagRegressor):
         bag_kernel: Any = "average",
         scaling: Any = "auto",
         width: float = 1.0,
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         tol: float = 1e-3,
         memory: Any = None,
         random_state: Any = None,

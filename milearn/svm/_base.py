@@ -9,6 +9,7 @@ import numpy as np
 
 from .._bags import Bags
 from .._compat import CallbackSupport, Interval, StrOptions
+from .._fit.components import AUTO
 from .._kernels.bag import BAG_KERNELS
 from .._kernels.instance import KERNELS
 from ..base import BagClassifier, BagRegressor
@@ -43,7 +44,7 @@ START_CONSTRAINTS: dict[str, Any] = {
 }
 # For estimators that also take a precomputed kernel between instances.
 INSTANCE_KERNELS = [StrOptions({*KERNELS, "precomputed"}), callable]
-COMPONENTS = [Interval(Integral, 1, None, closed="left"), None]
+COMPONENTS = [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO}), None]
 COUPLED_CONSTRAINTS: dict[str, Any] = {
     "random_state": ["random_state"],
     "bag_kernel": [StrOptions(set(BAG_KERNELS))],

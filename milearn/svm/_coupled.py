@@ -75,22 +75,22 @@ class CoupledSettings:
     n_init: int
 
     @classmethod
-    def of(cls, estimator: Any) -> CoupledSettings:
+    def of(cls, estimator: Any, n_components: int | None) -> CoupledSettings:
         """The settings of an estimator with a coupling loss."""
         return cls(
             estimator.bag_kernel,
             estimator.loss,
             estimator.coupling,
             estimator.epsilon,
-            estimator.n_components,
+            n_components,
             estimator.init,
             n_init=1,
         )
 
     @classmethod
-    def hard_maximum(cls, estimator: Any) -> CoupledSettings:
+    def hard_maximum(cls, estimator: Any, n_components: int | None) -> CoupledSettings:
         """The settings of an estimator whose bag scores are highest instance scores."""
-        return cls("set", "max", 0.0, 0.0, estimator.n_components, estimator.init, estimator.n_init)
+        return cls("set", "max", 0.0, 0.0, n_components, estimator.init, estimator.n_init)
 
     @property
     def hard(self) -> bool:

@@ -80,6 +80,7 @@ class CoupledMISVC(BaseMISVC):
     {n_iter_: int or ndarray of shape (n_classes,)}
     {converged_: bool or ndarray of shape (n_classes,)}
     {n_passes_: int or ndarray of shape (n_classes,)}
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -141,7 +142,7 @@ class CoupledMISVC(BaseMISVC):
         loss: str = "l1",
         coupling: float = 0.1,
         epsilon: float = 0.1,
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         init: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -186,7 +187,7 @@ class CoupledMISVC(BaseMISVC):
             The fitted estimator.
         """
         problems = class_problems(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problems, CoupledSettings.of(self))
+        formulation = coupled(problems, CoupledSettings.of(self, problems.n_components))
         solve_and_store(problems, formulation)
         return self
 

@@ -80,6 +80,7 @@ class CoupledMISVR(BaseMISVR):
     {n_iter_: int}
     {converged_: bool}
     {n_passes_: int}
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -136,7 +137,7 @@ class CoupledMISVR(BaseMISVR):
         loss: str = "l1",
         coupling: float = 0.1,
         epsilon: float = 0.1,
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         init: Any = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
@@ -178,7 +179,7 @@ class CoupledMISVR(BaseMISVR):
             The fitted estimator.
         """
         problem = value_problem(self, X, y, sample_weight, centred=False)
-        formulation = coupled(problem, CoupledSettings.of(self))
+        formulation = coupled(problem, CoupledSettings.of(self, problem.n_components))
         solve_and_store(problem, formulation, _tube)
         return self
 

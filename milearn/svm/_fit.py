@@ -13,13 +13,14 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.remote import by_blocks
 from .._bags.segments import segment_argmax
+from .._fit.components import AUTO, auto_components
 from .._fit.multi_start import MultiStart, values_of, warn_of_gaps, warn_of_stops
 from .._fit.training_labels import TrainingLabels
 from .._fit.validation import STORED_FLOATS, validate_labels, validate_sample_weight
 from .._solvers.common.options import SolverOptions
 from .._solvers.svm.losses import Hinge, Tube
 from ._centre import Centre
-from ._formulations import Formulation, TrainingBags, by_rows
+from ._formulations import ANNEALED, Formulation, TrainingBags, by_rows
 from ._functions import BagFunction
 from ._kernel import Kernel
 
@@ -46,6 +47,8 @@ class Problems:
     rng: np.random.RandomState
     runs: MultiStart
     n_workers: int
+    # Number of landmarks; None for the exact kernel.
+    n_components: int | None
 
     @property
     def options(self) -> SolverOptions:
@@ -54,7 +57,7 @@ class Problems:
 
     def by_rows(self, slack: str = "instance") -> bool:
         """Whether the problems are solved over rows."""
-        return by_rows(self.training, self.kernel, self.estimator.n_components, slack=slack)
+        return by_rows(self.training, self.kernel, self.n_components, slack=slack)
 
     @property
     def n_threads(self) -> int:
@@ -101,6 +104,15 @@ def value_problem(
     return _problems(estimator, bags, (used, weights[used]), [loss], 1, noted, data, centred)
 
 
+def _components(estimator: Any, training: TrainingBags, kernel: Kernel) -> int | None:
+    """The number of landmarks; "auto" has none for kernels and starts that cannot use them."""
+    given, init = estimator.n_components, getattr(estimator, "init", None)
+    annealed = isinstance(init, str) and init == ANNEALED
+    if given == AUTO and (kernel.linear or kernel.columns is not None or annealed):
+        return None
+    return auto_components(given, *training.size[:2])
+
+
 def _validated(estimator: Any, X: Any) -> tuple[Bags, dict[str, Any]]:
     dtype = STORED_FLOATS if is_linear(estimator) else np.float64
     bags, noted = estimator._validate_fit(X, dtype=dtype)
@@ -140,6 +152,7 @@ def _problems(
         rng=check_random_state(getattr(estimator, "random_state", None)),
         runs=runs,
         n_workers=runs.n_workers(len(losses) * getattr(estimator, "n_init", 1)),
+        n_components=_components(estimator, training, kernel),
     )
 
 
@@ -161,6 +174,7 @@ def solve_and_store(
     fitted: Mapping[str, Any] = {
         **problems.stored,
         "witnesses_": None,
+        "n_components_": None,
         **attributes,
         **_outcome(results),
         "start_objectives_": problems.runs.start_objectives,

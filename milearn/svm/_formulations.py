@@ -92,7 +92,7 @@ ANNEALED = "annealed"
 _REMEDIES = {
     "maximum": "take kernel='linear', n_components=300 or fewer bags",
     "coupled": "take n_components=300, kernel='linear' or fewer bags",
-    "labels": "take MISVC(kernel='linear') or fewer bags",
+    "labels": "take n_components=300, MISVC(kernel='linear') or fewer bags",
 }
 
 
@@ -348,8 +348,8 @@ def maximum(problems: Any, slack: str) -> MaximumDual | MaximumRows:
         return MaximumDual(*options, kernel=kernel, gram=gram, rows=rows)
     features = None
     if not kernel.linear:
-        warn_if_slow_features(training, estimator.n_components)
-        features = kernel_features(training.instances, kernel, estimator.n_components, problems.rng)
+        warn_if_slow_features(training, problems.n_components)
+        features = kernel_features(training.instances, kernel, problems.n_components, problems.rng)
     return MaximumRows(*options, problems.n_threads, features)
 
 
@@ -417,11 +417,27 @@ class Selection(MaximumDual):
 
     settings: SelectionSettings
     over_rows: bool
+    # Explicit features instead of the kernel; ``gram`` has their values for all instances.
+    features: FeatureMap | None = None
 
     @property
     def gap_tol(self) -> float:
         tol = self.options.tol
-        return max(tol, row_precision(self.training)) if self.kernel.linear else tol
+        if self.features is None and not self.kernel.linear:
+            return tol
+        return max(tol, row_precision(self.training, self.features))
+
+    @property
+    def source(self) -> PassSource:
+        """The instances, or their explicit features."""
+        if self.features is None:
+            return self.training.source()
+        return Bags(self.gram.instances, self.training.offsets).source()
+
+    def screened(self, loss: Hinge) -> np.ndarray | None:
+        if self.features is None:
+            return super().screened(loss)
+        return screened_witnesses(self.source, loss)[:1]
 
     def starts(self, loss: Hinge, rng: np.random.RandomState) -> list[Any]:
         return [None]
@@ -430,10 +446,10 @@ class Selection(MaximumDual):
         options, problem = self.options.watched_by(on_iteration), self.problem(loss)
         others = self.screened(loss) if self.settings.polish else None
         solve = partial(solve_selection, problem, self.settings, options, others=others)
-        if not self.kernel.linear:
+        if self.features is None and not self.kernel.linear:
             return solve()
-        rows = RowSolver(self.training.source(), self.gap_tol)
-        if self.over_rows:
+        rows = RowSolver(self.source, self.gap_tol)
+        if self.over_rows or self.features is not None:
             return solve(rows)
         return dual_or_rows(lambda: self._with_weights(solve()), lambda: solve(rows))
 
@@ -441,7 +457,10 @@ class Selection(MaximumDual):
         return replace(found, svm=with_weights(cast(MISVMResult, found.svm), self.gram))
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        return super().function([each.svm for each in results], sign)
+        machines = [each.svm for each in results]
+        if self.features is None:
+            return super().function(machines, sign)
+        return row_function(self.training, self.features, machines, sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------
@@ -511,6 +530,7 @@ def stored_rows(
         "dual_coef_": coef,
         "support_": numbers()[features.chosen],
         "support_vectors_": features.landmarks,
+        "n_components_": int(features.landmarks.shape[0]),
     }
     return KernelExpansion(features.kernel, features.landmarks, coef), attributes
 

@@ -77,6 +77,7 @@ class InstanceMISVC(BaseMISVC):
     converged_ : bool or ndarray of shape (n_classes,)
         Whether the labels converged within ``max_iter`` steps.
     {n_passes_: int or ndarray of shape (n_classes,)}
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -148,7 +149,7 @@ class InstanceMISVC(BaseMISVC):
         *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         init: str = "auto",
         n_init: int = 1,
         tol: float = 1e-6,

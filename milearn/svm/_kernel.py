@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.metrics.pairwise import linear_kernel
 
+from .._fit.components import AUTO
 from .._fit.warn import warn_of_indefinite
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.gram import Gram, KernelGram, LinearGram, MatrixGram, clipped_gram
@@ -54,7 +55,7 @@ class Kernel:
                 f"training instances, and X.instances has shape {shape}: cross-validation cannot "
                 "slice such a matrix; pass a callable kernel, or BagSVC(bag_kernel='precomputed')."
             )
-        if estimator.n_components is not None:
+        if estimator.n_components not in (None, AUTO):
             raise ValueError(
                 "n_components draws landmarks from instances, and kernel='precomputed' has kernel "
                 "values alone: leave n_components=None, or pass a callable kernel."

@@ -81,6 +81,7 @@ class MISVC(BaseMISVC):
     {n_iter_: int or ndarray of shape (n_classes,)}
     {converged_: bool or ndarray of shape (n_classes,)}
     {n_passes_: int or ndarray of shape (n_classes,)}
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -167,7 +168,7 @@ class MISVC(BaseMISVC):
         *,
         kernel: Any = "rbf",
         gamma: Any = "scale",
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         slack: str = "bag",
         init: Any = "auto",
         n_init: int = 1,

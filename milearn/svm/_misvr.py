@@ -77,6 +77,7 @@ class MISVR(BaseMISVR):
     {n_iter_: int}
     {converged_: bool}
     {n_passes_: int}
+    {n_components_}
     {n_features_in_}
     {feature_names_in_}
 
@@ -131,7 +132,7 @@ class MISVR(BaseMISVR):
         C: float = 1.0,
         kernel: Any = "rbf",
         gamma: Any = "scale",
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         init: Any = "auto",
         n_init: int = 1,
         tol: float = 1e-6,
@@ -173,7 +174,7 @@ class MISVR(BaseMISVR):
             The fitted estimator.
         """
         problem = value_problem(self, X, y, sample_weight)
-        formulation = coupled(problem, CoupledSettings.hard_maximum(self))
+        formulation = coupled(problem, CoupledSettings.hard_maximum(self, problem.n_components))
         solve_and_store(problem, formulation, _tube)
         return self
 

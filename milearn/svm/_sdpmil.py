@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,13 +11,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions, with_callbacks
+from .._fit.components import AUTO, RelaxationLimits, auto_components
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.warn import warn_user
+from .._solvers.common.gram import Gram, LinearGram
 from .._solvers.svm.selection import SelectionSettings
-from ._base import BaseMISVC
+from ._base import COMPONENTS, BaseMISVC
 from ._fit import Problems, class_problems, solve_and_store
-from ._formulations import Selection, TrainingBags, by_rows, warn_if_slow_relaxation
+from ._formulations import (
+    Selection,
+    TrainingBags,
+    by_rows,
+    kernel_features,
+    warn_if_slow_relaxation,
+)
 from ._kernel import memory_limit, training_gram
 
 __all__ = ["SDPMIL"]
@@ -77,12 +85,15 @@ class SDPMIL(BaseMISVC):
         objective is kept.
     {kernel}
     {gamma}
-    n_components : int, default=None
+    n_components : int, "auto" or None, default="auto"
         Maximum number of columns of a factor of the kernel matrix for the relaxation of [1]_. The
-        cost grows with the square of their number times the number of instances. None uses the
-        kernel matrix itself. The SVM on the selected instances and the mixture of
-        ``relaxation="tight"`` always use the exact kernel. The factor of a linear kernel with fewer
-        features than instances is the matrix of the instances.
+        cost grows with the square of their number times the number of instances. For more than
+        4,000 instances the factor has the features of as many landmarks, drawn from the training
+        instances with a fixed seed, and w is sought in the span of their images throughout. For
+        fewer instances the SVM on the selected instances and the mixture of ``relaxation="tight"``
+        use the exact kernel. None uses the kernel matrix itself. "auto" is None for up to 4,000
+        instances in up to 2,000 bags and for the linear kernel, and 100 otherwise. The factor of a
+        linear kernel with fewer features than instances is the matrix of the instances.
     tol : float, default=1e-6
         Relative duality gap of the SVM. The relaxation is solved to 1e-4 times this value.
     max_iter : int, default=100
@@ -97,8 +108,7 @@ class SDPMIL(BaseMISVC):
     {classes_}
     {coef_: (1, n_features) or (n_classes, n_features)}
     {dual_coef_: (1, n_support) or (n_classes, n_support)}
-    support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances; not set for the linear kernel.
+    {support_}
     {support_vectors_: the linear kernel}
     {intercept_: (1,) or (n_classes,)}
     {gamma_: the linear kernel}
@@ -131,7 +141,9 @@ class SDPMIL(BaseMISVC):
         Whether ``polish`` converged within ``max_iter`` steps.
     n_passes_ : int or ndarray of shape (n_classes,)
         Number of passes over the instances for the SVM and ``polish``, 0 if these were solved in
-        the dual. Set only for the linear kernel.
+        the dual. Set only for the linear kernel and landmarks.
+    n_components_ : int or None
+        Number of landmarks; None if w is not restricted to their span.
     {n_features_in_}
     {feature_names_in_}
 
@@ -188,7 +200,7 @@ class SDPMIL(BaseMISVC):
         "selection": [StrOptions({"one", "at_least_one"})],
         "relaxation": [StrOptions({"guo", "tight"})],
         "polish": ["boolean"],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_components": COMPONENTS,
     }
 
     def __init__(
@@ -201,7 +213,7 @@ class SDPMIL(BaseMISVC):
         polish: bool = False,
         kernel: Any = "rbf",
         gamma: Any = "scale",
-        n_components: int | None = None,
+        n_components: int | str | None = "auto",
         tol: float = 1e-6,
         max_iter: int = 100,
         class_weight: Any = None,
@@ -258,24 +270,40 @@ class SDPMIL(BaseMISVC):
 
     def _selection(self, problems: Problems) -> Selection:
         training, kernel = problems.training, problems.kernel
-        warn_if_slow_relaxation(training, kernel, self.n_components)
+        limits = RelaxationLimits()
+        n_bags, n_instances, _ = training.size
+        n_components = auto_components(self.n_components, n_bags, n_instances, limits)
+        if self.n_components == AUTO and kernel.linear:
+            n_components = None
+        warn_if_slow_relaxation(training, kernel, n_components)
         max_bytes = memory_limit()
+        features = None
+        if n_components is not None and not kernel.linear and n_instances > limits.instances:
+            # The kernel between all instances of the negative bags would be too large as well.
+            rng = np.random.RandomState(0)
+            features = kernel_features(training.instances, kernel, n_components, rng)
+            n_components = None
         settings = SelectionSettings(
             slack_bound=self.slack_bound,
             exactly_one=self.selection == "one",
             polish=self.polish,
-            n_components=self.n_components,
+            n_components=n_components,
             max_bytes=max_bytes,
             points=distinct_points(training.instances) if self.relaxation == "tight" else None,
         )
-        gram = training_gram(training.instances, kernel, max_bytes).share_of(problems.n_workers)
+        gram: Gram
+        if features is None:
+            gram = training_gram(training.instances, kernel, max_bytes)
+        else:
+            gram = LinearGram(features.transform(training.instances))
         return Selection(
             training,
             problems.options,
             kernel=kernel,
-            gram=gram,
+            gram=gram.share_of(problems.n_workers),
             settings=settings,
             over_rows=by_rows(training, kernel, None),
+            features=features,
         )
 
 

@@ -86,4 +86,4 @@ def test_hours_and_days(n, time, monkeypatch):
         pytest.warns(EfficiencyWarning, match=rf"estimated to take [\d.]+ {time} \("),
         pytest.raises(ZeroDivisionError),
     ):
-        MISVC(gamma=1.0).fit(bags, np.arange(len(bags)) % 2)
+        MISVC(gamma=1.0, n_components=None).fit(bags, np.arange(len(bags)) % 2)

@@ -37,7 +37,7 @@ def stated_objective(
         None where there is no function for the estimator, its setting, or more than two classes.
     """
     evaluate = _EVALUATED.get(type(model))
-    if evaluate is None or np.ndim(model.objective_) or getattr(model, "n_components", None):
+    if evaluate is None or np.ndim(model.objective_) or getattr(model, "n_components_", None):
         return None
     return evaluate(model, bags, y, sample_weight)
 

@@ -1,0 +1,83 @@
+"""The rule of ``n_components="auto"``: exact kernels for small data, otherwise landmarks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["AUTO", "BagLimits", "ComponentLimits", "RelaxationLimits", "auto_components"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class ComponentLimits:
+    """Sizes up to which a kernel between instances is exact, and the landmarks beyond.
+
+    Up to these sizes exact fits take less than a minute and 2 GB on overlapping classes, see
+    ``python -m benchmarks scale approximate``.
+
+    Attributes
+    ----------
+    instances : int
+        Instances of an exact kernel, whose matrix has one row and column for each.
+    bags : int
+        Bags of an exact fit, whose quadratic programs have a variable for each.
+    landmarks : int
+        Number of landmarks above either.
+    pairs : float
+        Pairs of an instance and an instance of a landmark, if landmarks are bags. There are fewer
+        landmarks if they would have more pairs, but at least ``fewest``.
+    fewest : int
+    """
+
+    instances: int = 8_000
+    bags: int = 2_000
+    landmarks: int = 300
+    pairs: float = np.inf
+    fewest: int = 30
+
+
+@dataclass(frozen=True)
+class BagLimits(ComponentLimits):
+    """Sizes up to which a kernel between bags is exact, and the landmarks beyond."""
+
+    instances: int = 20_000
+    bags: int = 1_000
+    pairs: float = 1e9
+
+
+@dataclass(frozen=True)
+class RelaxationLimits(ComponentLimits):
+    """Limits of a relaxation, whose time grows with the square of the landmarks."""
+
+    instances: int = 4_000
+    landmarks: int = 100
+
+
+def auto_components(
+    n_components: Any, n_bags: int, n_instances: int, limits: ComponentLimits | None = None
+) -> int | None:
+    """The number of landmarks of a fit; None for the exact kernel.
+
+    Parameters
+    ----------
+    n_components : int, "auto" or None
+        The parameter of an estimator. A number and None are returned as they are.
+    n_bags, n_instances : int
+        Sizes of the used bags.
+    limits : ComponentLimits, default=None
+
+    Returns
+    -------
+    int or None
+    """
+    if not isinstance(n_components, str):
+        return None if n_components is None else int(n_components)
+    limits = ComponentLimits() if limits is None else limits
+    if n_instances <= limits.instances and n_bags <= limits.bags:
+        return None
+    by_pairs = limits.pairs / (n_instances * n_instances / n_bags)
+    return int(max(min(limits.fewest, limits.landmarks), min(limits.landmarks, by_pairs)))
