@@ -457,10 +457,10 @@ class Selection(MaximumDual):
         return replace(found, svm=with_weights(cast(MISVMResult, found.svm), self.gram))
 
     def function(self, results: Sequence[Any], sign: int) -> tuple[BagFunction, dict[str, Any]]:
-        machines = [each.svm for each in results]
+        fits = [each.svm for each in results]
         if self.features is None:
-            return super().function(machines, sign)
-        return row_function(self.training, self.features, machines, sign)
+            return super().function(fits, sign)
+        return row_function(self.training, self.features, fits, sign)
 
 
 # -- explicit features and stored attributes -------------------------------------------------------
