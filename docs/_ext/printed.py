@@ -56,7 +56,7 @@ class Printed(Directive):
             found += drawn(self, table)
             if "notes" in self.options and (note := _without_records(table.note)):
                 found.append(nodes.paragraph("", note, classes=["table-note"]))
-        return found
+        return _as_typed(found)
 
 
 class PrintedStates(Directive):
@@ -71,7 +71,15 @@ class PrintedStates(Directive):
             except ValueError as error:
                 raise self.error(f"docs/results/{error}") from error
             rows.append([page.command.removeprefix("python -m benchmarks "), page.commit])
-        return drawn(self, Table(["command", "commit"], rows))
+        return _as_typed(drawn(self, Table(["command", "commit"], rows)))
+
+
+def _as_typed(found: list[nodes.Node]) -> list[nodes.Node]:
+    """The nodes, whose quotes and double hyphens stay as the command printed them."""
+    for node in found:
+        if isinstance(node, nodes.Element):
+            node["support_smartquotes"] = False
+    return found
 
 
 def _without_records(note: str) -> str:
