@@ -18,13 +18,13 @@ _AVERAGES = ("link", "node")
 
 
 def link_graph(links: Any, n: int | None = None, kind: str = "direct") -> sparse.csr_array:
-    r"""Build a graph from links between nodes, in one of three ways.
+    r"""Build a graph from links between nodes: direct, co-citation or coupling.
 
     With :math:`A_{pq} = 1` where p links to q, and its row and column sums as diagonal matrices
     :math:`D_{out}` and :math:`D_{in}`,
 
     ================  ===================================  =========================================
-    ``kind``          weights                              two nodes are joined when
+    ``kind``          weights                              two nodes are linked if
     ================  ===================================  =========================================
     ``"direct"``      :math:`A`                            one links to the other (directed)
     ``"cocitation"``  :math:`A^T D_{out}^{-1} A`           a third one links to both
