@@ -377,3 +377,14 @@ def test_boosting_finds_the_positive_instances_of_the_plane():
     assert ours.objective_ == pytest.approx(2.0)
     assert ours.lower_bound_ == pytest.approx(2.0)
     assert ours.n_active_reductions_ <= ours.n_reductions_
+
+
+def test_costs_that_buy_no_learner_give_the_empty_ensemble():
+    rng = np.random.default_rng(0)
+    bags = Bags.from_list([rng.normal(size=(2, 3)) for _ in range(50)])
+    y = np.arange(50) == 25
+    model = DPBoost(C=0.001).fit(bags, y)
+    assert len(model.alpha_) == 0
+    # Every instance of a negative bag, and the positive bag, has a slack of 1.
+    assert model.objective_ == pytest.approx(0.099)
+    assert model.lower_bound_ == pytest.approx(0.099)

@@ -47,3 +47,16 @@ def test_it_leaves_the_constant_model(noise, kernel, start):
         optimum = step_optimum(model, bags, y)
         assert model.objective_ - model.dual_gap_ <= optimum * (1 + 1e-6)
         assert model.objective_ == pytest.approx(optimum, rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_a_dual_of_too_large_numbers_is_solved_over_rows(seed):
+    # With the first seed no backend solves the dual, and with the other it keeps a large gap.
+    rng = np.random.default_rng(seed)
+    offsets = np.r_[0, np.cumsum(rng.integers(1, 5, size=11))]
+    bags = Bags(rng.normal(size=(offsets[-1], 2)) * [1353, 0.5], offsets)
+    y = 0.03 * rng.normal(size=11)
+    model = MISVR(C=680, kernel="linear").fit(bags, y)
+    assert model.dual_gap_ <= 1e-6 * model.objective_
+    constant = step_optimum(model, bags.with_instances(0 * bags.instances), y)
+    assert model.objective_ < 0.99 * constant

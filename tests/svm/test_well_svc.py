@@ -128,3 +128,10 @@ def test_an_indefinite_kernel_loses_its_negative_part(kernel):
         model = WellSVC(kernel=kernel).fit(bags, y)
     assert model.lower_bound_ <= model.upper_bound_
     assert model.score(bags, y) > 0.6
+
+
+def test_constant_features_give_a_constant():
+    bags = Bags(np.zeros((49, 1)), np.arange(0, 50, 7))
+    model = WellSVC(kernel="linear").fit(bags, np.arange(7) % 2)
+    assert np.ptp(model.decision_function(bags)) == 0
+    assert model.lower_bound_ <= model.upper_bound_

@@ -82,6 +82,8 @@ def add_learners(
         The dual variables by which they were chosen. The home of a learner in a bag is the disjunct
         with the highest value for it.
     """
+    if not learners:
+        return
     problem, n = relaxation.problem, len(learners)
     ambiguous = np.array([bag.row for bag in relaxation.bags], dtype=np.int64)
     there = np.flatnonzero(relaxation.margin_rows >= 0)

@@ -387,7 +387,8 @@ def _hessian(problem: MixtureProblem, pool: np.ndarray, at: _Master) -> np.ndarr
         images[:, k] -= of_negatives[np.concatenate([h[bags], others])]
     # Subtract the common part of all selections, which does not affect the mixture.
     both = np.column_stack([images - (images @ at.mixture)[:, None], np.ones(len(at.free))])
-    ridge = _RIDGE * max(float(np.trace(at.free_kernel)) / len(at.free), 1e-300)
+    # A kernel of zeros, such as that of constant features, has no scale.
+    ridge = _RIDGE * (float(np.trace(at.free_kernel)) / len(at.free) or 1.0)
     try:
         images = linalg.solve(at.free_kernel + ridge * np.eye(len(at.free)), both, assume_a="pos")
     except linalg.LinAlgError as error:
