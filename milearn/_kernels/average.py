@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,14 +24,15 @@ class FittedKernels(Protocol):
 
 @dataclass(frozen=True)
 class ScaledKernels:
-    """Kernels of scaled instances as kernels of the instances before; ``transform`` scales."""
+    """Kernels of scaled instances as kernels of the instances before scaling."""
 
-    transform: Callable[[Any], Any]
+    # A fitted transformer and not its bound method, which skops cannot load.
+    scaler: Any
     kernels: FittedKernels
 
     def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
         """See :class:`FittedKernels`."""
-        return self.kernels.matrices(self.transform(instances), offsets)
+        return self.kernels.matrices(self.scaler.transform(instances), offsets)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class BagData(TransformerMixin, _Columns):
     The output is float64, or an array of objects if a column holds texts. Encode texts by
     :class:`~sklearn.preprocessing.OneHotEncoder`, and fill missing numbers (NaN) by
     :class:`~sklearn.impute.SimpleImputer`, in the pipeline, so that they are fitted on training
-    bags. The statistics of the instances are not used.
+    bags. The instances are not used, and may contain NaN.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class BagData(TransformerMixin, _Columns):
         self
             The fitted estimator.
         """
-        self._learn(validate_bags(self, X, dtype=STORED_FLOATS))
+        self._learn(self._validated(X, reset=True))
         return self
 
     def transform(self, X: Any) -> np.ndarray:
@@ -146,7 +146,7 @@ class BagData(TransformerMixin, _Columns):
             The columns, in the order of ``columns_``.
         """
         check_is_fitted(self)
-        return self._table(validate_bags(self, X, reset=False, dtype=STORED_FLOATS))
+        return self._table(self._validated(X, reset=False))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns.
@@ -163,6 +163,17 @@ class BagData(TransformerMixin, _Columns):
         """
         check_is_fitted(self)
         return np.array(self.columns_, dtype=object)
+
+    def _validated(self, X: Any, reset: bool) -> Bags:
+        # The instances are not read, so that NaN among them do no harm.
+        return validate_bags(
+            self, X, reset=reset, dtype=STORED_FLOATS, ensure_all_finite="allow-nan"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
 
 class AppendBagData(TransformerMixin, _Columns, auto_wrap_output_keys=None):  # type: ignore[call-arg]

@@ -205,10 +205,10 @@ def learn_scaled(
     matrix : ndarray of shape (n_bags, n_bags)
     """
     check_range(bags)
-    transform, scaled = None, bags
+    scaler, scaled = None, bags
     if scaling is not None:
-        transform = clone(scaling).fit(bags.instances).transform
-        scaled = bags.with_instances(transform(bags.instances))
+        scaler = clone(scaling).fit(bags.instances)
+        scaled = bags.with_instances(scaler.transform(bags.instances))
     names = [kernel for kernel, _ in plan.terms if not callable(kernel)]
     called = [kernel for kernel, _ in plan.terms if callable(kernel)]
     fitted: list[FittedKernels] = []
@@ -228,8 +228,8 @@ def learn_scaled(
         kernel = _CalledKernel(function, scaled)
         fitted.append(kernel)
         matrices += kernel.matrices(scaled.instances, scaled.offsets)
-    if transform is not None:
-        fitted = [ScaledKernels(transform, kernels) for kernels in fitted]
+    if scaler is not None:
+        fitted = [ScaledKernels(scaler, kernels) for kernels in fitted]
     if not plan.normalised:
         return fitted[0], matrices[0]
     weights = [

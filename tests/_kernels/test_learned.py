@@ -11,6 +11,7 @@ from joblib import parallel_config
 from scipy import sparse
 from scipy.optimize import linprog
 from scipy.spatial.distance import cdist
+from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
 from milearn._kernels import learned, memory, squares
@@ -407,7 +408,7 @@ def test_average_equals_its_formula():
     X, Y = random_bags(11), random_bags(12, n_bags=4)
     fitted, train = learn_bag_kernels(["mean", "set_median", "mind"], X.instances, X.offsets)
     twice, scaled = learn_bag_kernel("minmax_laplacian", X.instances**3, X.offsets)
-    kernels = [fitted, ScaledKernels(_cubes, twice)]
+    kernels = [fitted, ScaledKernels(FunctionTransformer(_cubes), twice)]
     weights = [1.0, 2.0, 0.5, 0.5]
     average, matrix = average_kernel(kernels, [*train, scaled], weights)
     new = [*fitted.matrices(Y.instances, Y.offsets), twice.matrix(Y.instances**3, Y.offsets)]

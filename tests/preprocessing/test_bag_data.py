@@ -13,7 +13,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 
 from milearn import Bags
-from milearn.preprocessing import AppendBagData, BagData, BagStatistics
+from milearn.preprocessing import AppendBagData, BagData, BagStatistics, InstanceTransformer
 from milearn.svm import MISVC
 
 
@@ -123,3 +123,16 @@ def test_it_is_a_fixed_effect_of_a_linear_model():
     expected = highest + effect * bags.bag_data["age"] + model[-1].intercept_
     np.testing.assert_allclose(model.decision_function(bags), expected, rtol=1e-6, atol=1e-8)
     assert effect > 0
+
+
+def test_instances_may_hold_nan_as_they_are_not_read():
+    bags = drawn()
+    gaps = bags.instances.copy()
+    gaps[3, 1] = np.nan
+    rows = BagData(["age"]).fit_transform(bags.with_instances(gaps))
+    np.testing.assert_array_equal(rows[:, 0], bags.bag_data["age"])
+    imputed = make_pipeline(InstanceTransformer(SimpleImputer()), BagStatistics("mean"))
+    assert make_union(imputed, BagData(["age"])).fit_transform(bags.with_instances(gaps)).shape == (
+        24,
+        4,
+    )
