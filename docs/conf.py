@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,13 @@ html_theme_options = {
     "show_prev_next": False,
     "show_toc_level": 2,
 }
+# A link to the source as soon as pyproject.toml has its address.
+_metadata = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+_source = _metadata["project"]["urls"]["Source"]
+if "//example.org/" not in _source:
+    html_theme_options["icon_links"] = [
+        {"name": "Source", "url": _source, "icon": "fa-solid fa-code"}
+    ]
 html_sidebars = {
     name: []
     for name in ("index", "start", "install", "cite", "contributing", "references", "changelog")

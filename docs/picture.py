@@ -1,6 +1,6 @@
 """The pictures of README, landing page and "Getting started".
 
-``python docs/picture.py`` writes witness.png and start-*.png in docs/_static.
+``python docs/picture.py`` writes witness.png, slides.png and start-*.png in docs/_static.
 """
 
 from __future__ import annotations
@@ -14,38 +14,95 @@ import matplotlib
 matplotlib.use("agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from milearn import MISVC
+from milearn import Bags, MIClassifier
 from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
-from milearn.preprocessing import InstanceTransformer
 
 DOCS = Path(__file__).parent
 TARGET = DOCS / "_static"
+# Legible at 390 pixels, to which a telephone scales them.
+FONTS = {"font.size": 12.0, "axes.titlesize": 13.0}
 
 
 def draw() -> None:
+    """Digits: the scores of one bag, and the deciding digits of all positive test bags."""
     X, y = load_digit_bags(n_bags=200, return_X_y=True)
-    model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC()).fit(X[:120], y[:120])
-    test = np.arange(120, 200)
-    positive = test[y[test] == 1]
+    model = MIClassifier(random_state=0).fit(X[:120], y[:120])
+    positive = 120 + np.flatnonzero(y[120:] == 1)
     bag = positive[np.flatnonzero(X.sizes[positive] == 8)[0]]
-    figure, (left, right) = plt.subplots(
-        1, 2, figsize=(10.0, 3.6), width_ratios=(1.25, 1.0), layout="constrained"
+    figure, (top, bottom) = plt.subplots(2, 1, figsize=(5.2, 5.6), height_ratios=(1.0, 1.1))
+    figure.subplots_adjust(left=0.16, right=0.99, top=0.95, bottom=0.01, hspace=0.45)
+    InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8), ax=top)
+    top.get_legend().remove()
+    top.set(title="One new bag: only the 9 scores above 0", ylabel="score of the digit", xlabel="")
+    WitnessDisplay.from_estimator(model, X, bags=positive[:24], instance_shape=(8, 8), ax=bottom)
+    for inset in bottom.child_axes:  # without the scores, which are too small to read
+        inset.set_title("")
+    bottom.set_title("The deciding digits of 24 new positive bags")
+    figure.savefig(TARGET / "witness.png", dpi=150, metadata={"Software": None})
+
+
+def draw_slides() -> None:
+    """Generated slides: the new one with the largest tumour, and the scores of its patches."""
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=64)
+    direction *= 5.0 / np.linalg.norm(direction)
+    tissues = 0.7 * rng.normal(size=(4, 64))
+    y = np.arange(80) % 2
+    slides = [slide(rng, tissues, direction if tumour else None) for tumour in y]
+    X = Bags.from_list(
+        [features for features, _, _ in slides],
+        instance_data={"coords": [places for _, places, _ in slides]},
     )
+    model = MIClassifier(random_state=0).fit(X[:50], y[:50])
+    new = np.arange(50, 80)
+    right = np.mean(model.predict(X[new]) == y[new])
+    share = np.mean([changed.mean() for _, _, changed in slides[1::2]])
+    print(f"{right:.1%} of {len(new)} new slides, {share:.1%} of the patches of a positive slide")
+    number = max(new[y[new] == 1], key=lambda one: slides[one][2].sum())
+    _, places, changed = slides[number]
+    places = places - places.min(axis=0)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(5.2, 2.7), width_ratios=(0.82, 1.0))
+    figure.subplots_adjust(left=0.01, right=0.91, top=0.9, bottom=0.02, wspace=0.06)
+    truth = np.full(places[:, ::-1].max(axis=0) + 1, np.nan)
+    truth[places[:, 1], places[:, 0]] = changed
+    left.imshow(truth, cmap="Reds", vmin=-0.3, vmax=1.3)
+    left.set_title("tumour (not given)")
     display = InstanceScoresDisplay.from_estimator(
-        model, X, bag=bag, instance_shape=(8, 8), ax=left
+        model, X, bag=number, coordinates="coords", limit=10.0, ax=right
     )
-    left.get_legend().remove()
-    left.set_title("one bag: the highest instance decides", fontsize=11)
-    left.set_ylabel("score of the digit")
-    left.set_xlabel("", labelpad=display.ax_.xaxis.labelpad)
-    order = positive[np.argsort(-model.decision_function(X[positive]))][:24]
-    WitnessDisplay.from_estimator(model, X, bags=order, instance_shape=(8, 8), ax=right)
-    right.set_title("deciding instances of 24 new bags", fontsize=11)
-    figure.savefig(TARGET / "witness.png", dpi=110, metadata={"Software": None})
+    right.get_legend().remove()
+    right.set_title("scores")
+    display.colorbar_.set_label("")
+    for ax in (left, right):
+        ax.set(xticks=[], yticks=[], xlabel="", ylabel="")
+    figure.savefig(TARGET / "slides.png", dpi=150, metadata={"Software": None})
+
+
+def slide(rng: Any, tissues: Any, direction: Any) -> tuple[Any, Any, Any]:
+    """Features, places and labels of the patches of a generated slide.
+
+    A slide has regions of four tissues. With a ``direction``, the patches of one or two disks of it
+    are shifted by it.
+    """
+    width, height = rng.integers(24, 33, size=2)
+    column, row = np.meshgrid(np.arange(width), np.arange(height))
+    places = np.column_stack([column.ravel(), row.ravel()])
+    x, y = (places - [width / 2, height / 2]).T
+    angle, phases = np.arctan2(y, x), rng.uniform(0.0, 2.0 * np.pi, size=2)
+    border = 0.85 + 0.12 * np.sin(2 * angle + phases[0]) + 0.08 * np.sin(3 * angle + phases[1])
+    places = places[np.hypot(2 * x / width, 2 * y / height) < border]
+    centres = places[rng.choice(len(places), size=5)]
+    region = np.argmin(((places[:, None] - centres) ** 2).sum(axis=2), axis=1)
+    features = tissues[rng.integers(4, size=5)[region]] + rng.normal(size=(len(places), 64))
+    changed = np.zeros(len(places), dtype=bool)
+    if direction is not None:
+        for _ in range(rng.integers(1, 3)):
+            centre = places[rng.integers(len(places))]
+            changed |= np.hypot(*(places - centre).T) < rng.uniform(1.2, 2.4)
+        features[changed] += direction
+    return features.astype(np.float32), places, changed
 
 
 def draw_start() -> None:
@@ -60,5 +117,7 @@ def draw_start() -> None:
 
 
 if __name__ == "__main__":
+    plt.rcParams.update(FONTS)
     draw()
+    draw_slides()
     draw_start()
