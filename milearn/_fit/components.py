@@ -7,7 +7,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["AUTO", "BagLimits", "ComponentLimits", "RelaxationLimits", "auto_components"]
+__all__ = [
+    "AUTO",
+    "BagLimits",
+    "ComponentLimits",
+    "RelaxationLimits",
+    "StoredLimits",
+    "auto_components",
+]
 
 AUTO = "auto"
 
@@ -30,6 +37,9 @@ class ComponentLimits:
     pairs : float
         Pairs of an instance and an instance of a landmark, if landmarks are bags. There are fewer
         landmarks if they would have more pairs, but at least ``fewest``.
+    entries : float
+        Features of all instances, if they are in memory; otherwise infinite. There are fewer
+        landmarks, but at least ``fewest``, if there would be more features.
     fewest : int
     """
 
@@ -37,6 +47,7 @@ class ComponentLimits:
     bags: int = 2_000
     landmarks: int = 300
     pairs: float = np.inf
+    entries: float = np.inf
     fewest: int = 30
 
 
@@ -55,6 +66,13 @@ class RelaxationLimits(ComponentLimits):
 
     instances: int = 4_000
     landmarks: int = 100
+
+
+@dataclass(frozen=True)
+class StoredLimits(ComponentLimits):
+    """Limits where the features of all instances are in memory, in several copies."""
+
+    entries: float = 2**25
 
 
 def auto_components(
@@ -79,5 +97,5 @@ def auto_components(
     limits = ComponentLimits() if limits is None else limits
     if n_instances <= limits.instances and n_bags <= limits.bags:
         return None
-    by_pairs = limits.pairs / (n_instances * n_instances / n_bags)
-    return int(max(min(limits.fewest, limits.landmarks), min(limits.landmarks, by_pairs)))
+    affordable = min(limits.pairs * n_bags / n_instances, limits.entries) / n_instances
+    return int(max(min(limits.fewest, limits.landmarks), min(limits.landmarks, affordable)))

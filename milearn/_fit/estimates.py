@@ -9,7 +9,8 @@ instances per bag, 10 to 1,000 features, 320 to 10,000 instances), extrapolated 
   rate times the cube of the number of bags;
 * explicit features that are recomputed in every pass: the kernel values of all instances with the
   landmarks, in about 20 passes, and the steps between them: a rate for each value;
-* a semidefinite relaxation: a rate times instances times the square of the rank of its features.
+* a semidefinite relaxation: a rate times instances times the square of the rank of its features;
+* a mixture of selections: a rate times the cube of the number of instances.
 
 The error is at most a factor of 3 for the measured sizes, and a factor of 10 for other data, other
 C and other processors. For larger sizes the estimates only distinguish minutes from days.
@@ -23,8 +24,10 @@ from .warn import warn_user
 
 __all__ = [
     "LONG_SECONDS",
+    "duration",
     "features_seconds",
     "kernel_seconds",
+    "mixture_seconds",
     "relaxation_seconds",
     "warn_if_long",
 ]
@@ -38,6 +41,8 @@ _FEATURE_RATE = 5e-10
 # Seconds for a kernel value with a landmark in all passes of a fit, and number of passes.
 _LANDMARK_RATE, _PASSES = 3e-7, 20
 _RELAXATION_RATE, _SELECTION_RATE = 5e-10, 7e-7
+# Seconds of a mixture of selections times the cube of the number of instances.
+_MIXTURE_RATE = 4.5e-10
 
 
 def kernel_seconds(kind: str, n_bags: int, n_instances: int, n_features: int) -> float:
@@ -73,6 +78,19 @@ def relaxation_seconds(n_bags: int, n_instances: int, rank: int) -> float:
     )
 
 
+def mixture_seconds(n_instances: int) -> float:
+    """Time of WellSVC, whose support vector machines are over all instances."""
+    return _MIXTURE_RATE * float(n_instances) ** 3
+
+
+def duration(seconds: float) -> str:
+    """A rough time in words."""
+    if seconds < LONG_SECONDS:
+        return f"{max(1.0, seconds / 60):.0f} min"
+    hours = seconds / 3600.0
+    return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
+
+
 def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> None:
     """Warn before a fit that takes long, with advice.
 
@@ -83,10 +101,8 @@ def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> 
     """
     if seconds <= LONG_SECONDS:
         return
-    hours = seconds / 3600.0
-    time = f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
     warn_user(
-        f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take {time} "
-        f"(from sizes alone, and wrong by a factor of 10 perhaps): {remedy}.",
+        f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take "
+        f"{duration(seconds)} (from sizes alone, and wrong by a factor of 10 perhaps): {remedy}.",
         EfficiencyWarning,
     )

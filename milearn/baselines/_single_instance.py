@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
 from .._bags.segments import gather_rows, segment_max, segment_mean
+from .._fit.components import AUTO, StoredLimits, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
 from ..base import BagEstimator, decided, deciding_rows
 from ..model_selection import StratifiedBagKFold
@@ -27,6 +28,7 @@ from ..preprocessing._inner import (
     inner_tags,
     routed_fit_params,
 )
+from ._landmarks import LandmarkSVC
 
 __all__ = ["SingleInstance"]
 
@@ -51,8 +53,9 @@ class SingleInstance(BagEstimator):
     Parameters
     ----------
     estimator : classifier or regressor, default=None
-        It is cloned. By default, it is :class:`~sklearn.svm.SVC`. A search as the inner estimator
-        would divide bags between its folds. Apply the search to this estimator instead.
+        It is cloned. By default, it is :class:`~sklearn.svm.SVC`, see ``n_components``. A search
+        as the inner estimator would divide bags between its folds. Apply the search to this
+        estimator instead.
     pooling : {"max", "mean"}, default="max"
         How the scores of instances are combined to the score of a bag.
     threshold : float or "auto", default=None
@@ -63,6 +66,12 @@ class SingleInstance(BagEstimator):
     pos_label : label, default=None
         The positive class of two. By default, it is ``classes_[1]``. With ``pooling="max"``, one
         positive instance, or more than the fraction ``threshold``, makes a bag positive.
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks of the default estimator, drawn from the training instances with a fixed
+        seed: the function of the SVC is sought in the span of their images (Nystroem's
+        approximation of the kernel), and three or more classes are compared one against the rest.
+        None is the exact SVC. "auto" is None for up to 8,000 instances, and 300 otherwise, or fewer
+        above 110,000 instances, down to 30. It is ignored if ``estimator`` is given.
 
     Attributes
     ----------
@@ -70,6 +79,7 @@ class SingleInstance(BagEstimator):
         The fitted clone.
     threshold_ : float
         The threshold; not set if ``threshold`` is None.
+    {n_components_}
     classes_ : ndarray of shape (n_classes,)
         The class labels; only set for classifiers.
     {n_features_in_}
@@ -123,11 +133,13 @@ class SingleInstance(BagEstimator):
         pooling: str = "max",
         threshold: float | str | None = None,
         pos_label: Any = None,
+        n_components: int | str | None = "auto",
     ) -> None:
         self.estimator = estimator
         self.pooling = pooling
         self.threshold = threshold
         self.pos_label = pos_label
+        self.n_components = n_components
 
     def fit(self, X: Any, y: Any, **params: Any) -> SingleInstance:
         """Fit the estimator on all instances.
@@ -178,10 +190,14 @@ class SingleInstance(BagEstimator):
             if len(classes) > 2:
                 _refuse_pairwise_scores(inner)
             fitted["classes_"] = classes
+        n_components = self._components(bags)
         routed = routed_fit_params(self, "estimator", inner, params, bags)
+        if n_components is not None:
+            inner = LandmarkSVC(n_components)
         if kind == "classifier" and "sample_weight" in routed:
             _check_weighed_classes(classes, codes[bags.bag_index], routed["sample_weight"])
         fitted |= {
+            "n_components_": n_components,
             "estimator_": clone(inner).fit(bags.instances, y[bags.bag_index], **routed),
             "_regresses": kind == "regressor",
             "_fitted_on_sparse": sparse.issparse(bags.instances),
@@ -395,6 +411,17 @@ class SingleInstance(BagEstimator):
 
     def _inner(self) -> Any:
         return SVC() if self.estimator is None else self.estimator
+
+    def _components(self, bags: Bags) -> int | None:
+        """The number of landmarks of the default estimator; None for any other."""
+        given = self.n_components
+        if not (given in (None, AUTO) or (isinstance(given, Integral) and given >= 1)):
+            raise ValueError(
+                f"n_components={given!r} must be a number of at least 1, 'auto' or None."
+            )
+        if self.estimator is not None:
+            return None
+        return auto_components(given, 1, bags.n_instances, StoredLimits())
 
     def _kind(self) -> str | None:
         tags = inner_tags(self._inner())

@@ -12,11 +12,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._bags import Bags
 from .._compat import Interval, StrOptions
+from .._fit.components import AUTO, StoredLimits, auto_components
 from .._fit.multi_start import attributes_of, warn_of_gaps
 from .._fit.threads import fit_context
 from .._fit.warn import warn_of_indefinite, warn_user
 from .._kernels.instance import KERNELS, instance_kernel, resolve_gamma
-from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram
+from .._solvers.common.gram import Gram, KernelGram, LinearGram, clipped_gram, kernel_scores
 from .._solvers.svm.sparse_mi import (
     MarginSolution,
     inherited_patterns,
@@ -26,6 +27,7 @@ from .._solvers.svm.sparse_mi import (
 )
 from ..base import class_scores
 from ._base import BaselineClassifier
+from ._landmarks import stored_features
 
 __all__ = ["SparseMISVC"]
 
@@ -70,6 +72,12 @@ class SparseMISVC(BaselineClassifier):
         Kernel between instances, by scikit-learn's name. "poly" has the degree 3, and "poly" and
         "sigmoid" have the constant 0.
     {gamma}
+    n_components : int, "auto" or None, default="auto"
+        Number of landmarks, drawn from the training instances with a fixed seed: w is sought in the
+        span of their images (Nystroem's approximation of the kernel). The features of all instances
+        are held in memory. None uses the exact kernel. "auto" is None for the linear kernel and for
+        up to 8,000 instances in up to 2,000 bags, and 300 otherwise, or fewer above 110,000
+        instances, down to 30. For the linear kernel the features are the instances.
     max_iter : int, default=50
         With "stmil": maximum number of convex problems.
     {pos_label}
@@ -78,9 +86,9 @@ class SparseMISVC(BaselineClassifier):
     ----------
     {classes_}
     support_ : ndarray of shape (n_support,)
-        Rows of the support vectors in the training instances.
+        Rows of the support vectors, or of the landmarks, in the training instances.
     support_vectors_ : ndarray or CSR of shape (n_support, n_features)
-        Instances with a nonzero coefficient for at least one class.
+        Instances with a nonzero coefficient for at least one class, or the landmarks.
     dual_coef_ : ndarray of shape (1, n_support) or (n_classes, n_support)
         Their coefficients in f.
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -90,6 +98,7 @@ class SparseMISVC(BaselineClassifier):
         from them and not from ``dual_coef_``, which would cancel for large features.
     gamma_ : float
         Resolved value of ``gamma``.
+    {n_components_}
     objective_ : float or ndarray of shape (n_classes,)
         Value of the last problem that was solved: the problem above for "smil", its convex upper
         bound that is tight at the solution for "stmil", and the second SVM for "sbmil".
@@ -103,7 +112,8 @@ class SparseMISVC(BaselineClassifier):
     Raises
     ------
     MemoryError
-        If the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger than
+        Before the fit, if the features of all instances do not fit into the available memory, or if
+        the kernel may be indefinite ("sigmoid", "additive_chi2") and its matrix is larger than
         scikit-learn's ``working_memory``.
     milearn.exceptions.SolverError
         If a quadratic program is not solved. Scaling the features can help.
@@ -151,6 +161,7 @@ class SparseMISVC(BaselineClassifier):
         "eta": [Interval(Real, 0.0, 1.0, closed="both")],
         "kernel": [StrOptions(set(KERNELS))],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({AUTO}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "pos_label": "no_validation",
     }
@@ -168,6 +179,7 @@ class SparseMISVC(BaselineClassifier):
         eta: float = 0.1,
         kernel: str = "rbf",
         gamma: Any = "scale",
+        n_components: int | str | None = "auto",
         max_iter: int = 50,
         pos_label: Any = None,
     ) -> None:
@@ -176,6 +188,7 @@ class SparseMISVC(BaselineClassifier):
         self.eta = eta
         self.kernel = kernel
         self.gamma = gamma
+        self.n_components = n_components
         self.max_iter = max_iter
         self.pos_label = pos_label
 
@@ -207,8 +220,15 @@ class SparseMISVC(BaselineClassifier):
             # Features far from zero are centred to avoid cancellation.
             centre = np.average(instances, axis=0, weights=training.instance_weights)
         points = instances - centre if centre.any() else instances
+        n_components, features = None, None
+        if not (self.kernel == "linear" and self.n_components == AUTO):
+            sizes = len(bags), bags.n_instances
+            n_components = auto_components(self.n_components, *sizes, StoredLimits())
+        if self.kernel != "linear" and n_components is not None:
+            features = stored_features(instances, kernel, n_components)
+            points = features.stored(instances)
         gram: Gram = LinearGram(points)
-        if self.kernel != "linear":
+        if self.kernel != "linear" and features is None:
             gram = KernelGram(points, kernel, int(get_config()["working_memory"] * 2**20))
         if isinstance(gram, KernelGram) and not semidefinite:
             gram, smallest = clipped_gram(gram)
@@ -219,20 +239,24 @@ class SparseMISVC(BaselineClassifier):
         beta = np.stack([each.beta for each in results])
         support = np.flatnonzero(beta.any(axis=0))
         intercepts = np.array([each.intercept for each in results])
+        W = np.stack([each.w for each in results if each.w is not None] or [centre])
         weights: dict[str, np.ndarray] = {}
         if self.kernel == "linear":
-            W = np.stack([each.w for each in results if each.w is not None])
             intercepts -= W @ centre
             weights["coef_"] = training.labels.sign * W
+        coef = beta[:, support]
+        if features is not None:
+            support, coef = features.chosen, W @ features.factor.T
         self._replace_fitted(
             {
                 **training.fitted(),
                 **weights,
                 "support_": training.rows[support],
                 "support_vectors_": instances[support],
-                "dual_coef_": training.labels.sign * beta[:, support],
+                "dual_coef_": training.labels.sign * coef,
                 "intercept_": training.labels.sign * intercepts,
                 "gamma_": gamma,
+                "n_components_": None if features is None else len(support),
                 **attributes_of(results, "objective", "dual_gap", "n_iter"),
                 "_kernel": kernel,
             }
@@ -274,7 +298,9 @@ class SparseMISVC(BaselineClassifier):
         if hasattr(self, "coef_"):
             scores += bags.instances @ self.coef_.T
         elif self.dual_coef_.size:
-            scores += self._kernel(bags.instances, self.support_vectors_) @ self.dual_coef_.T
+            scores += kernel_scores(
+                self._kernel, bags.instances, self.support_vectors_, self.dual_coef_
+            )
         columns = [self._positive_sign * column for column in scores.T]
         return class_scores(columns, self._positive_sign)
 

@@ -29,8 +29,7 @@ from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.descent import precision
 from .._solvers.common.feature_source import FeatureSource, rows_at_once
-from .._solvers.common.low_rank import choose_landmarks, whitening
-from .._solvers.common.nystroem import FeatureMap
+from .._solvers.common.nystroem import FeatureMap, landmark_features
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
 from .._solvers.common.screen import landmark_source
@@ -473,13 +472,10 @@ def kernel_features(
     if kernel.linear:
         return FeatureMap(rows.shape[1])
     assert n_components is not None
-    chosen = choose_landmarks(rows, n_components, rng)
-    landmarks = rows[chosen]
-    matrix = np.asarray(kernel.values(landmarks, landmarks), dtype=np.float64)
-    factor, smallest = whitening(matrix)
+    features, smallest = landmark_features(rows, kernel.values, n_components, rng)
     if smallest < -1e-10:
         warn_of_indefinite(smallest, "landmarks")
-    return FeatureMap(factor.shape[1], kernel.values, landmarks, factor, chosen)
+    return features
 
 
 Stored = tuple[Expansion, dict[str, Any]]

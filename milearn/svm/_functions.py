@@ -17,7 +17,7 @@ from .._bags import Bags
 from .._bags.pieces import pieces_of
 from .._bags.segments import bag_ranges, pooling_matrix, segment_sum
 from .._kernels.bag import bag_scales, instance_scales, minmax_vectors
-from .._solvers.common.gram import KERNEL_BLOCK_BYTES
+from .._solvers.common.gram import KERNEL_BLOCK_BYTES, kernel_scores
 
 __all__ = [
     "BagFunction",
@@ -80,15 +80,7 @@ class KernelExpansion:
     coef: np.ndarray
 
     def __call__(self, rows: Any) -> np.ndarray:
-        n_support = self.vectors.shape[0]
-        if n_support == 0:
-            return np.zeros((rows.shape[0], len(self.coef)))
-        step = max(1, KERNEL_BLOCK_BYTES // (8 * n_support))
-        blocks = [
-            self.kernel(rows[first : first + step], self.vectors) @ self.coef.T
-            for first in range(0, rows.shape[0], step)
-        ]
-        return np.concatenate(blocks)
+        return kernel_scores(self.kernel, rows, self.vectors, self.coef)
 
 
 @dataclass(frozen=True)

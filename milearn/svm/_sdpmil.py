@@ -295,7 +295,7 @@ class SDPMIL(BaseMISVC):
         if features is None:
             gram = training_gram(training.instances, kernel, max_bytes)
         else:
-            gram = LinearGram(features.transform(training.instances))
+            gram = LinearGram(features.stored(training.instances))
         return Selection(
             training,
             problems.options,

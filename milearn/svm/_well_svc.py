@@ -11,12 +11,12 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._compat import Interval, StrOptions
+from .._fit.estimates import duration, mixture_seconds
 from .._fit.multi_start import values_of
 from .._fit.threads import fit_context
 from .._fit.training_labels import TrainingLabels
 from .._fit.warn import warn_user
 from .._kernels.instance import KERNELS
-from .._kernels.memory import require_memory
 from .._solvers.svm.mixture import (
     MergedSelection,
     MixtureProblem,
@@ -28,9 +28,12 @@ from ..base import BagClassifier
 from ._centre import Centre
 from ._formulations import TrainingBags, stored_linear, stored_support
 from ._functions import BagFunction, InstanceFunction
-from ._kernel import Kernel, training_gram
+from ._kernel import Kernel, memory_limit, training_gram
 
 __all__ = ["WellSVC"]
+
+# Number of matrices between all instances in memory.
+_MATRICES = 3.0
 
 
 class WellSVC(BagClassifier):
@@ -110,7 +113,8 @@ class WellSVC(BagClassifier):
     Raises
     ------
     MemoryError
-        If the kernel matrix of the training instances does not fit into the available memory.
+        Before the fit, if three kernel matrices of the training instances exceed scikit-learn's
+        ``working_memory``, see :func:`sklearn.set_config`; by default, above 6,600 instances.
 
     Warns
     -----
@@ -207,11 +211,7 @@ class WellSVC(BagClassifier):
         found = TrainingLabels.of(self, y, bags, sample_weight)
         training = TrainingBags.of(bags, found.used)
         rows, point_of = distinct_points(training.instances)
-        require_memory(
-            3 * 8.0 * len(point_of) ** 2,
-            f"The kernel matrix of {len(point_of)} instances",
-            "fit on fewer bags, or use MISVC with n_components=",
-        )
+        _require_memory(len(point_of))
         weights = np.repeat(found.sample_weights, np.diff(training.offsets))
         kernel = Kernel.of(self, training.instances[rows], np.bincount(point_of, weights))
         centre = Centre.of(training) if kernel.linear else Centre()
@@ -285,6 +285,19 @@ class WellSVC(BagClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         scores = self._function.instance_scores(bags)
         return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+def _require_memory(n_instances: int) -> None:
+    """Refuse matrices between instances that exceed ``working_memory``."""
+    needed, room = _MATRICES * 8.0 * n_instances**2, memory_limit()
+    if needed > room:
+        raise MemoryError(
+            f"The kernel matrices of {n_instances} instances take {needed / 2**20:.0f} MiB, and "
+            f"the fit an estimated {duration(mixture_seconds(n_instances))}; working_memory is "
+            f"{room / 2**20:g} MiB: take MISVC(slack='instance') or SDPMIL, which use landmarks "
+            "for many instances, fit on fewer bags, or raise it by "
+            "sklearn.set_config(working_memory=...)."
+        )
 
 
 def _first_selection(problem: MixtureProblem) -> np.ndarray:

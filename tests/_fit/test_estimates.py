@@ -11,6 +11,7 @@ from milearn._fit import estimates
 from milearn._fit.estimates import (
     features_seconds,
     kernel_seconds,
+    mixture_seconds,
     relaxation_seconds,
 )
 from milearn.datasets import make_bags
@@ -32,6 +33,8 @@ SEEN = [
     (relaxation_seconds(200, 2015, 2015), 2.9),
     (relaxation_seconds(100, 996, 996), 0.63),
     (relaxation_seconds(3162, 31_620, 20), 7.0),
+    (mixture_seconds(2000), 3.7),
+    (mixture_seconds(4000), 34.9),
 ]
 
 

@@ -7,11 +7,13 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
 from milearn import Bags
 from milearn._solvers.svm.mixture import mix_selections
+from milearn.datasets import make_bags
 from milearn.svm import SDPMIL, WellSVC, _well_svc
 from tests.bags import labelled_bags
 from tests.oracles import selection_optimum
@@ -135,3 +137,13 @@ def test_constant_features_give_a_constant():
     model = WellSVC(kernel="linear").fit(bags, np.arange(7) % 2)
     assert np.ptp(model.decision_function(bags)) == 0
     assert model.lower_bound_ <= model.upper_bound_
+
+
+def test_matrices_beyond_the_working_memory_are_refused_with_an_estimate_and_a_remedy():
+    bags, y = make_bags(n_bags=20, random_state=0)
+    said = (
+        rf"matrices of {bags.n_instances} instances take \d+ MiB, and the fit an estimated 1 min"
+        r".*: take MISVC\(slack='instance'\) or SDPMIL"
+    )
+    with config_context(working_memory=0.1), pytest.raises(MemoryError, match=said):
+        WellSVC().fit(bags, y)

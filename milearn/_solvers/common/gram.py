@@ -34,6 +34,7 @@ __all__ = [
     "MatrixGram",
     "Rows",
     "clipped_gram",
+    "kernel_scores",
 ]
 
 # Size of a block if the whole matrix would be too large.
@@ -41,6 +42,32 @@ KERNEL_BLOCK_BYTES = 64 * 2**20
 # Size of a block of cached rows that is copied before it is multiplied. It fits into the
 # processor's cache.
 _COPY_BYTES = 2**19
+
+
+def kernel_scores(kernel: Kernel, rows: Matrix, vectors: Matrix, coef: np.ndarray) -> np.ndarray:
+    """Values at rows of k expansions over vectors, in blocks.
+
+    Parameters
+    ----------
+    kernel : callable
+        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
+    rows : ndarray or CSR of shape (n_rows, n_columns)
+    vectors : ndarray or CSR of shape (n_vectors, n_columns)
+    coef : ndarray of shape (k, n_vectors)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, k)
+    """
+    n_vectors = vectors.shape[0]
+    if n_vectors == 0:
+        return np.zeros((rows.shape[0], len(coef)))
+    step = max(1, KERNEL_BLOCK_BYTES // (8 * n_vectors))
+    blocks = [
+        kernel(rows[first : first + step], vectors) @ coef.T
+        for first in range(0, rows.shape[0], step)
+    ]
+    return np.concatenate(blocks)
 
 
 class Gram(Protocol):

@@ -14,8 +14,9 @@ from scipy import sparse
 
 from ..._bags.segments import segment_index
 from .gram import Kernel, Matrix
+from .low_rank import choose_landmarks, whitening
 
-__all__ = ["FeatureMap"]
+__all__ = ["FeatureMap", "landmark_features"]
 
 _BLOCK_BYTES = 8 * 2**20
 
@@ -59,6 +60,14 @@ class FeatureMap:
         """Features of rows, (n_rows, dim)."""
         return rows if self.kernel is None else self.kernel(rows, self.landmarks) @ self.factor
 
+    def stored(self, rows: Matrix) -> np.ndarray:
+        """Features of rows as one array, (n_rows, dim), whose kernel values come in blocks."""
+        out = np.empty((rows.shape[0], self.dim))
+        step = max(1, _BLOCK_BYTES // (8 * self.width))
+        for first in range(0, len(out), step):
+            out[first : first + step] = self.transform(rows[first : first + step])
+        return out
+
     def scores(self, rows: Matrix, w: np.ndarray) -> np.ndarray:
         """Products of the features of rows with weight vectors (dim,) or (dim, q), in blocks."""
         if self.kernel is None:
@@ -85,3 +94,30 @@ class FeatureMap:
             bags = slice(int(owner[first]), int(owner[last - 1]) + 1)
             total[bags] += matrix[bags, first:last] @ self.kernel(rows[first:last], self.landmarks)
         return total @ self.factor
+
+
+def landmark_features(
+    rows: Matrix, kernel: Kernel, n_components: int, rng: np.random.RandomState
+) -> tuple[FeatureMap, float]:
+    """Explicit features by landmarks among the rows.
+
+    Parameters
+    ----------
+    rows : ndarray or CSR of shape (n, n_columns)
+    kernel : callable
+        ``kernel(A, B)`` returns the matrix of shape (len(A), len(B)).
+    n_components : int
+        Number of landmarks, which are all distinct rows if there are not more.
+    rng : RandomState
+
+    Returns
+    -------
+    features : FeatureMap
+    smallest : float
+        Smallest eigenvalue of the kernel of the landmarks, as a fraction of the largest.
+    """
+    chosen = choose_landmarks(rows, n_components, rng)
+    landmarks = rows[chosen]
+    matrix = np.asarray(kernel(landmarks, landmarks), dtype=np.float64)
+    factor, smallest = whitening(matrix)
+    return FeatureMap(factor.shape[1], kernel, landmarks, factor, chosen), smallest
