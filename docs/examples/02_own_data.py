@@ -2,14 +2,15 @@
 Your own data
 =============
 
-Three ways in which bags usually come: a list of arrays, a data frame with one row per instance, and a folder with one
-file per bag. :doc:`/guide/own_data` lists all of them.
+Bags usually come in one of three forms: a list of arrays, a data frame with one row per instance, or a folder with
+one file per bag. :doc:`/guide/own_data` lists all of them.
 """
 
 # %%
 # A list of arrays
 # ----------------
-# One 2-D array per bag, one row per instance. Bags may differ in size; the number of columns is the same.
+# One 2-D array per bag, with one row per instance. Bags may have different sizes but must have the same number of
+# columns.
 import numpy as np
 from sklearn.model_selection import cross_val_score
 
@@ -28,15 +29,16 @@ for bag in range(60):
 print(cross_val_score(MIClassifier(random_state=0), arrays, y).round(2))
 
 # %%
-# The list is enough. The container is made once where the bags are used more than once, and says what it holds:
+# You can pass the list to any estimator. If you use the bags more than once, make the container, which also prints a
+# summary:
 X = Bags.from_list(arrays)
 X
 
 # %%
 # A data frame
 # ------------
-# One row per instance and a column that names the bag. Rows may come in any order, and the label is repeated in each
-# row of the bag.
+# One row per instance, and a column with the name of the bag. The rows may be in any order, and the label is repeated
+# in each row of the bag.
 import pandas as pd
 
 frame = pd.DataFrame(X.instances, columns=["red", "green", "blue", "texture"])
@@ -46,7 +48,7 @@ frame = frame.sample(frac=1.0, random_state=0)
 frame.head()
 
 # %%
-# Columns that are neither the bag nor the label are features: drop what must not be learnt from.
+# All columns except the bag and the label are features. Drop columns that the model must not use.
 X_frame, y_frame, names = Bags.from_frame(frame, "slide", label="label", return_ids=True)
 print(X_frame, names[:3], sep="\n")
 
@@ -78,7 +80,7 @@ print(data.data, data.target_names, data.target[:6], sep="\n")
 # %%
 # Look at the bags before you fit
 # -------------------------------
-# Sizes that differ between the classes are often an artefact, and a model will use them.
+# If the classes have different bag sizes, this is often an artefact, and a model will use it.
 import matplotlib.pyplot as plt
 
 figure, ax = plt.subplots(figsize=(4.8, 3.6), layout="constrained")
@@ -89,7 +91,7 @@ ax.set_ylabel("instances per bag")
 ax.set_title("Sizes of the bags by class")
 
 # %%
-# And after: which features do the deciding instances of the positive bags differ in?
+# After the fit: in which features do the deciding instances of the positive bags differ?
 from milearn.inspection import WitnessDisplay
 
 named = Bags(X.instances, X.offsets, feature_names=["red", "green", "blue", "texture"])

@@ -2,14 +2,14 @@
 Which instance decided
 ======================
 
-A bag has a label and its instances do not. A fitted model scores every instance all the same, and ``witness`` returns the
-row of the one that decides. Here the instances are pictures of digits, so that the answer can be seen, and the truth is
-known, so that it can be checked.
+Bags have labels and instances do not. A fitted model still scores every instance, and ``witness`` returns the row of
+the deciding instance of each bag. Here the instances are images of digits, so you can see the answer, and their
+labels are known, so you can check it.
 """
 
 # %%
-# MI-SVM, :class:`~milearn.svm.MISVC`, scores a bag by its highest instance. The scaler stands in the pipeline, so that it
-# learns from the training bags alone.
+# MI-SVM, :class:`~milearn.svm.MISVC`, scores a bag by its highest instance. The scaler is part of the pipeline, so it
+# is fitted to the training bags only.
 import numpy as np
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -28,7 +28,7 @@ print(f"accuracy on new bags: {model.score(X[test], y[test]):.3f}")
 # %%
 # One bag
 # -------
-# The first positive bag of the test part. One bar per digit, and the picture of the digit under it.
+# The first positive bag of the test set, with one bar per digit and its image below.
 from milearn.inspection import InstanceScoresDisplay
 
 bag = test[y[test] == 1][0]
@@ -37,7 +37,7 @@ _ = InstanceScoresDisplay.from_estimator(model, X, bag=bag, instance_shape=(8, 8
 # %%
 # Many bags
 # ---------
-# The deciding digit of each positive test bag, the highest score first. What comes last is where the model is not sure.
+# The deciding digit of each positive test bag, the highest score first. The model is least certain about the last ones.
 from milearn.inspection import WitnessDisplay
 
 positive = test[y[test] == 1]
@@ -46,8 +46,8 @@ order = positive[np.argsort(-scores)][:32]
 _ = WitnessDisplay.from_estimator(model, X, y, bags=order, instance_shape=(8, 8))
 
 # %%
-# How often is it the 9? The model has never seen the label of a digit. To pick one digit of a bag at random is what a
-# model has to beat.
+# How often is it the 9? The model has not seen the label of any digit. The baseline is to pick a digit of the bag at
+# random.
 bags = X[positive]
 found = model[-1].witness(model[:-1].transform(bags))
 offsets, sizes = X.offsets[positive], X.sizes[positive]
@@ -57,12 +57,12 @@ print(f"the witness is a 9 in {right.mean():.0%} of {len(positive)} positive bag
 print(f"a digit picked at random would be one in {np.mean(1 / sizes):.0%}")
 
 # %%
-# On a picture
-# ------------
-# Instances are often patches of a picture. With their coordinates the scores become a heat map over it. Here 36 digits
-# make one picture, two of them are 9s, and each digit is an instance of one bag. One 9 is red and ringed, the witness; the
-# other one, below it, is the palest of the rest: one 9 is enough to make the bag positive, and the model was never asked to
-# find all of them.
+# On an image
+# -----------
+# Instances are often patches of an image. With their coordinates the scores become a heat map. Here 36 digits form one
+# image, two of them are 9s, and each digit is an instance of one bag. One 9 is red and circled: it is the witness. The
+# other one, below it, is the palest of the rest. One 9 is enough to make the bag positive, and the model was not
+# trained to find all of them.
 rng = np.random.default_rng(3)
 pool, shown = X.instances[X.offsets[120] :], digits.instance_digits[X.offsets[120] :]
 chosen = np.concatenate([np.flatnonzero(shown != 9)[:34], np.flatnonzero(shown == 9)[:2]])

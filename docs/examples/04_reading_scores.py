@@ -2,12 +2,12 @@
 Reading instance scores honestly
 ================================
 
-A model of bags that scores instances invites to be read as a model of instances. Four things to know before a heat map is
-shown to anybody.
+If a model of bags scores instances, it is tempting to read it as a model of instances. This example shows four things
+to know before you show a heat map to others.
 """
 
 # %%
-# Bags with known witnesses, so that everything can be checked. The test bags hold witnesses of the concept, and
+# These bags have known witnesses, so everything can be checked. The test bags contain witnesses of the concept, and
 # distractors that occur in bags of both classes.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -31,9 +31,9 @@ truth_test = truth[X.offsets[120] :]
 
 # %%
 # A good model of bags need not be a good model of instances
-# -----------------------------------------------------------
-# Vanwinckelen and others (2016) found that the order of methods by bags says little about their order by instances. Here are
-# both, on new bags.
+# ----------------------------------------------------------
+# Vanwinckelen and others (2016) found that the ranking of methods on bags is a poor guide to their ranking on
+# instances. Here are both, on new bags.
 scaler = InstanceTransformer(StandardScaler())
 models = {
     "MISVC": make_pipeline(scaler, MISVC()),
@@ -67,13 +67,13 @@ ax.set_title("Two levels of one model")
 ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
 # %%
-# BagSVC comes last by bags and is better by instances. So if instances are what you want, **test instances**: label those
-# of a few dozen bags by hand, and compare. No figure on bags replaces it.
+# BagSVC is the worst model of bags and a better model of instances. So if you need instances, **test instances**: label
+# those of a few dozen bags by hand and compare. A score on bags does not replace this.
 #
 # Every bag has a witness
 # -----------------------
-# The witness is the highest instance of a bag, and there is a highest one in a negative bag too, and in every bag of a
-# model that learnt from shuffled labels. That a bag has a witness says nothing; only its score does.
+# The witness is the highest instance of a bag. Negative bags have one too, and so do all bags under a model that was
+# fitted to shuffled labels. The existence of a witness is not evidence; its score is.
 rng = np.random.default_rng(0)
 honest = models["MISVC"]
 shuffled = make_pipeline(scaler, MISVC()).fit(X_train, rng.permutation(y[train]))
@@ -92,10 +92,10 @@ axes[0].get_legend().remove()
 # %%
 # The sign
 # --------
-# Scores above zero speak for ``classes_[1]``, the second of the sorted labels, and the witness is an instance of the
-# *positive* class. Names sort by the alphabet: of "normal" and "benign" the positive class is "normal". Name the class of
-# which one instance is enough by ``pos_label``; with ``pos_label=classes_[0]`` the witness is the instance with the *lowest*
-# score.
+# Positive scores indicate ``classes_[1]``, the second of the sorted labels, and the witness is an instance of the
+# *positive* class. Names are sorted alphabetically: of "normal" and "benign" the positive class is "normal". Set
+# ``pos_label`` to the class of which one instance is enough. With ``pos_label=classes_[0]`` the witness is the instance
+# with the *lowest* score.
 named = np.where(y == 1, "benign growth", "normal")
 model = make_pipeline(scaler, MISVC(pos_label="benign growth")).fit(X_train, named[train])
 inner = model[:-1].transform(X_test[[0]])
@@ -107,9 +107,10 @@ print("witness:", model[-1].witness(inner)[0], "lowest score:", int(np.argmin(sc
 # %%
 # Calibration
 # -----------
-# ``predict_proba`` of :class:`~milearn.MIClassifier` is calibrated on bags that were left out: among bags with probability
-# 0.8 about eight in ten should be positive. There is no such promise for instances. A sigmoid of an instance's score is not
-# the probability that the instance is positive, since nothing in training said how many of them are.
+# ``predict_proba`` of :class:`~milearn.MIClassifier` is calibrated on bags that were left out: of the bags with
+# probability 0.8, about eight in ten should be positive. This does not hold for instances. A sigmoid of the score of an
+# instance is not the probability that the instance is positive, because the training data do not contain the number of
+# positive instances.
 from scipy.special import expit
 from sklearn.calibration import CalibrationDisplay
 
@@ -139,9 +140,9 @@ ax.set_title("Probabilities of bags, sigmoids of instances")
 ax.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 # %%
-# The bags lie near the diagonal, a little above it: the sigmoid was fitted to few bags and errs on the side of caution. The
-# instances of MIClassifier happen to lie near it as well. Those of BagSVC do not: a sigmoid of 0.4 hardly ever belongs to a
-# positive instance, although these scores put the instances in the better order.
+# The bags are close to the diagonal, slightly above it: the sigmoid was fitted to few bags and is conservative. The
+# instances of MIClassifier happen to be close to it as well. The instances of BagSVC are not: few instances with a
+# sigmoid of 0.4 are positive, although these scores rank the instances better.
 #
 # References
 # ----------

@@ -2,14 +2,14 @@
 Nested cross-validation with groups
 ===================================
 
-Several bags of one patient resemble each other. When some are in the training part and others in the test part, a model is
-rewarded for recognising the patient. ``groups`` keeps the bags of a patient together, in the outer folds and in the inner
-ones.
+Bags of one patient are similar. If some of them are in the training set and others in the test set, a model is
+rewarded for recognising the patient. ``groups`` keeps the bags of a patient together, in the outer and in the inner
+folds.
 """
 
 # %%
-# Thirty patients with four bags each. The label is that of the patient, and every patient has a tint of its own that has
-# nothing to do with it.
+# Thirty patients with four bags each. The label belongs to the patient, and every patient has a tint that is unrelated
+# to the label.
 import numpy as np
 
 from milearn.datasets import make_bags
@@ -27,8 +27,8 @@ X = bags.with_instances(bags.instances + tint[patient][bags.bag_index])
 print(X)
 
 # %%
-# The search over C has folds of its own, inside of each training part. scikit-learn passes ``groups`` to both splitters by
-# metadata routing, which is switched on for this.
+# The search over C uses inner folds of each training set. scikit-learn passes ``groups`` to both splitters by metadata
+# routing, which has to be enabled.
 import sklearn
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -50,7 +50,7 @@ search = GridSearchCV(
 honest = cross_validate(search, X, y, cv=outer, scoring="roc_auc", params={"groups": patient})
 
 # %%
-# The same without groups: each fold holds bags of patients that are trained on.
+# The same without groups: the model is tested on bags of patients whose other bags are in the training set.
 leaky = cross_validate(
     search,
     X,
@@ -78,16 +78,17 @@ ax.set_xlabel("AUC of bags that were left out")
 ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False)
 
 # %%
-# The difference is what the model knows of the patients. Report the first figure: new bags come from new patients.
+# The difference is due to the model recognising patients. Report the first score, because new bags come from new
+# patients.
 #
-# What the search saw, with all bags as its training part. Up to 0.1 the curve is flat, and of equal means the search takes
-# the first:
+# The scores of the search, with all bags as its training set. The curve is flat up to 0.1, and of equal means the
+# search selects the first:
 from milearn.inspection import RegularizationPathDisplay
 
 search.fit(X, y, groups=patient)
 _ = RegularizationPathDisplay.from_search(search)
 
 # %%
-# The best mean of this curve is no estimate of how good the model is, as it was chosen for being the best. That is what the
-# outer folds are for.
+# The best mean of this curve is not an estimate of the model's accuracy, because it was selected for being the best.
+# The outer folds give this estimate.
 sklearn.set_config(enable_metadata_routing=False)

@@ -2,8 +2,8 @@
 Few positive bags, and the threshold
 ====================================
 
-With one positive bag in eight, a classifier that calls every bag negative is right seven times out of eight. A high AUC
-beside a poor recall means that the order of the scores is right and the threshold is not.
+If one bag in eight is positive, always predicting "negative" is right seven times out of eight. If the AUC is high
+and the recall is low, the ranking of the scores is good and the threshold is wrong.
 """
 
 # %%
@@ -23,13 +23,13 @@ print(
 )
 
 # %%
-# Four ways
-# ---------
-# * the support vector machine as it is;
+# Four strategies
+# ---------------
+# * the support vector machine with default settings;
 # * ``class_weight="balanced"``: errors on positive bags cost more in the fit;
-# * :class:`~sklearn.model_selection.TunedThresholdClassifierCV`: the fit stays what it is, and the threshold is moved to
-#   where inner folds have the best balanced accuracy;
-# * ``MIClassifier(scoring="balanced_accuracy")``, which does the same by itself.
+# * :class:`~sklearn.model_selection.TunedThresholdClassifierCV`: the fit does not change, and the threshold maximises
+#   the balanced accuracy of inner folds;
+# * ``MIClassifier(scoring="balanced_accuracy")``, which does the same without a wrapper.
 from sklearn.model_selection import TunedThresholdClassifierCV
 
 from milearn.model_selection import StratifiedBagKFold
@@ -63,10 +63,10 @@ for name, (accuracy, recall, balanced, auc) in rows.items():
     print(f"{name:16s} {accuracy:8.2f} {recall:7.2f} {balanced:9.2f} {auc:6.2f}")
 
 # %%
-# Where the threshold is
-# ----------------------
-# The same scores, twice: as the classifier has them, and with the threshold that was tuned. ``density=True`` makes both
-# classes as large as each other in the picture.
+# Where is the threshold?
+# -----------------------
+# The same scores twice: with the default threshold, and with the tuned one. ``density=True`` scales both classes to the
+# same area.
 import matplotlib.pyplot as plt
 
 from milearn.inspection import BagScoresDisplay
@@ -78,6 +78,6 @@ for ax, name in zip(axes, ("MISVC", "tuned threshold"), strict=True):
 axes[0].get_legend().remove()
 
 # %%
-# Tune the threshold on bags that the model has not learnt from, as above; a threshold that was chosen on the test bags makes
-# every figure on them too good. With few positive bags it moves by chance: the 17 or so of this training part leave three
-# or four in each inner fold.
+# Tune the threshold on bags that were not used to fit the model, as above. A threshold that is chosen on the test bags
+# inflates all scores on them. With few positive bags the threshold is uncertain: the 16 or 17 of this training set
+# leave three or four in each inner fold.

@@ -2,13 +2,13 @@
 Regression
 ==========
 
-The value of a bag instead of its class: the affinity of a molecule is that of the shape that binds best.
-:class:`~milearn.MIRegressor` has nothing to set.
+The label of a bag can be a number: the affinity of a molecule is that of the shape that binds best.
+:class:`~milearn.MIRegressor` needs no tuning.
 """
 
 # %%
-# Artificial molecules with Lennard-Jones energies: 3 to 5 shapes each, 30 distances to the receptor, of which the first 16
-# matter.
+# Artificial molecules with Lennard-Jones energies: 3 to 5 shapes each, and 30 distances to the receptor, of which the
+# first 16 matter.
 import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.metrics import r2_score
@@ -23,7 +23,7 @@ X, y, shape_values = make_affinity(n_bags=150, random_state=0, return_instance_v
 print(X)
 
 # %%
-# A plain baseline first: minimum, maximum and mean of each distance, and a random forest.
+# A plain baseline: minimum, maximum and mean of each distance, and a random forest.
 baseline = make_pipeline(
     BagStatistics(("min", "max", "mean")), RandomForestRegressor(100, random_state=0)
 )
@@ -49,7 +49,8 @@ axes[0].set_ylabel("prediction for molecules left out")
 # %%
 # The shapes of one molecule
 # --------------------------
-# Instances have values too, a shape being a molecule with that one shape. The truth is known here.
+# The model also predicts values of instances, because a shape is a molecule with one shape. The true values are known
+# here.
 from milearn.inspection import InstanceScoresDisplay
 
 model = MIRegressor(random_state=0).fit(X[:120], y[:120])

@@ -2,13 +2,13 @@
 Clustering of bags
 ==================
 
-Groups of bags without a label. :class:`~milearn.cluster.M3IC` looks for one instance of each bag that stands out for its
-cluster, :class:`~milearn.cluster.BAMIC` compares whole bags.
+Groups of bags without labels. :class:`~milearn.cluster.M3IC` finds one instance of each bag that is typical of its
+cluster; :class:`~milearn.cluster.BAMIC` compares whole bags.
 """
 
 # %%
-# Every bag holds one digit of a kind, 0, 4 or 7, twice, and four others of any other kind. The kind is what clusters should
-# find; nothing tells that it is the kind that counts.
+# Every bag contains one digit of a kind, 0, 4 or 7, twice, and four digits of other kinds. The clusters should be the
+# kinds, although the data do not show that the kind matters.
 import numpy as np
 from sklearn.datasets import load_digits
 
@@ -28,7 +28,7 @@ X = Bags(digits.data[np.concatenate(rows)] / 16.0, np.arange(0, 6 * 120 + 1, 6))
 print(X)
 
 # %%
-# The kinds were used for nothing but the comparison below. One cluster for all bags would be right for a third of them.
+# The kinds are used only for this comparison. A single cluster for all bags would be right for a third of them.
 from sklearn.cluster import KMeans
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
@@ -52,8 +52,8 @@ for name, model in models.items():
     print(f"{name:21s} {clustering_accuracy(kind, found[name]):.2f}, sizes {sizes}")
 
 # %%
-# Which digits fell into which cluster
-# ------------------------------------
+# Which digits are in which cluster
+# ---------------------------------
 import matplotlib.pyplot as plt
 
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.6), sharey=True, layout="compressed")
@@ -73,7 +73,7 @@ axes[0].set_ylabel("digit of the bag")
 # %%
 # The witnesses of M3IC
 # ---------------------
-# For each of the first bags the digit that stands out for its cluster, whose number and colour it has.
+# For each of the first bags, the digit that is most typical of its cluster, with the number and colour of the cluster.
 from milearn.inspection import WitnessDisplay
 
 _ = WitnessDisplay.from_estimator(
@@ -85,4 +85,4 @@ _ = WitnessDisplay.from_estimator(
 )
 
 # %%
-# :doc:`/guide/clustering` says when M3IC fails: count the sizes of its clusters before you trust them.
+# M3IC can leave clusters empty, see :doc:`/guide/clustering`. Always check the sizes of the clusters.

@@ -2,13 +2,13 @@
 Links between bags, with a control
 ==================================
 
-Pages link to each other and proteins are related. :class:`~milearn.structured.MILSD` lets linked bags have similar scores.
-Whether the links helped shows only against a control: the same links, permuted, which have the same number and the same
-degrees and mean nothing.
+Web pages link to each other, and proteins are related. :class:`~milearn.structured.MILSD` gives linked bags similar
+scores. To find out whether the links help, you need a control: permuted links, which have the same number and the
+same degrees but carry no information.
 """
 
 # %%
-# Two hundred bags with a faint concept, 16 of them labelled, and links that join bags of the same class in 19 cases
+# Two hundred bags with a weak concept, 16 of them labelled, and links that connect bags of the same class in 19 cases
 # of 20.
 import numpy as np
 
@@ -35,8 +35,8 @@ graph = link_graph(links, n_bags)
 print(f"links that join bags of one class: {homophily(graph, y):.2f}")
 
 # %%
-# Bags without a label take part through their links (NaN in ``y``). For eight draws of the labelled bags: no links, the
-# links, and the links after the bags' numbers were permuted.
+# Bags without a label (NaN in ``y``) are used through their links. For eight draws of the labelled bags: without links,
+# with links, and with links after a permutation of the bags.
 rng = np.random.default_rng(1)
 accuracies = {"no links": [], "links": [], "permuted links": []}
 for _ in range(8):
@@ -69,8 +69,8 @@ ax.set_ylabel("accuracy on bags without a label")
 ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
 
 # %%
-# What the links are worth is the difference between "links" and "permuted links" on the same draws, not the difference to a
-# model with other settings. :doc:`/guide/structured` has real data on which it is nil.
+# The benefit of the links is the difference between "links" and "permuted links" on the same draws, not the difference
+# from a model with other settings. On the real data of :doc:`/guide/structured` it is close to zero.
 difference = table[1] - table[2]
 print(
     f"links minus permuted links: {difference.mean():+.3f} +- {difference.std() / np.sqrt(8):.3f}"

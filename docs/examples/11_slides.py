@@ -2,13 +2,13 @@
 Slides from a folder, out of core
 =================================
 
-Feature extractors for whole slides write one HDF5 file per slide: a vector for each patch and the patch's place. Together
-they are larger than the memory, so they are copied once into a file that is mapped, and read in blocks.
+Feature extractors for whole slides write one HDF5 file per slide, with a vector and the coordinates of each patch.
+Together they are larger than the memory, so they are copied once into a memory-mapped file and read in blocks.
 """
 
 # %%
-# A folder such as TRIDENT and CLAM make, in small: 60 slides of 100 to 400 patches with 64 float16 features. In a tumour
-# slide a few neighbouring patches are different.
+# A small folder in the format of TRIDENT and CLAM: 60 slides of 100 to 400 patches with 64 float16 features. In a
+# tumour slide a few neighbouring patches are different.
 import tempfile
 from pathlib import Path
 
@@ -40,8 +40,8 @@ for slide in range(60):
 # %%
 # Read
 # ----
-# ``mmap=`` names the folder of the copy. The first call reads every file once; later the copy is opened at once by
-# ``load_bags(home / "mapped", mmap=True)``. The features stay float16, as they were stored.
+# ``mmap=`` is the folder of the copy. The first call reads every file once. Later you can open the copy with
+# ``load_bags(home / "mapped", mmap=True)``. The features remain float16.
 from milearn.datasets import load_bag_folder
 
 data = load_bag_folder(home / "features", home / "labels.csv", mmap=home / "mapped")
@@ -51,8 +51,8 @@ X
 # %%
 # Fit
 # ---
-# A linear model takes passes over the file. Slides of one patient stay on one side of every split: ``data.groups`` has the
-# patients.
+# A linear model reads the file in passes. ``data.groups`` contains the patients, so the slides of one patient are on
+# one side of every split.
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -66,11 +66,11 @@ splits = StratifiedBagKFold(3).split(X, y, groups=data.groups)
 print(cross_val_score(model, X, y, cv=list(splits), scoring="roc_auc").round(3))
 
 # %%
-# Where is it?
-# ------------
-# The heat map of a tumour slide that was left out. Its coordinates came along from the files. ``limit=2`` lets the colours
-# end at twice the margin: most patches of a slide lie far below the threshold, and on a scale that takes in all of them the
-# few above it are hardly seen.
+# Where is the tumour?
+# --------------------
+# The heat map of a tumour slide that was left out. Its coordinates were read from the files. ``limit=2`` ends the
+# colour scale at twice the margin. Most patches of a slide are far below the threshold, and on a scale that includes
+# all of them the few patches above it would be hard to see.
 from milearn.inspection import InstanceScoresDisplay
 
 model.fit(X[:50], y[:50])
@@ -81,7 +81,7 @@ display = InstanceScoresDisplay.from_estimator(
 display.ax_.set_title(f"{data.target_names[y[slide]]} slide {slide}")
 
 # %%
-# Beside it a normal one. With the same ``limit`` a red patch means the same in both.
+# A normal slide for comparison. With the same ``limit`` a red patch has the same meaning in both.
 import matplotlib.pyplot as plt
 
 normal = 50 + int(np.flatnonzero(y[50:] == 0)[0])
@@ -93,7 +93,7 @@ for bag, ax in zip((slide, normal), axes, strict=True):
     ax.set_title(f"{data.target_names[y[bag]]} slide {bag}")
 
 # %%
-# How much of this needs memory, and how long a million patches take, is measured in :doc:`/guide/svm`; a cluster of
-# computers takes over in :doc:`/gallery/12_dask`.
+# :doc:`/results/large` has the memory and the time of a million patches and more. :doc:`/gallery/12_dask` uses a
+# cluster of computers.
 del X, data, display
 temporary.cleanup()

@@ -2,8 +2,9 @@
 Bags on the workers of a Dask cluster
 =====================================
 
-What is too much for one computer stays on the workers: the sizes of the bags and their labels are here, the instances are
-not. The cluster of this example is two threads; its address is the only thing that changes.
+Bags that are too large for one computer stay on the workers: the sizes of the bags and their labels are in your
+process, the instances are not. The cluster of this example has two threads. For a real cluster you only change its
+address.
 """
 
 # %%
@@ -12,7 +13,7 @@ from distributed import Client
 client = Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None)
 
 # %%
-# Eight files on a disk that all workers see, made here in small. Each holds many bags.
+# Eight small files on a disk that all workers can read. Each contains many bags.
 import tempfile
 from pathlib import Path
 
@@ -27,14 +28,14 @@ for number, shard in enumerate(shards):
     save_bags(shard, bags[number::8], y[number::8], format="npy-folder")
 
 # %%
-# ``scan_bags`` reads sizes and labels, and leaves the instances where they are.
+# ``scan_bags`` reads sizes and labels, and does not load the instances.
 from milearn.distributed import scan_bags
 
 data = scan_bags(shards)
 print(data.data)
 
 # %%
-# The model is the one for bags in memory. Each pass goes to the workers; up come the scores of the bags and the few rows
+# The model is the same as for bags in memory. In each pass the workers return the scores of the bags and the few rows
 # near the margin.
 from sklearn.pipeline import make_pipeline
 
@@ -46,7 +47,7 @@ model.fit(data.data, data.target)
 print(f"passes over the data: {model[-1].n_passes_}, objective {model[-1].objective_:.4f}")
 
 # %%
-# The same bags in memory give the same model: that is the test.
+# The same bags in memory give the same model.
 order = np.concatenate([np.arange(1200)[number::8] for number in range(8)])
 local = make_pipeline(InstanceTransformer(), MISVC(kernel="linear", C=1.0))
 local.fit(bags[order], y[order])
@@ -54,7 +55,7 @@ print(f"objective in memory {local[-1].objective_:.4f}")
 print(f"largest difference of a weight {np.abs(local[-1].coef_ - model[-1].coef_).max():.1e}")
 
 # %%
-# Displays draw bags of this process. Predictions come here anyway; of the bags themselves bring the few that are drawn, by
+# Displays plot bags of this process. Predictions are in this process already; load the few bags that you plot with
 # ``compute``.
 import matplotlib.pyplot as plt
 

@@ -1,16 +1,16 @@
 """
-Certificates: what a gap tells
-==============================
+Certificates: how good is a minimum?
+====================================
 
-Multiple-instance problems are not convex, and a solver that stops has found *some* minimum. Two different gaps say how good
-it is, and they are easily confused.
+Multiple-instance problems are not convex, and a solver finds *some* local minimum. Two different gaps measure how
+good it is, and they are easily confused.
 """
 
 # %%
 # The dual gap
 # ------------
-# ``dual_gap_`` of :class:`~milearn.svm.MISVC` belongs to the last convex step: that problem is solved to this precision. It
-# says nothing about the other choices of witnesses. Twenty random starts, all with a tiny dual gap, end at different
+# ``dual_gap_`` of :class:`~milearn.svm.MISVC` belongs to the last convex step, which is solved to this precision. It
+# does not cover other choices of witnesses. Twenty random starts, all with a tiny dual gap, end at different
 # objectives.
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,9 +47,9 @@ display.ax_.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
 # %%
 # The optimality gap
 # ------------------
-# A lower bound of the minimum is another thing: no choice of witnesses can be better. :class:`~milearn.ensemble.DPBoost`
-# computes one from a linear relaxation; ``optimality_gap_`` is the objective of the solution minus this bound. The band
-# is all that is not known.
+# A lower bound of the minimum is stronger: no choice of witnesses has a lower objective.
+# :class:`~milearn.ensemble.DPBoost` computes one from a linear relaxation, and ``optimality_gap_`` is the objective of
+# the solution minus this bound. The minimum is somewhere in the shaded band.
 from milearn import DPBoost
 
 X_small, y_small = make_bags(24, 3, bag_size=(3, 5), concept_distance=2.5, random_state=2)
@@ -57,8 +57,8 @@ relaxed = DPBoost(C=0.3).fit(X_small, y_small)
 _ = ObjectiveDisplay.from_estimator(relaxed)
 
 # %%
-# Branch and bound closes it, on small problems: the bound and the objective meet, and the solution is *the* best one over all
-# stumps. The one above was close to it, which its gap could not say.
+# On small problems branch and bound closes the gap: the bound and the objective meet, and the solution is *the* best
+# one over all stumps. The solution above was close to it, which its gap did not show.
 exact = DPBoost(C=0.3, branch=True).fit(X_small, y_small)
 _ = ObjectiveDisplay.from_estimator(exact)
 for name, model in (("relaxation", relaxed), ("branch and bound", exact)):
@@ -70,9 +70,9 @@ for name, model in (("relaxation", relaxed), ("branch and bound", exact)):
 # %%
 # Does the lower objective predict better?
 # ----------------------------------------
-# Here it does: the better the minimum, the better the model on new bags, and the default start beats all random ones. It is no
-# law, as the objective knows the training bags alone; where C is far too large the lowest objective fits noise. ``n_init``
-# takes several starts and keeps the lowest objective.
+# Here it does: the better the minimum, the better the model on new bags, and the default start is better than all
+# random ones. This is not a general rule, because the objective depends on the training bags only. If C is much too
+# large, the lowest objective fits noise. ``n_init`` uses several starts and keeps the lowest objective.
 accuracy = np.array([fit.score(X_new, y_new) for fit in fits])
 
 figure, ax = plt.subplots(figsize=(7.4, 3.8), layout="constrained")

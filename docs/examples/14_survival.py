@@ -2,9 +2,9 @@
 Survival of patients
 ====================
 
-The label of a bag can be a time: how long a patient lived after the biopsy, or how long a pump ran. For some of them the
-event has not happened when the study ends. Such outcomes are censored. This example fits proportional hazards to bags in which
-few instances decide.
+The label of a bag can be a time: how long a patient lived after the biopsy, or how long a pump ran. If the event has
+not happened when the study ends, the outcome is censored. This example fits proportional hazards to bags in which few
+instances decide.
 """
 
 # %%
@@ -35,10 +35,10 @@ print(f"{(~y['event']).mean():.0%} are censored; the first outcomes:", y[:3])
 # %%
 # Concordance by cross-validation
 # -------------------------------
-# The concordance index is the fraction of comparable pairs of patients in which the patient with the higher risk dies first. .5
-# means that risks tell nothing. :class:`~milearn.survival.MICoxPH` gives a patient the risk of the highest patch. Its rivals are ridge Cox models
-# of scikit-survival on the mean and on the maximum of each feature.
-# :class:`~milearn.model_selection.StratifiedBagKFold` balances deaths and censored patients.
+# The concordance index is the fraction of comparable pairs of patients in which the patient with the higher risk dies
+# first. A value of .5 means that the risks are not informative. :class:`~milearn.survival.MICoxPH` gives a patient the
+# risk of the highest patch. It is compared with ridge Cox models of scikit-survival on the mean and on the maximum of
+# each feature. :class:`~milearn.model_selection.StratifiedBagKFold` balances deaths and censored patients.
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -65,8 +65,9 @@ for name, model in models.items():
 # %%
 # Two halves by predicted risk
 # ----------------------------
-# Each patient gets the risk that a model without this patient predicts. The Kaplan-Meier curves of the half with the higher
-# risks and of the other one show how far the prediction separates them. Bands are 95 % confidence intervals.
+# The risk of each patient is predicted by a model that was fitted without this patient. The Kaplan-Meier curves of the
+# half with the higher risks and of the other half show how well the prediction separates them. Bands are 95 %
+# confidence intervals.
 import matplotlib.pyplot as plt
 from sklearn.model_selection import cross_val_predict
 from sksurv.nonparametric import kaplan_meier_estimator
@@ -91,8 +92,8 @@ axes[1].legend(frameon=False)
 # %%
 # Survival functions and the patch behind a risk
 # ----------------------------------------------
-# A fitted model predicts the probability of survival at any observed time, and names the patch that sets the risk of a patient.
-# The lesion comes first in each bag of this example.
+# A fitted model predicts the probability of survival at any observed time, and ``witness`` is the patch that determines
+# the risk of a patient. In this example the patches of the lesion come first in each bag.
 scaler, cox = models["MICoxPH"].fit(X[:120], y[:120])
 new = scaler.transform(X[120:])
 order = np.argsort(cox.predict(new))

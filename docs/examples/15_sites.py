@@ -9,8 +9,8 @@ hospital instead of the disease. Ordinary folds do not show this, because slides
 # %%
 # Slides of 80 hospitals
 # ----------------------
-# A bag is a patient, and its instances are patches. Every hospital shifts all of its patches in a direction of its own, and
-# the share of ill patients differs between hospitals. In an ill patient one patch in four is moved a little.
+# A bag is a patient, and its instances are patches. Every hospital shifts all of its patches in a direction of its own,
+# and the proportion of ill patients differs between hospitals. In an ill patient one patch in four is shifted a little.
 import numpy as np
 
 from milearn import Bags
@@ -47,8 +47,9 @@ print(site_label_test(y, site, random_state=0))
 # %%
 # Two kinds of folds
 # ------------------
-# ``SiteKFold`` keeps hospitals together. Its class counts are as equal as possible: the deviation is the share of the bags of
-# a class that would have to change fold for equal counts, and the bound is that of the integer program.
+# ``SiteKFold`` keeps hospitals together, with class counts that are as equal as possible. The deviation is the
+# proportion of the bags of a class that would have to change fold for equal counts, and the bound is that of the
+# integer program.
 from milearn.model_selection import SiteKFold, StratifiedBagKFold
 
 folds = SiteKFold(n_splits=5).assign(X, y, site)
@@ -58,7 +59,7 @@ print(
 )
 
 # %%
-# The score at 400 new hospitals is what a user of the model will see.
+# A user of the model at a new hospital will see the score at 400 new hospitals.
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import cross_val_score
@@ -82,11 +83,11 @@ for name, values in auc.items():
     print(f"{name.replace(chr(10), ' '):42s} {values.mean():.3f}")
 
 # %%
-# The picture
-# -----------
-# On the left the areas under the ROC curve, with a point for each fold. On the right the patients of each class in the folds
-# of ``StratifiedBagKFold`` with groups, which is greedy, and of ``SiteKFold``. With many small hospitals both are nearly equal,
-# and only ``SiteKFold`` proves it.
+# The plot
+# --------
+# Left: the areas under the ROC curve, with a point for each fold. Right: the patients of each class in the folds of
+# ``StratifiedBagKFold`` with groups, which is greedy, and of ``SiteKFold``. With many small hospitals both are nearly
+# equal, and only ``SiteKFold`` proves it.
 import matplotlib.pyplot as plt
 
 greedy = np.array(
@@ -117,5 +118,5 @@ for ax in (left, right):
     ax.spines[["top", "right"]].set_visible(False)
 
 # %%
-# The folds tell how well a model works at a hospital that it has not seen, and they cannot remove the shift. Normalise the
-# stain, or use features that do not know it, and look at this score again.
+# The folds measure how well a model works at a hospital that it has not seen. They do not remove the shift. Normalise
+# the stain, or use features that do not depend on it, and look at this score again.
