@@ -6,7 +6,7 @@ the result. Scores have one column for two classes or for regression, otherwise 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,14 +18,19 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
+from .._kernels.instance import instance_kernel, resolve_gamma
+from .._solvers.common.nystroem import FeatureMap
 from ..preprocessing import BagStatistics
 from ..svm._bag_svm import BagRows
+from ..svm._formulations import kernel_features
+from ..svm._kernel import Kernel
 from ..svm._kernel_average import as_kind
 
 __all__ = [
     "BagCandidate",
     "Candidate",
     "InstanceCandidate",
+    "LandmarkFeatures",
     "ScaledStatistics",
     "Scaling",
     "ScoreFunction",
@@ -34,8 +39,12 @@ __all__ = [
     "Way",
 ]
 
+# Numbers of scaled instances, or of kernel values, that are computed at once.
+_AT_ONCE = 2**23
 # With the default 1e-3, the third digit of scores depends on the order of the bags.
 _TOL = 1e-5
+# Relative step of the objective at which models of the highest instance stop in inner folds.
+_FOLD_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -174,13 +183,22 @@ class _InstanceFunction:
     model: Any
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return _columns(self.model, self.scale(bags))
+        return np.concatenate([_columns(self.model, part) for part in self._parts(bags)])
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        model, bags = self.model, self.scale(bags)
-        if is_classifier(model):
-            return _as_columns(model.instance_decision_function(bags))
-        return _as_columns(model.predict_instances(bags))
+        return np.concatenate([self._of_instances(part) for part in self._parts(bags)])
+
+    def _of_instances(self, bags: Bags) -> np.ndarray:
+        if is_classifier(self.model):
+            return _as_columns(self.model.instance_decision_function(bags))
+        return _as_columns(self.model.predict_instances(bags))
+
+    def _parts(self, bags: Bags) -> Iterator[Bags]:
+        """Scaled bags, as many at once as have ``_AT_ONCE`` features."""
+        per_part = max(1, _AT_ONCE // self.model.n_features_in_)
+        parts = np.asarray(bags.offsets[:-1]) // per_part
+        for rows in np.split(np.arange(len(bags)), np.flatnonzero(np.diff(parts)) + 1):
+            yield self.scale(bags if len(rows) == len(bags) else bags[rows])
 
 
 @dataclass(frozen=True)
@@ -201,26 +219,61 @@ class Scaling:
 
 
 @dataclass(frozen=True)
+class LandmarkFeatures:
+    """Scaling of instances, followed by landmark features of the RBF kernel in single precision."""
+
+    scale: Scaling
+    features: FeatureMap
+
+    @classmethod
+    def of(
+        cls, scale: Scaling, bags: Bags, weights: np.ndarray, n_components: int, seed: int
+    ) -> LandmarkFeatures:
+        """Landmarks of scaled bags with weights, as :class:`~milearn.svm.MISVC` draws them."""
+        rows = bags.instances
+        gamma = resolve_gamma("scale", rows, np.repeat(weights, bags.sizes))
+        values, semidefinite = instance_kernel("rbf", gamma=gamma)
+        kernel = Kernel("rbf", gamma, values, semidefinite)
+        rng = np.random.RandomState(seed)
+        return cls(scale, kernel_features(rows, kernel, n_components, rng))
+
+    def __call__(self, bags: Bags) -> Bags:
+        return self.of_scaled(self.scale(bags))
+
+    def of_scaled(self, bags: Bags) -> Bags:
+        """Features of scaled bags, computed in blocks."""
+        rows, map_ = bags.instances, self.features
+        found = np.empty((len(rows), map_.dim), dtype=np.float32)
+        step = max(1, _AT_ONCE // map_.width)
+        for first in range(0, len(rows), step):
+            block = slice(first, first + step)
+            found[block] = map_.transform(rows[block])
+        return bags.with_instances(found)
+
+
+@dataclass(frozen=True)
 class InstanceCandidate:
     """An estimator whose bag scores are the highest instance scores."""
 
     # Not fitted.
     model: Any
-    scale: Scaling
+    scale: Callable[[Bags], Bags]
     # Training bags, scaled.
     bags: Bags
     training: Training
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        return _columns(self._fitted(train), self.bags[test])
+        model = clone(self.model).set_params(tol=_FOLD_TOL)
+        return _columns(self._fitted(model, train), self.bags[test])
 
     def whole(self) -> ScoreFunction:
-        return _InstanceFunction(self.scale, self._fitted(np.arange(len(self.bags))))
+        model = clone(self.model)
+        return _InstanceFunction(self.scale, self._fitted(model, np.arange(len(self.bags))))
 
-    def _fitted(self, train: np.ndarray) -> Any:
+    def _fitted(self, model: Any, train: np.ndarray) -> Any:
         given = self.training
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
-        return clone(self.model).fit(bags, given.targets[train], sample_weight=given.weights[train])
+        return model.fit(bags, given.targets[train], sample_weight=given.weights[train])
 
 
 # -- statistics of the bags ------------------------------------------------------------------------

@@ -19,7 +19,16 @@ from ..svm import MISVC
 from ._calibration import Calibration, not_calibrated, probabilities
 from ._candidates import ScoreFunction, Training, Way
 from ._folds import Folds, checked_groups, class_folds
-from ._judgement import Judged, Scored, chosen_way, function_of, judge_classes, positive_class
+from ._judgement import (
+    Judge,
+    Judged,
+    Scored,
+    chosen_way,
+    class_judge,
+    function_of,
+    judge_ways,
+    positive_class,
+)
 from ._plan import SizeLimits
 from ._run import INSTANCE, LINEAR, TREES, Run
 
@@ -42,10 +51,10 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
     best model and those that are worse by at most two standard errors are "combined" by the mean of
-    their log odds. They are fitted on all training bags. The out-of-fold
-    scores are also used to calibrate the probabilities and to set the threshold. Instances are
-    scaled internally, based on the training bags only. You do not have to preprocess the data or to
-    set any parameter.
+    their log odds. They are fitted on all training bags. A model that is worse by more than that on
+    its first folds is not scored on the others. The out-of-fold scores are also used to calibrate
+    the probabilities and to set the threshold. Instances are scaled internally, based on the
+    training bags only. You do not have to preprocess the data or to set any parameter.
 
     With two classes, "instance" and "linear" are scored with each class as the one of which a
     single instance suffices, and the better orientation is used, see ``pos_label_``.
@@ -81,7 +90,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
     scores_ : dict of dict
         Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, in its better
         orientation, and of the combination if there is more than one model in it; empty if a class
-        has too few bags for inner folds.
+        has too few bags for inner folds. Models that are clearly worse are measured on fewer folds.
         Those of the selected model are optimistic, because it was selected by them.
     skipped_ : list of str
         Steps that were skipped because of the size of the data, ``time_limit`` or a callback.
@@ -132,9 +141,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
     For large data, steps are replaced by cheaper ones, which are listed in ``skipped_``. If
     comparing all pairs of instances would take minutes, only kernels of means and extremes are
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
-    instances, 300 of them are landmarks of "instance", which has only the orientation of "linear",
-    and above 20,000 there is no such model, except for text. From 2,000 bags on, only one inner
-    fold is scored.
+    instances, 150 of them are landmarks of "instance", which has only the orientation of "linear",
+    and above 20,000 there is no such model, except for text. Inner folds are scored until 400 bags
+    have been tested.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
@@ -224,9 +233,10 @@ class MIClassifier(CallbackSupport, BagClassifier):
         run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
         ways = self._ways(run, positive, compared=bool(folds))
         folds = folds[: run.size.n_scored_folds]
-        scored = run.fold_scores(ways, folds, partial(self._wanted, run, folds))
+        judge = class_judge(run.training, self.scoring)
+        scored = run.fold_scores(ways, folds, judge, partial(self._wanted, run, folds, judge))
         if scored:
-            judged = judge_classes(scored, folds, run.training, self.scoring)
+            judged = judge_ways(scored, folds, judge, run.dropped)
         else:
             judged = {way.name: _not_judged(run.training, way) for way in ways}
         paradigm = chosen_way(judged)
@@ -269,13 +279,15 @@ class MIClassifier(CallbackSupport, BagClassifier):
             return kernels | last
         return {Way(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
 
-    def _wanted(self, run: Run, folds: Folds, way: Way, scored: Scored) -> bool:
-        """Whether a way is needed: of many instances, "instance" follows "linear"."""
+    def _wanted(self, run: Run, folds: Folds, judge: Judge, way: Way, scored: Scored) -> bool:
+        """Whether a way is needed: "instance" has the orientations that "linear" leaves open."""
         linear = {other: scores for other, scores in scored.items() if other.name == LINEAR}
-        if run.size.instance_components is None or way.name != INSTANCE or len(linear) < 2:
+        if way.name != INSTANCE or len(linear) < 2:
             return True
-        judged = judge_classes(linear, folds, run.training, self.scoring)
-        return judged[LINEAR].way.positive == way.positive
+        left = [other for other in linear if other not in run.dropped]
+        if run.size.instance_components is not None or len(left) == 1:
+            left = [judge_ways(linear, folds, judge, run.dropped)[LINEAR].way]
+        return not left or way.positive in {other.positive for other in left}
 
     # -- prediction ---------------------------------------------------------------------------
 

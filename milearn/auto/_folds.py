@@ -14,12 +14,13 @@ from .._bags.segments import offsets_of
 from .._fit.warn import warn_user
 from ..model_selection import StratifiedBagKFold
 from ..model_selection._problem import group_codes
+from ._plan import N_FOLDS
 
 __all__ = ["Folds", "checked_groups", "class_folds", "value_folds"]
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
-_FOLDS, _FEW_BAGS, _FOLDS_OF_FEW = 5, 40, 3
+_FEW_BAGS, _FOLDS_OF_FEW = 40, 3
 
 
 def checked_groups(groups: Any, bags: Bags) -> np.ndarray | None:
@@ -91,7 +92,7 @@ def value_folds(merged: MergedBags, rng: Any) -> Folds:
 
 
 def _most_folds(n_bags: int) -> int:
-    return _FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
+    return N_FOLDS if n_bags >= _FEW_BAGS else _FOLDS_OF_FEW
 
 
 def _spread(members: np.ndarray, groups: np.ndarray | None) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,20 +22,26 @@ from ._folds import Folds
 __all__ = [
     "COMBINED",
     "CombinedFunction",
+    "Judge",
     "Judged",
     "Scored",
     "chosen_way",
+    "class_judge",
     "function_of",
+    "hopeless",
     "judge_classes",
-    "judge_values",
+    "judge_ways",
     "mean_calibrated",
     "members",
     "positive_class",
+    "value_judge",
 ]
 
 COMBINED = "combined"
 # Models are combined if they are worse than the best one by at most this number of standard errors.
 _WITHIN = 2.0
+# Fewer test bags do not drop a model.
+_FEWEST_TEST_BAGS = 20
 
 
 @dataclass(frozen=True)
@@ -50,11 +57,13 @@ class Judged:
     # Mean log likelihood, by which orientations of equal criteria are compared; 0 for values.
     likelihood: float
     way: Way
+    # Whether it was dropped after its first folds, because others were clearly better.
+    dropped: bool = False
 
     @property
-    def key(self) -> tuple[float, float]:
+    def key(self) -> tuple[bool, float, float]:
         """Orientations are compared by it: the order of the labels must not decide a tie."""
-        return self.criterion, self.likelihood
+        return not self.dropped, self.criterion, self.likelihood
 
 
 @dataclass(frozen=True)
@@ -86,45 +95,32 @@ def mean_calibrated(scores: list[np.ndarray], calibrations: list[Calibration]) -
 
 
 Scored = dict[Way, list[np.ndarray]]
+# ``judge(way, scores, bags, n)`` calibrates by all bags and measures on the first ``n`` of them.
+Judge = Callable[[Way, np.ndarray, np.ndarray, int], Judged]
 
 
-def judge_classes(
-    scored: Scored, folds: Folds, training: Training, scoring: str
-) -> dict[str, Judged]:
-    """Evaluate each classifier in its better orientation, and the combination as the last one.
-
-    Parameters
-    ----------
-    scored : dict of list of ndarray
-        Scores of the test bags of each fold; models can have different numbers of folds.
-    folds : list of (train, test)
-    training : Training
-    scoring : {"accuracy", "balanced_accuracy", "roc_auc"}
-
-    Returns
-    -------
-    dict of Judged
-        Measures use the folds that all models have; calibrations use all folds of a model.
-    """
+def class_judge(training: Training, scoring: str) -> Judge:
+    """The judge of classifiers, by the sum of ``scoring`` and the AUC."""
 
     def judge(way: Way, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
         codes, weights = training.targets[rows], training.weights[rows]
         calibration = calibrate(values, codes, weights, scoring == "balanced_accuracy")
         decisions = calibration.decisions(values[:n])
         measures = class_measures(decisions, codes[:n], weights[:n])
-        share = measures["accuracy"]
-        spread = np.sum(weights[:n] ** 2) / np.sum(weights[:n]) ** 2
-        error = 2 * float(np.sqrt(share * (1 - share) * spread))
+        n_equal = np.sum(weights[:n]) ** 2 / np.sum(weights[:n] ** 2)
+        # One success and one failure are added, so that the error of few bags is not zero.
+        share = (measures["accuracy"] * n_equal + 1) / (n_equal + 2)
+        error = 2 * float(np.sqrt(share * (1 - share) / n_equal))
         criterion = measures[scoring] + measures["roc_auc"]
         stated = probabilities(calibration.calibrated(values[:n]))[np.arange(n), codes[:n]]
         likelihood = np.average(np.log(np.maximum(stated, 1e-300)), weights=weights[:n])
         return Judged(criterion, error, measures, calibration, float(likelihood), way)
 
-    return _with_combination(scored, folds, judge)
+    return judge
 
 
-def judge_values(scored: Scored, folds: Folds, training: Training) -> dict[str, Judged]:
-    """The same for regressors, by the mean squared error of calibrated values."""
+def value_judge(training: Training) -> Judge:
+    """The judge of regressors, by the mean squared error of calibrated values."""
 
     def judge(way: Way, values: np.ndarray, rows: np.ndarray, n: int) -> Judged:
         targets, weights = training.targets[rows], training.weights[rows]
@@ -135,22 +131,44 @@ def judge_values(scored: Scored, folds: Folds, training: Training) -> dict[str, 
         error = float(np.sqrt(weights**2 @ (squares - mean) ** 2))
         return Judged(-mean, error, {"mean_squared_error": mean}, calibration, 0.0, way)
 
-    return _with_combination(scored, folds, judge)
+    return judge
 
 
-def _with_combination(
-    scored: Scored,
-    folds: Folds,
-    judge: Callable[[Way, np.ndarray, np.ndarray, int], Judged],
+def judge_classes(
+    scored: Scored, folds: Folds, training: Training, scoring: str
 ) -> dict[str, Judged]:
-    """``judge(way, scores, bags, n)`` measures on the first ``n`` of the bags."""
-    n_common = min(map(len, scored.values()), default=0)
+    """Evaluate classifiers of which none was dropped, see :func:`judge_ways`."""
+    return judge_ways(scored, folds, class_judge(training, scoring))
+
+
+def judge_ways(
+    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[Way] = frozenset()
+) -> dict[str, Judged]:
+    """Evaluate each model in its better orientation, and the combination as the last one.
+
+    Parameters
+    ----------
+    scored : dict of list of ndarray
+        Scores of the test bags of each fold; models can have different numbers of folds.
+    folds : list of (train, test)
+    judge : callable
+    dropped : set of Way
+        Models that are not combined. They are measured on all of their folds.
+
+    Returns
+    -------
+    dict of Judged
+        Measures use the folds that all other models have; calibrations use all folds of a model.
+    """
+    n_common = _n_common(scored, dropped)
     n = sum(len(test) for _, test in folds[:n_common])
     rows = np.concatenate([test for _, test in folds])
     judged: dict[str, Judged] = {}
     for way, scores in scored.items():
         values = np.concatenate(scores)
-        found = judge(way, values, rows[: len(values)], n)
+        n_measured = len(values) if way in dropped else n
+        found = judge(way, values, rows[: len(values)], n_measured)
+        found = replace(found, dropped=way in dropped)
         if way.name not in judged or found.key > judged[way.name].key:
             judged[way.name] = found
     ways = members(judged)
@@ -159,6 +177,30 @@ def _with_combination(
         together = mean_calibrated(common, [each.calibration for each in ways])
         judged[COMBINED] = judge(Way(COMBINED), together, rows[:n], n)
     return judged
+
+
+def hopeless(
+    scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[Way] = frozenset()
+) -> set[Way]:
+    """Models, or orientations, that are clearly worse than the best one on their first folds.
+
+    They would not be combined. Others are scored on the remaining folds.
+    """
+    n_common = _n_common(scored, dropped)
+    rows = np.concatenate([np.arange(0), *(test for _, test in folds[:n_common])])
+    if n_common in (0, len(folds)) or len(rows) < _FEWEST_TEST_BAGS:
+        return set()
+    judged = {
+        way: judge(way, np.concatenate(scores[:n_common]), rows, len(rows))
+        for way, scores in scored.items()
+        if way not in dropped
+    }
+    near = {each.way for each in _near_the_best(list(judged.values()))}
+    return {way for way in judged if way not in near and len(scored[way]) == n_common}
+
+
+def _n_common(scored: Scored, dropped: AbstractSet[Way]) -> int:
+    return min((len(scores) for way, scores in scored.items() if way not in dropped), default=0)
 
 
 def positive_class(judged: dict[str, Judged], otherwise: int) -> int:
@@ -174,10 +216,17 @@ def members(judged: dict[str, Judged]) -> list[Judged]:
     With a hundred bags, the best of a few models is often best by chance, and a mean of several
     models has a smaller variance. A model that is clearly worse only adds noise.
     """
-    alone = [each for name, each in judged.items() if name != COMBINED]
-    best = max(alone, key=lambda each: each.criterion)
+    return _near_the_best(
+        [each for name, each in judged.items() if name != COMBINED and not each.dropped]
+    )
+
+
+def _near_the_best(judged: list[Judged]) -> list[Judged]:
+    best = max(judged, key=lambda each: each.criterion, default=None)
+    if best is None:
+        return []
     lowest = best.criterion - _WITHIN * best.error
-    return [each for each in alone if each.criterion >= lowest]
+    return [each for each in judged if each.criterion >= lowest]
 
 
 def chosen_way(judged: dict[str, Judged]) -> str:

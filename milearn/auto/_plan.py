@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from scipy import sparse
 
 from .._bags import Bags
 from ..svm._kernel_average import DENSE_KERNELS, TEXT_KERNELS, is_text
 
-__all__ = ["AVERAGE", "SizeLimits", "SizePlan", "size_plan"]
+__all__ = ["AVERAGE", "N_FOLDS", "SizeLimits", "SizePlan", "size_plan"]
 
 AVERAGE = "average"
+N_FOLDS = 5
 
 # Kernels that compare all pairs of instances, or rows of one entry per instance.
 _PAIR_KERNELS = ("set_median", "mind", "mind_rows", "miles_rows", "emd")
@@ -38,17 +40,18 @@ class SizeLimits:
         Landmarks among the instances above that.
     rbf_instances : int
         Instances above which there is no RBF kernel.
-    compared_bags : int
-        Bags from which on one fold of five is large enough for selection and calibration.
+    test_bags : int
+        Test bags that are sufficient for selection and calibration. Inner folds after them are not
+        scored.
     """
 
     pair_cost: float = 2e10
     exact_bags: int = 3_000
     bag_landmarks: int = 500
     exact_instances: int = 2_500
-    instance_landmarks: int = 300
+    instance_landmarks: int = 150
     rbf_instances: int = 20_000
-    compared_bags: int = 2_000
+    test_bags: int = 400
 
 
 @dataclass(frozen=True)
@@ -65,8 +68,8 @@ class SizePlan:
     instance_kernel: str | None
     # Landmarks of that kernel; None for all instances.
     instance_components: int | None
-    # Number of inner folds on which candidates are scored; None for all.
-    n_scored_folds: int | None
+    # Number of inner folds on which candidates are scored, of five.
+    n_scored_folds: int
     # Steps that are skipped because of the size.
     notes: tuple[str, ...]
 
@@ -125,16 +128,16 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
             f"RBF kernel values with more than {instance_components} of {bags.n_instances} "
             "instances, and their other orientation"
         )
-    one = len(bags) >= limits.compared_bags
-    if one:
-        notes.append("all inner folds but one")
+    n_scored_folds = min(N_FOLDS, ceil(N_FOLDS * limits.test_bags / len(bags)))
+    if n_scored_folds < N_FOLDS:
+        notes.append(f"inner folds {n_scored_folds + 1} to {N_FOLDS}")
     return SizePlan(
         text=text,
         kernels=kernels,
         n_components=n_components,
         instance_kernel=instance_kernel,
         instance_components=instance_components,
-        n_scored_folds=1 if one else None,
+        n_scored_folds=n_scored_folds,
         notes=tuple(notes),
     )
 

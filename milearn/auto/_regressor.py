@@ -20,7 +20,7 @@ from ..svm import CoupledMISVR
 from ._calibration import Calibration, not_calibrated
 from ._candidates import ScoreFunction, Way
 from ._folds import checked_groups, value_folds
-from ._judgement import Judged, chosen_way, function_of, judge_values
+from ._judgement import Judged, chosen_way, function_of, judge_ways, value_judge
 from ._plan import AVERAGE, SizeLimits
 from ._run import INSTANCE, RIDGE, TREES, Run
 
@@ -158,9 +158,10 @@ class MIRegressor(CallbackSupport, BagRegressor):
         # Trees break ties by the last bit, which depends on the unit and on the order of the bags.
         scaled = np.round((values - unit.mean_) / unit.scale_, 10)
         run = Run(self, task, merged, scaled, 1, seed)
-        scored = run.fold_scores(self._ways(run, bool(folds)), folds[: run.size.n_scored_folds])
+        judge, ways = value_judge(run.training), self._ways(run, bool(folds))
+        scored = run.fold_scores(ways, folds[: run.size.n_scored_folds], judge)
         if scored:
-            judged = judge_values(scored, folds, run.training)
+            judged = judge_ways(scored, folds, judge, run.dropped)
         else:
             judged = {AVERAGE: Judged(0.0, 0.0, {}, not_calibrated(1), 0.0, Way(AVERAGE))}
         paradigm = chosen_way(judged)

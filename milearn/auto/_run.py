@@ -31,6 +31,7 @@ from ._candidates import (
     BagCandidate,
     Candidate,
     InstanceCandidate,
+    LandmarkFeatures,
     ScaledStatistics,
     Scaling,
     ScoreFunction,
@@ -39,6 +40,7 @@ from ._candidates import (
     Way,
 )
 from ._folds import Folds
+from ._judgement import Judge, Scored, hopeless
 from ._plan import size_plan
 
 __all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
@@ -54,7 +56,7 @@ _PENALTIES = tuple(10.0**power for power in range(-2, 6))
 _WHOLE_FIT = 1.5
 
 
-Wanted = Callable[[Way, dict[Way, list[np.ndarray]]], bool]
+Wanted = Callable[[Way, Scored], bool]
 
 
 class Run:
@@ -78,6 +80,8 @@ class Run:
     training : Training
     skipped : list of str
         Skipped steps and the reasons.
+    dropped : set of Way
+        Candidates that were clearly worse than another one on their first folds.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Run:
         self.skipped = list(self.size.notes)
         self.start, self.stopped = time.perf_counter(), False
         self.candidates: dict[Way, Candidate] = {}
+        self.dropped: set[Way] = set()
 
     def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
         """The fitted attributes of both estimators, after fitting a model on all bags."""
@@ -175,15 +180,24 @@ class Run:
         scale = Scaling.of(distinct, text, clone(default_scalings()[0]))
         return scale, scale(self.merged.bags)
 
+    @cached_property
+    def _featured(self) -> tuple[LandmarkFeatures, Bags]:
+        """Landmark features of the RBF kernel, and those of the training bags."""
+        scale, bags = self._scaled
+        assert self.size.instance_components is not None
+        features = LandmarkFeatures.of(
+            scale, bags, self.merged.weights, self.size.instance_components, self.seed
+        )
+        return features, features.of_scaled(bags)
+
     def instance_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
-        size = self.size
-        given = {"C": size.cost, "kernel": size.instance_kernel, **settings}
-        if given["kernel"] == "rbf":
-            given["n_components"] = size.instance_components
-        return InstanceCandidate(
-            kind(random_state=self.seed, **given), *self._scaled, self.training
-        )
+        given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
+        parts: tuple[Any, Bags] = self._scaled
+        if given["kernel"] == "rbf" and self.size.instance_components is not None:
+            # The features of all inner folds; the model over them is linear.
+            parts, given["kernel"] = self._featured, "linear"
+        return InstanceCandidate(kind(random_state=self.seed, **given), *parts, self.training)
 
     def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""
@@ -217,38 +231,58 @@ class Run:
         self,
         makers: dict[Way, Callable[[], Candidate]],
         folds: Folds,
+        judge: Judge,
         wanted: Wanted = lambda way, scored: True,
-    ) -> dict[Way, list[np.ndarray]]:
+    ) -> Scored:
         """Scores of the test bags of each fold.
 
-        ``wanted(way, scored)`` tells whether a candidate is needed, given the scores of those
-        before it.
-
-        The candidates are prepared here, in their order. If the time is not sufficient, candidates
-        are skipped or have fewer folds. The first candidate is always prepared, and has at least
-        one fold, if there are folds.
+        The candidates are prepared here, in their order. One that is clearly worse than another on
+        its first folds is ``dropped``. ``wanted(way, scored)`` tells whether a candidate is needed,
+        given the scores of those before it. If the time is not sufficient, candidates are skipped
+        or have fewer folds. The first candidate is always prepared, and has at least one fold, if
+        there are folds.
         """
         if self.budget is not None:
-            return self._within_budget(makers, folds, wanted)
+            return self._within_budget(makers, folds, judge, wanted)
         self.candidates = {way: make() for way, make in makers.items()}
-        found: dict[Way, list[np.ndarray]] = {}
-        for way, candidate in self.candidates.items():
-            if self.stopped and found:
-                self._skip(str(way))
-            elif folds and wanted(way, found):
-                found[way] = Parallel(n_jobs=self.n_jobs)(
-                    delayed(candidate.fold)(train, test) for train, test in folds
-                )
-                self._step(f"{way} scored on {len(folds)} fold(s)")
+        found: Scored = {}
+        asked: list[Way] = []
+        for is_last in (False, True):
+            # The kernel follows the linear model.
+            ways = [way for way in makers if folds and (way.name == INSTANCE) == is_last]
+            ways = [way for way in ways if wanted(way, found)]
+            asked += ways
+            for part in (slice(0, 1), slice(1, 2), slice(2, None)):
+                self._score(ways, found, folds, part)
+                self.dropped |= hopeless(found, folds, judge, self.dropped)
+        self._report(asked, found, len(folds))
         return found
 
+    def _score(self, ways: list[Way], found: Scored, folds: Folds, part: slice) -> None:
+        """Score candidates on the next folds; none but the very first one after a stop."""
+        ways, parts = [way for way in ways if way not in self.dropped], folds[part]
+        if self.stopped:
+            ways = [] if found else ways[:1]
+        scores = iter(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(self.candidates[way].fold)(*each) for way in ways for each in parts
+            )
+        )
+        for way in ways if parts else []:
+            found.setdefault(way, []).extend(next(scores) for _ in parts)
+            self._step(f"{way} scored on fold {len(found[way])} of {len(folds)}")
+
     def _within_budget(
-        self, makers: dict[Way, Callable[[], Candidate]], folds: Folds, wanted: Wanted
-    ) -> dict[Way, list[np.ndarray]]:
+        self,
+        makers: dict[Way, Callable[[], Candidate]],
+        folds: Folds,
+        judge: Judge,
+        wanted: Wanted,
+    ) -> Scored:
         """One fold of every candidate, then a second one, and so on."""
         first = next(iter(makers))
         self.candidates[first] = makers[first]()
-        found: dict[Way, list[np.ndarray]] = {}
+        found: Scored = {}
         took: dict[Way, float] = {}
         unwanted: set[Way] = set()
         for number, fold in enumerate(folds):
@@ -258,7 +292,8 @@ class Run:
                     continue
                 # Fits of all candidates on all bags follow.
                 needed = took.get(way, 0.0) + _WHOLE_FIT * sum(took.values())
-                if found and (len(found.get(way, [])) < number or not self._allows(needed)):
+                complete = len(found.get(way, [])) == number and way not in self.dropped
+                if found and not (complete and self._allows(needed)):
                     continue
                 begun = self._elapsed
                 if way not in self.candidates:
@@ -270,12 +305,16 @@ class Run:
                     del took[way]
                     continue
                 found.setdefault(way, []).append(scores)
+            worse = hopeless(found, folds, judge, self.dropped)
+            self.dropped |= worse
+            took = {way: seconds for way, seconds in took.items() if way not in worse}
         self._report([way for way in makers if way not in unwanted], found, len(folds))
         return found
 
-    def _report(self, ways: list[Way], found: dict[Way, list[np.ndarray]], n_folds: int) -> None:
+    def _report(self, ways: list[Way], found: Scored, n_folds: int) -> None:
+        """Record what the time, or a callback, left out."""
         for way, scores in found.items():
-            if len(scores) < n_folds:
+            if len(scores) < n_folds and way not in self.dropped:
                 self._skip(f"inner folds {len(scores) + 1} to {n_folds} of {way}")
         missing = [str(way) for way in ways if found and way not in found]
         for name in missing:

@@ -14,7 +14,14 @@ from milearn import MISVC, Bags, MIClassifier
 from milearn._bags.segments import segment_min
 from milearn.auto._calibration import calibrate
 from milearn.auto._candidates import Training, Way
-from milearn.auto._judgement import COMBINED, judge_classes, positive_class
+from milearn.auto._judgement import (
+    COMBINED,
+    class_judge,
+    hopeless,
+    judge_classes,
+    judge_ways,
+    positive_class,
+)
 from milearn.datasets import make_bags
 from milearn.preprocessing import BagStatistics, ClippedScaler
 from tests._solvers.common.test_screen import needles
@@ -140,6 +147,51 @@ def test_the_better_orientation_is_judged_and_combined():
     )
 
 
+def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
+    rng = np.random.default_rng(0)
+    y = np.arange(100) % 2
+    folds = [(np.arange(0), part) for part in np.split(np.arange(100), 5)]
+
+    def scores(spread, n):
+        return [(y[test] + spread * rng.normal(size=20))[:, None] for _, test in folds[:n]]
+
+    judge = class_judge(Training(y, 1, False, np.ones(100), 1.0), "accuracy")
+    good, near, bad = Way("trees"), Way("linear", 1), Way("linear", 0)
+    scored = {good: scores(0.3, 1), near: scores(0.4, 1), bad: scores(9.0, 1)}
+    assert hopeless(scored, folds, judge) == {bad}
+    # Few test bags tell nothing.
+    few = [(train, test[:10]) for train, test in folds]
+    short = {way: [each[:10] for each in values] for way, values in scored.items()}
+    assert hopeless(short, few, judge) == set()
+    # Later candidates are compared on the folds that they have.
+    late = Way("instance", 1)
+    scored |= {good: scores(0.3, 5), near: scores(0.4, 5), late: scores(9.0, 2)}
+    assert hopeless(scored, folds, judge, {bad}) == {late}
+    dropped = {bad, late}
+    found = judge_ways(scored, folds, judge, dropped)
+    assert found["linear"].way == near
+    assert found["instance"].dropped
+    rows = np.arange(40)
+    expected = judge(late, np.concatenate(scored[late]), rows, 40).measures
+    assert found["instance"].measures == expected
+    without = {way: values for way, values in scored.items() if way not in dropped}
+    known = judge_ways(without, folds, judge)
+    assert found[COMBINED].measures == known[COMBINED].measures
+
+
+@pytest.mark.parametrize("time_limit", [None, 1e9])
+def test_the_wrong_orientation_is_scored_on_few_folds(time_limit, capsys):
+    bags, y = make_bags(n_bags=100, random_state=0)
+    model = Only()
+    model.verbose, model.time_limit = True, time_limit
+    model.fit(bags, y)
+    printed = capsys.readouterr().out
+    assert "'linear' scored on fold 5 of 5" in printed
+    assert "'linear' for the first class scored on fold 1 of 5" in printed
+    assert "'linear' for the first class scored on fold 5 of 5" not in printed
+    assert model.skipped_ == []
+
+
 def test_three_classes_have_no_orientation():
     rng = np.random.default_rng(0)
     y = np.arange(45) % 3
@@ -179,8 +231,10 @@ def test_every_way_has_a_fold_before_any_has_a_second_one(capsys):
     MIClassifier(time_limit=1e9, verbose=True, random_state=0).fit(bags, y)
     lines = capsys.readouterr().out.splitlines()
     numbers = [int(each) for line in lines for each in re.findall(r"scored on fold (\d)", line)]
-    # Trees, the average, and two ways with two orientations each.
-    assert numbers == [number for number in range(1, 6) for _ in range(6)]
+    # Trees, the average, and two ways with two orientations each, unless they are dropped.
+    assert numbers[:6] == [1] * 6
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 5
     assert "'trees' scored on fold 1" in lines[0]
 
 
