@@ -27,8 +27,8 @@ __all__ = [
     "Scored",
     "chosen_way",
     "class_judge",
+    "clearly_worse",
     "function_of",
-    "hopeless",
     "judge_classes",
     "judge_ways",
     "mean_calibrated",
@@ -179,7 +179,7 @@ def judge_ways(
     return judged
 
 
-def hopeless(
+def clearly_worse(
     scored: Scored, folds: Folds, judge: Judge, dropped: AbstractSet[Way] = frozenset()
 ) -> set[Way]:
     """Models, or orientations, that are clearly worse than the best one on their first folds.

@@ -40,7 +40,7 @@ from ._candidates import (
     Way,
 )
 from ._folds import Folds
-from ._judgement import Judge, Scored, hopeless
+from ._judgement import Judge, Scored, clearly_worse
 from ._plan import size_plan
 
 __all__ = ["INSTANCE", "LINEAR", "RIDGE", "TREES", "Run"]
@@ -254,7 +254,7 @@ class Run:
             asked += ways
             for part in (slice(0, 1), slice(1, 2), slice(2, None)):
                 self._score(ways, found, folds, part)
-                self.dropped |= hopeless(found, folds, judge, self.dropped)
+                self.dropped |= clearly_worse(found, folds, judge, self.dropped)
         self._report(asked, found, len(folds))
         return found
 
@@ -305,7 +305,7 @@ class Run:
                     del took[way]
                     continue
                 found.setdefault(way, []).append(scores)
-            worse = hopeless(found, folds, judge, self.dropped)
+            worse = clearly_worse(found, folds, judge, self.dropped)
             self.dropped |= worse
             took = {way: seconds for way, seconds in took.items() if way not in worse}
         self._report([way for way in makers if way not in unwanted], found, len(folds))

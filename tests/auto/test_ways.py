@@ -17,7 +17,7 @@ from milearn.auto._candidates import Training, Way
 from milearn.auto._judgement import (
     COMBINED,
     class_judge,
-    hopeless,
+    clearly_worse,
     judge_classes,
     judge_ways,
     positive_class,
@@ -158,15 +158,15 @@ def test_a_way_that_is_clearly_worse_is_dropped_and_not_combined():
     judge = class_judge(Training(y, 1, False, np.ones(100), 1.0), "accuracy")
     good, near, bad = Way("trees"), Way("linear", 1), Way("linear", 0)
     scored = {good: scores(0.3, 1), near: scores(0.4, 1), bad: scores(9.0, 1)}
-    assert hopeless(scored, folds, judge) == {bad}
+    assert clearly_worse(scored, folds, judge) == {bad}
     # Few test bags tell nothing.
     few = [(train, test[:10]) for train, test in folds]
     short = {way: [each[:10] for each in values] for way, values in scored.items()}
-    assert hopeless(short, few, judge) == set()
+    assert clearly_worse(short, few, judge) == set()
     # Later candidates are compared on the folds that they have.
     late = Way("instance", 1)
     scored |= {good: scores(0.3, 5), near: scores(0.4, 5), late: scores(9.0, 2)}
-    assert hopeless(scored, folds, judge, {bad}) == {late}
+    assert clearly_worse(scored, folds, judge, {bad}) == {late}
     dropped = {bad, late}
     found = judge_ways(scored, folds, judge, dropped)
     assert found["linear"].way == near
