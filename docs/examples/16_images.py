@@ -46,6 +46,7 @@ def colours(patches):
     return np.hstack([patches.mean(axis=(1, 2)), patches.std(axis=(1, 2))])
 
 
+# sphinx_gallery_thumbnail_number = 2
 X = Bags.from_images([pieces[piece] for piece in kept], patch_size=16, features=colours)
 model = make_pipeline(InstanceTransformer(StandardScaler()), MISVC()).fit(X, y)
 whole = Bags.from_images([photograph], patch_size=16, step=8, features=colours)

@@ -40,7 +40,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 class Comparison:
     """Scores of estimators on the folds of data sets, as returned by :func:`compare`.
 
-    Attributes
+    Parameters
     ----------
     records : list of dict
         One per data set, estimator and fold, with the keys "dataset", "estimator", "fold", the

@@ -16,7 +16,7 @@ __all__ = ["Ranks", "rank_methods"]
 class Ranks:
     """Average ranks of methods over data sets, best first, with p-values of all pairs.
 
-    Attributes
+    Parameters
     ----------
     methods : tuple of str
         Names, from the best average rank to the worst.
@@ -27,14 +27,14 @@ class Ranks:
     alpha : float
         Level of the tests.
     p_value : float
-        p-value of Friedman's test that all methods are equal; NaN with fewer than three methods or
+        Result of Friedman's test that all methods are equal; NaN with fewer than three methods or
         two data sets, or if all scores are equal.
     critical_difference : float
         Two average ranks that differ by less are not significantly different by Nemenyi's test.
     nemenyi : ndarray of shape (n_methods, n_methods)
-        p-values of all pairs by Nemenyi's test.
+        Nemenyi's test: p-values of all pairs.
     wilcoxon : ndarray of shape (n_methods, n_methods)
-        p-values of all pairs by Wilcoxon's signed-rank test with Holm's correction.
+        Wilcoxon's signed-rank test with Holm's correction: p-values of all pairs.
     """
 
     methods: tuple[str, ...]
