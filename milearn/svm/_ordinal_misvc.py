@@ -113,7 +113,7 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
 
     See Also
     --------
-    MISVC : Classes without an order, one against the rest.
+    MISVC : Classes without an order, one-vs-rest.
     MISVR : Values of bags, whose rounding also predicts ordered classes.
 
     Notes
