@@ -60,6 +60,11 @@ class MILBoost(BaselineClassifier):
     n_prototypes : int, default=1000
         Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
         fixed pseudo-random subset is used.
+    max_bins : int, "auto" or None, default="auto"
+        Maximum number of bins of a feature, or of the distances from a centre; learners are
+        thresholds between bins of about equal numbers of instances. "auto" is 256 if there are
+        more than 10,000 distinct training instances. None, and "auto" for fewer instances, puts
+        thresholds between all distinct values.
     {class_weight: the weights of the bags}
     {pos_label}
 
@@ -128,6 +133,7 @@ class MILBoost(BaselineClassifier):
         "estimator": "no_validation",
         "learning_rate": [Interval(Real, 0.0, 1.0, closed="right")],
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
     }
@@ -144,6 +150,7 @@ class MILBoost(BaselineClassifier):
         estimator: Any = "stump",
         learning_rate: float = 1.0,
         n_prototypes: int = 1000,
+        max_bins: int | str | None = "auto",
         class_weight: Any = None,
         pos_label: Any = None,
     ) -> None:
@@ -151,6 +158,7 @@ class MILBoost(BaselineClassifier):
         self.estimator = estimator
         self.learning_rate = learning_rate
         self.n_prototypes = n_prototypes
+        self.max_bins = max_bins
         self.class_weight = class_weight
         self.pos_label = pos_label
 
@@ -177,7 +185,12 @@ class MILBoost(BaselineClassifier):
         training = self._training(X, y, sample_weight)
         merged = training.merged()
         learn = _learning(
-            make_pool(self.estimator, training.bags.instances[merged.kept], self.n_prototypes)
+            make_pool(
+                self.estimator,
+                training.bags.instances[merged.kept],
+                self.n_prototypes,
+                self.max_bins,
+            )
         )
         results = [
             boost_noisy_or(

@@ -13,11 +13,11 @@ from sklearn.exceptions import ConvergenceWarning
 from .._bags import Bags
 from .._bags.distinct import distinct_points
 from .._bags.segments import gather_rows, segment_argmax, segment_max
-from .._compat import CallbackSupport, Interval
+from .._compat import CallbackSupport, Interval, StrOptions
 from .._fit.multi_start import MultiStart, attributes_of
 from .._fit.training_labels import TrainingLabels
 from .._fit.warn import warn_user
-from .._solvers.ensemble.column_generation import BoostingOptions, Budget
+from .._solvers.ensemble.column_generation import BoostingOptions, Budget, auto_learners
 from .._solvers.ensemble.dpboost import DPResult, solve_disjunctive
 from .._solvers.ensemble.learners import WeakLearner, WeightedEnsemble
 from .._solvers.ensemble.pools import LearnerPool, check_learner, make_pool
@@ -31,6 +31,7 @@ _REMEDIES = {
     "n_estimators": "raise n_estimators or lower C",
     "max_nodes": "raise max_nodes",
     "callback": "a callback asked for it",
+    "work": "lower C or n_estimators, or fit fewer bags, to end before the limit of work",
 }
 
 
@@ -45,8 +46,9 @@ class BoostedBags(CallbackSupport, BagClassifier):
         "C": [Interval(Real, 0.0, None, closed="neither")],
         # Not a separate class: scikit-learn would treat it as a meta-estimator.
         "estimator": "no_validation",
-        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "n_estimators": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_prototypes": [Interval(Integral, 1, None, closed="left")],
+        "max_bins": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"}), None],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
         "pos_label": "no_validation",
@@ -59,7 +61,7 @@ class BoostedBags(CallbackSupport, BagClassifier):
     learners_: list[WeakLearner] | list[list[WeakLearner]]
     alpha_: np.ndarray | list[np.ndarray]
 
-    def _options(self) -> BoostingOptions:
+    def _options(self, n_estimators: int) -> BoostingOptions:
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -69,13 +71,16 @@ class BoostedBags(CallbackSupport, BagClassifier):
         rows, offsets = gather_rows(bags.offsets, found.used)
         instances = bags.instances[rows]
         kept, point_of = distinct_points(instances)
-        pool = make_pool(self.estimator, instances[kept], self.n_prototypes)
+        pool = make_pool(self.estimator, instances[kept], self.n_prototypes, self.max_bins)
 
         costs = self.C * found.weights
         problems = [
             self._problem(point_of, offsets, found.codes == task, costs) for task in found.tasks
         ]
-        solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=self._options())
+        n_rows = max(len(each.points) + len(each.members) for each in problems)
+        auto = self.n_estimators == "auto"
+        options = self._options(auto_learners(n_rows) if auto else self.n_estimators)
+        solve = partial(_solve, pool=pool, time_limit=self.time_limit, options=options)
         results, task = MultiStart(self, None).best(
             solve,
             [[(problem,)] for problem in problems],

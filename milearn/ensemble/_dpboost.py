@@ -42,11 +42,18 @@ class DPBoost(BoostedBags):
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that accepts ``sample_weight`` and is refitted in each round.
-    n_estimators : int, default=1000
-        Maximum number of learners in the program at a time.
+    n_estimators : int or "auto", default="auto"
+        Maximum number of learners in the program at a time. "auto" is 1,000 up to 2,147 rows of the
+        program (about as many as instances) and the square root of 2**31 / rows above, but at least
+        50: 327 for 20,000 rows, 103 for 200,000.
     n_prototypes : int, default=1000
         Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
         fixed pseudo-random subset is used.
+    max_bins : int, "auto" or None, default="auto"
+        Maximum number of bins of a feature, or of the distances from a centre; learners are
+        thresholds between bins of about equal numbers of instances. "auto" is 256 if there are
+        more than 10,000 distinct training instances. None, and "auto" for fewer instances, puts
+        thresholds between all distinct values.
     branch : bool, default=False
         Whether to close the gap by branch and bound; only feasible for small data.
     max_nodes : int, default=1000
@@ -110,7 +117,8 @@ class DPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``max_nodes``, ``time_limit`` or a callback ended the search. There
+        If ``n_estimators``, ``max_nodes``, ``time_limit``, the limit of work of a large program
+        (two million coefficients and more) or a callback ended the search. There
         is no warning if more than the maximum of a hundred reductions are violated: ``converged_``
         is False in this case, and ``optimality_gap_`` bounds their effect.
 
@@ -139,6 +147,8 @@ class DPBoost(BoostedBags):
       and the resulting linear program is solved, repeatedly while this lowers the value of the
       problem. In a large problem the first witnesses are those of an interior solution of the
       relaxation instead of a vertex.
+    * With more than two million coefficients (constraints times learners), the solution is that of
+      the interior point method, without reductions.
     * Negative bags can have several instances, each with its own constraint and slack.
 
     References
@@ -170,8 +180,9 @@ class DPBoost(BoostedBags):
         C: float = 1.0,
         *,
         estimator: Any = "stump",
-        n_estimators: int = 1000,
+        n_estimators: int | str = "auto",
         n_prototypes: int = 1000,
+        max_bins: int | str | None = "auto",
         branch: bool = False,
         max_nodes: int = 1000,
         tol: float = 1e-4,
@@ -184,6 +195,7 @@ class DPBoost(BoostedBags):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.n_prototypes = n_prototypes
+        self.max_bins = max_bins
         self.branch = branch
         self.max_nodes = max_nodes
         self.tol = tol
@@ -213,10 +225,10 @@ class DPBoost(BoostedBags):
         """
         return self._fit(X, y, sample_weight)
 
-    def _options(self) -> BoostingOptions:
+    def _options(self, n_estimators: int) -> BoostingOptions:
         return BoostingOptions(
             tol=self.tol,
-            n_estimators=self.n_estimators,
+            n_estimators=n_estimators,
             branch=self.branch,
             max_nodes=self.max_nodes,
         )

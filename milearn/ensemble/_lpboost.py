@@ -41,11 +41,18 @@ class LPBoost(BoostedBags):
         Weak learners: thresholds on a feature; thresholds on the distance from a training
         instance, which are thresholded RBF features of any width; or a scikit-learn classifier
         that accepts ``sample_weight`` and is refitted in each round.
-    n_estimators : int, default=1000
-        Maximum number of learners in the program at a time.
+    n_estimators : int or "auto", default="auto"
+        Maximum number of learners in the program at a time. "auto" is 1,000 up to 2,147 rows of the
+        program (about as many as instances) and the square root of 2**31 / rows above, but at least
+        50: 327 for 20,000 rows, 103 for 200,000.
     n_prototypes : int, default=1000
         Maximum number of centres for ``estimator="rbf"``. If there are more training instances, a
         fixed pseudo-random subset is used.
+    max_bins : int, "auto" or None, default="auto"
+        Maximum number of bins of a feature, or of the distances from a centre; learners are
+        thresholds between bins of about equal numbers of instances. "auto" is 256 if there are
+        more than 10,000 distinct training instances. None, and "auto" for fewer instances, puts
+        thresholds between all distinct values.
     tol : float, default=1e-4
         Learners with a score above 1 + tol are added. The relative difference between
         ``objective_`` and the optimum is at most tol.
@@ -93,7 +100,8 @@ class LPBoost(BoostedBags):
     Warns
     -----
     ConvergenceWarning
-        If ``n_estimators``, ``time_limit`` or a callback ended the search.
+        If ``n_estimators``, ``time_limit``, the limit of work of a large program (two million
+        coefficients and more) or a callback ended the search.
 
     See Also
     --------
@@ -108,7 +116,8 @@ class LPBoost(BoostedBags):
     intercept. Dual vertices are poor prices for selecting learners. With stumps and balls and more
     than two hundred instances, learners are therefore first generated at the iterates of an
     interior point method [2]_, with one Newton step per round. The simplex method starts from its
-    result.
+    result. If there are more than two million coefficients (instances times learners), the interior
+    solution is the result; for noisy data it ends at ``n_estimators`` with a large gap.
 
     References
     ----------
@@ -134,8 +143,9 @@ class LPBoost(BoostedBags):
         C: float = 1.0,
         *,
         estimator: Any = "stump",
-        n_estimators: int = 1000,
+        n_estimators: int | str = "auto",
         n_prototypes: int = 1000,
+        max_bins: int | str | None = "auto",
         tol: float = 1e-4,
         time_limit: float | None = None,
         pos_label: Any = None,
@@ -146,6 +156,7 @@ class LPBoost(BoostedBags):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.n_prototypes = n_prototypes
+        self.max_bins = max_bins
         self.tol = tol
         self.time_limit = time_limit
         self.pos_label = pos_label
@@ -173,5 +184,5 @@ class LPBoost(BoostedBags):
         """
         return self._fit(X, y, sample_weight)
 
-    def _options(self) -> BoostingOptions:
-        return BoostingOptions(tol=self.tol, n_estimators=self.n_estimators)
+    def _options(self, n_estimators: int) -> BoostingOptions:
+        return BoostingOptions(tol=self.tol, n_estimators=n_estimators)

@@ -388,3 +388,18 @@ def test_costs_that_buy_no_learner_give_the_empty_ensemble():
     # Every instance of a negative bag, and the positive bag, has a slack of 1.
     assert model.objective_ == pytest.approx(0.099)
     assert model.lower_bound_ == pytest.approx(0.099)
+
+
+@pytest.mark.parametrize("estimator", ["stump", "rbf"])
+def test_bins_limit_the_thresholds(bags, estimator):
+    """With as many bins as distinct values nothing changes; with few, thresholds are few."""
+    X, y = bags
+    exact = LPBoost(estimator=estimator, n_prototypes=5, max_bins=None).fit(X, y)
+    most = LPBoost(estimator=estimator, n_prototypes=5, max_bins=X.n_instances).fit(X, y)
+    assert most.learners_ == exact.learners_
+    np.testing.assert_array_equal(most.alpha_, exact.alpha_)
+    few = LPBoost(estimator=estimator, n_prototypes=5, max_bins=2).fit(X, y)
+    assert few.lower_bound_ >= exact.lower_bound_ * (1 - 1e-6)
+    if estimator == "stump":
+        cuts = {(each.feature, each.threshold) for each in few.learners_ if each.feature >= 0}
+        assert len(cuts) == len({feature for feature, _ in cuts})

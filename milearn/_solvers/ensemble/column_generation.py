@@ -15,7 +15,7 @@ import numpy as np
 from .interior import InteriorSearch, InteriorStart
 from .learners import WeakLearner
 from .pools import LearnerPool
-from .problem import DisjunctiveProblem, fresh_columns
+from .problem import DisjunctiveProblem, fresh_columns, weighted_sums
 from .relaxation import Relaxation
 from .relaxation_columns import add_copies, add_learners, dual_prices, prune_learners
 from .relaxation_rows import separate
@@ -27,6 +27,7 @@ __all__ = [
     "Incumbent",
     "LearnerSet",
     "Relaxed",
+    "auto_learners",
     "interior_search",
     "relax",
 ]
@@ -73,6 +74,20 @@ class BoostingOptions:
     # Sifting is used if at most this fraction of the constraints is nearly active. A constraint
     # that sifting misses costs another solution of the program.
     few_near: float = 1 / 3
+    # If an interior solution has more coefficients of learners in rows than this, it is the result:
+    # there is no simplex method, and no reductions. Not used with ``branch``.
+    simplex_entries: int = 2**21
+    # Above this number of coefficients, the products of all Newton steps of a fit are limited.
+    max_products: int = 3 * 2**37
+
+
+def auto_learners(n_rows: int, products: int = 2**31) -> int:
+    """The number of learners for ``n_estimators="auto"``, between 50 and 1,000.
+
+    The cost of a Newton step is the number of rows times the square of the number of learners. It
+    is limited to ``products``.
+    """
+    return int(np.clip(np.sqrt(products / max(1, n_rows)), 50, 1000))
 
 
 class Budget:
@@ -90,10 +105,12 @@ class Budget:
 
     Attributes
     ----------
-    reason : {"", "time_limit", "callback"}
+    reason : {"", "time_limit", "callback", "work"}
         Reason why the budget is exhausted.
     cut : str
         The reason, if work was skipped because of it.
+    spent : int
+        Products of numbers so far.
     """
 
     def __init__(
@@ -108,6 +125,7 @@ class Budget:
         self._n_reports = 0
         self.reason = ""
         self.cut = ""
+        self.spent = 0
 
     def remaining(self) -> float:
         """Remaining seconds."""
@@ -118,6 +136,12 @@ class Budget:
         if not self.reason and self.remaining() <= 0.0:
             self.reason = "time_limit"
         return bool(self.reason)
+
+    def spend(self, products: int, limit: int) -> None:
+        """Add products of numbers; beyond the limit the budget is exhausted."""
+        self.spent += products
+        if self.spent > limit and not self.reason:
+            self.reason = "work"
 
     def stops(self) -> bool:
         """Whether remaining work has to be skipped; if so, the reason is stored in ``cut``."""
@@ -342,7 +366,7 @@ class Incumbent:
         """Scale weights optimally, store them if they are better, and return whether they are."""
         used = np.flatnonzero(alpha)
         alpha, H = alpha[used], H[used]
-        scores = alpha @ H
+        scores = weighted_sums(alpha, H)
         value, factor = self.problem.value(alpha, scores), 1.0
         best = self.problem.best_factor(alpha, scores)
         scaled = self.problem.value(best * alpha, best * scores)

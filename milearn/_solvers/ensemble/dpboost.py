@@ -51,8 +51,8 @@ class DPResult:
     lower_bound: float
     # Value of the linear program at the root.
     relaxation_value: float
-    # Reason of an early stop: "time_limit", "callback", "n_estimators", "max_rows", "max_nodes", or
-    # empty.
+    # Reason of an early stop: "time_limit", "callback", "work", "n_estimators", "max_rows",
+    # "max_nodes", or empty.
     stopped: str
     n_iter: int
     n_nodes: int
@@ -104,11 +104,13 @@ def solve_disjunctive(
     warm, near = None, None
     search = interior_search(problem, pool, options)
     if search is not None:
-        stops = partial(_offer_and_stop, best, search, budget)
+        stops = partial(_offer_and_stop, best, search, budget, options)
         if select:
             near = _near_good_witnesses(best, search.run(_ROUGH_TOL, stops), pool, budget, options)
         warm = search.run(INTERIOR_TOL, stops)
         best.offer(warm.learners, warm.H, warm.inside)
+        if not options.branch and _is_large(warm, options):
+            return _from_interior(best, warm, budget, options)
     root = relax(problem, pool, budget, options, warm=warm, on_round=note)
     if not history.objective:
         note(root.relaxation, root.lower_bound)
@@ -144,9 +146,54 @@ def solve_disjunctive(
     )
 
 
-def _offer_and_stop(best: Incumbent, search: InteriorSearch, budget: Budget) -> bool:
+def _is_large(warm: InteriorStart, options: BoostingOptions) -> bool:
+    """Whether the linear program of an interior solution is left to the interior point method."""
+    return len(warm.learners) * len(warm.y) > options.simplex_entries
+
+
+def _from_interior(
+    best: Incumbent, warm: InteriorStart, budget: Budget, options: BoostingOptions
+) -> DPResult:
+    """The result without the simplex method and without reductions."""
+    budget.report(best.objective, lower_bound=warm.bound, n_learners=len(warm.learners))
+    stopped = budget.cut
+    if not stopped and warm.value - warm.bound > options.tol * max(1.0, warm.value):
+        stopped = "n_estimators"
+    if not stopped and best.problem.members:
+        stopped = "max_rows"
+    bound = min(warm.bound, best.objective)
+    return DPResult(
+        learners=best.learners,
+        H=best.H,
+        alpha=best.alpha,
+        objective=best.objective,
+        lower_bound=bound,
+        relaxation_value=warm.value,
+        stopped=stopped,
+        n_iter=1,
+        n_nodes=1,
+        n_learners=len(warm.learners),
+        n_reductions=0,
+        n_active_reductions=0,
+        n_active_margins=int(np.count_nonzero(warm.free_rows | warm.slack_rows)),
+        objective_history=[best.objective],
+        lower_bound_history=[bound],
+    )
+
+
+def _offer_and_stop(
+    best: Incumbent, search: InteriorSearch, budget: Budget, options: BoostingOptions
+) -> bool:
     """Store the weights of a search, and return whether the budget ends it."""
     best.offer(search.learners, search.H, search.master.at.alpha)
+    return _spend_and_stop(search, budget, options)
+
+
+def _spend_and_stop(search: InteriorSearch, budget: Budget, options: BoostingOptions) -> bool:
+    """Count the next step of a search, and return whether the budget ends it."""
+    n_learners, n_rows = search.master.G.shape
+    if n_learners * n_rows > options.simplex_entries:
+        budget.spend(n_learners * n_learners * n_rows, options.max_products)
     return budget.stops()
 
 
@@ -170,7 +217,8 @@ def _near_good_witnesses(
         least = np.inf
         while not budget.stops():
             fixed = best.problem.restricted(best.problem.witnesses(near.scores))
-            near = InteriorSearch(fixed, pool, options.n_estimators, near).run(tol, budget.stops)
+            search = InteriorSearch(fixed, pool, options.n_estimators, near)
+            near = search.run(tol, partial(_spend_and_stop, search, budget, options))
             best.offer(near.learners, near.H, near.inside)
             value = best.problem.value(near.alpha, near.scores)
             if value >= least * (1.0 - _SAME_VALUE):

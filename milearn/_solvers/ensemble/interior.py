@@ -25,7 +25,13 @@ from scipy.linalg.blas import dsyrk
 
 from .learners import WeakLearner
 from .pools import LearnerPool
-from .problem import BagPrices, DisjunctiveProblem, DualPrices, fresh_columns
+from .problem import (
+    DisjunctiveProblem,
+    DualPrices,
+    WholeBags,
+    fresh_columns,
+    weighted_sums,
+)
 
 __all__ = ["InteriorSearch", "InteriorStart", "soft_entries", "soft_prices"]
 
@@ -33,6 +39,8 @@ _BOUNDARY = 0.99
 _MAX_STEPS = 300
 # After this number of steps without progress, assume stagnation.
 _PATIENCE = 40
+# The same at the maximum number of learners.
+_PATIENCE_WHEN_FULL = 10
 _PROGRESS = 0.9
 _FALLING = 0.999
 # The barrier parameter as a fraction of the gap over all learners.
@@ -62,8 +70,7 @@ def soft_entries(problem: DisjunctiveProblem, columns: np.ndarray) -> np.ndarray
     r = len(problem.points)
     entries = np.empty((len(columns), r + len(problem.members)), dtype=np.int8)
     entries[:, :r] = problem.signs.astype(np.int8) * columns[:, problem.points]
-    for k, block in enumerate(problem.members, start=r):
-        entries[:, k] = columns[:, block].max(axis=1)
+    entries[:, r:] = problem.highest(columns)
     return entries
 
 
@@ -71,12 +78,8 @@ def soft_prices(problem: DisjunctiveProblem, y: np.ndarray) -> DualPrices:
     """Multipliers of these rows as prices that score learners."""
     r = len(problem.points)
     linear = problem.linear_prices(y[:r])
-    bags = [
-        BagPrices.of_whole(block, u)
-        for block, u in zip(problem.members, y[r:].tolist(), strict=True)
-        if u > 0.0
-    ]
-    return DualPrices(linear, bags, np.zeros(problem.n_points))
+    whole = WholeBags(*problem.flat_members, y[r:]) if problem.members else None
+    return DualPrices(linear, [], np.zeros(problem.n_points), whole)
 
 
 @dataclass
@@ -105,12 +108,13 @@ class InteriorStart:
     near_rows: np.ndarray
     # Number of Newton steps.
     n_steps: int
+    # Value of the program at the weights of the iterate.
+    value: float = np.inf
 
     @property
     def scores(self) -> np.ndarray:
         """F of every point."""
-        scores: np.ndarray = self.alpha @ self.H
-        return scores
+        return weighted_sums(self.alpha, self.H)
 
 
 @dataclass
@@ -333,7 +337,8 @@ class InteriorSearch:
         self._least_value = min(self._least_value, self.value)
         master = self.master
         try:
-            if self._waited > _PATIENCE or self.n_steps >= _MAX_STEPS:
+            patience = _PATIENCE if self._room() else _PATIENCE_WHEN_FULL
+            if self._waited > patience or self.n_steps >= _MAX_STEPS:
                 raise LinAlgError
             master.advance(_AHEAD * self.gap / master.at.size)
             if not self._found and self.gap <= _LATE_GAP * self.value:
@@ -423,4 +428,5 @@ class InteriorSearch:
             slack_rows=at.xi > at.t,
             near_rows=(at.y > _NEARLY * at.v) | (at.xi > at.t),
             n_steps=self.n_steps,
+            value=self.value,
         )

@@ -26,6 +26,7 @@ __all__ = [
     "make_pool",
 ]
 
+_AUTO_BINS = 256
 # Relative difference up to which squared distances count as equal.
 _SAME_DISTANCE = 1e-9
 # Dual variables of points up to this size are ignored in the fit of a classifier.
@@ -73,19 +74,25 @@ class _CutPool:
 
 
 class StumpPool(_CutPool):
-    """All stumps on the features of the points, and the two constants."""
+    """All stumps on the features of the points, and the two constants.
 
-    def __init__(self, X: Matrix) -> None:
-        super().__init__(BinnedFeatures(X))
+    With ``max_bins``, only those that cut between bins.
+    """
+
+    def __init__(self, X: Matrix, max_bins: int | None = None) -> None:
+        super().__init__(BinnedFeatures(X, max_bins=max_bins))
 
     def _learner(self, cut: int, sign: int) -> Stump:
         return Stump(self.bins.feature_of(cut), self.bins.threshold(cut), sign)
 
 
 class BallPool(_CutPool):
-    """All balls around centres with any radius, inside and outside, and the two constants."""
+    """All balls around centres with any radius, inside and outside, and the two constants.
 
-    def __init__(self, X: Matrix, n_prototypes: int) -> None:
+    With ``max_bins``, only radii between bins of distances.
+    """
+
+    def __init__(self, X: Matrix, n_prototypes: int, max_bins: int | None = None) -> None:
         n = X.shape[0]
         # Points are sorted by a hash, so that the first ones are a pseudo-random choice.
         chosen = X[: min(n, n_prototypes)]
@@ -94,7 +101,7 @@ class BallPool(_CutPool):
         for part in gen_batches(n, rows_per_block(8 * len(self.centers))):
             distances[part] = squared_distances(X[part], self.centers)
         merge = _SAME_DISTANCE * float(distances.max(initial=0.0))
-        super().__init__(BinnedFeatures(distances, merge=merge))
+        super().__init__(BinnedFeatures(distances, merge, max_bins))
 
     def _learner(self, cut: int, sign: int) -> Ball:
         # A copy, so that a ball does not keep the array of all centres in memory.
@@ -138,7 +145,7 @@ class ClassifierPool:
 def _point_weights(prices: DualPrices) -> np.ndarray:
     """Signed weight of each point, shape (n_points,)."""
     weights = prices.linear.copy()
-    for bag in prices.bags:
+    for bag in prices.every_bag():
         total = float(bag.eta.sum())
         proportions = bag.eta / total if total > 0 else bag.eta + 1 / len(bag.eta)
         if len(bag.points):
@@ -219,8 +226,30 @@ def check_learner(learner: Any) -> None:
         )
 
 
-def make_pool(learner: Any, X: Matrix, n_prototypes: int) -> LearnerPool:
-    """The pool for a parameter ``estimator`` over the rows of X."""
+def make_pool(
+    learner: Any,
+    X: Matrix,
+    n_prototypes: int,
+    max_bins: int | str | None = None,
+    *,
+    exact_points: int = 10_000,
+) -> LearnerPool:
+    """The pool for a parameter ``estimator`` over the rows of X.
+
+    Parameters
+    ----------
+    learner : {"stump", "rbf"} or classifier
+    X : ndarray or CSR of shape (n_points, n_features)
+    n_prototypes : int
+        Maximum number of centres of balls.
+    max_bins : int, "auto" or None, default=None
+        Maximum number of bins of a feature, or of the distances from a centre. "auto" is None up to
+        ``exact_points`` points, and 256 above.
+    exact_points : int, default=10_000
+    """
+    if max_bins == "auto":
+        max_bins = None if X.shape[0] <= exact_points else _AUTO_BINS
+    limit = None if max_bins is None else int(max_bins)
     if isinstance(learner, str):
-        return StumpPool(X) if learner == "stump" else BallPool(X, n_prototypes)
+        return StumpPool(X, limit) if learner == "stump" else BallPool(X, n_prototypes, limit)
     return ClassifierPool(X, learner)

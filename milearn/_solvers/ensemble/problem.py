@@ -12,20 +12,26 @@ Its relaxation is in :mod:`.relaxation`, and numbers of equations are those of A
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.utils import gen_batches
 
+from ..._bags.segments import offsets_of
 from ..common.piecewise import lowest_point
 
 __all__ = [
     "BagPrices",
     "DisjunctiveProblem",
     "DualPrices",
+    "WholeBags",
     "comparable",
     "fresh_columns",
     "score_columns",
+    "weighted_sums",
 ]
 
 
@@ -53,8 +59,20 @@ class DisjunctiveProblem:
 
     def margins(self, scores: np.ndarray) -> np.ndarray:
         """Margin of each constraint with a sign, then of each bag, for the scores of all points."""
-        best = np.array([scores[block].max() for block in self.members])
-        return np.concatenate([self.signs * scores[self.points], best])
+        return np.concatenate([self.signs * scores[self.points], self.highest(scores)])
+
+    @cached_property
+    def flat_members(self) -> tuple[np.ndarray, np.ndarray]:
+        """Points of the ambiguous bags, one bag after the other, and the first place of each."""
+        flat = np.concatenate([np.zeros(0, dtype=np.intp), *self.members])
+        return flat, offsets_of([len(block) for block in self.members])[:-1]
+
+    def highest(self, values: np.ndarray) -> np.ndarray:
+        """Maximum over each ambiguous bag of values of the points, along the last axis."""
+        flat, firsts = self.flat_members
+        if not len(firsts):
+            return np.zeros((*values.shape[:-1], 0), dtype=values.dtype)
+        return np.asarray(np.maximum.reduceat(values[..., flat], firsts, axis=-1))
 
     def value(self, alpha: np.ndarray, scores: np.ndarray) -> float:
         """Value of (5) for weights and the scores F of all points."""
@@ -136,6 +154,31 @@ class BagPrices:
 
 
 @dataclass
+class WholeBags:
+    """The dual variables of many bags that are one disjunct each, with all their points."""
+
+    # Of shape (n_members,): points, one bag after the other.
+    members: np.ndarray
+    # Of shape (n_bags,): the place of the first point of each, and its multiplier.
+    firsts: np.ndarray
+    u: np.ndarray
+
+    def values(self, H: np.ndarray) -> np.ndarray:
+        """Sum over the bags of the value of each learner, shape (n_learners,)."""
+        if not len(self.u):
+            return np.zeros(len(H))
+        highest = np.maximum.reduceat(H[:, self.members], self.firsts, axis=1)
+        return np.asarray(highest @ self.u)
+
+    def each(self) -> Iterator[BagPrices]:
+        """The prices of each bag with a multiplier above zero."""
+        blocks = np.split(self.members, self.firsts[1:])
+        for block, u in zip(blocks, self.u.tolist(), strict=False):
+            if u > 0.0:
+                yield BagPrices.of_whole(block, u)
+
+
+@dataclass
 class DualPrices:
     """The dual variables that determine the score (9) of a learner."""
 
@@ -144,6 +187,8 @@ class DualPrices:
     bags: list[BagPrices]
     # Of shape (n_points,). The current F; not used in the score.
     scores: np.ndarray
+    # Further bags.
+    whole: WholeBags | None = None
 
     def without_rounding(self) -> DualPrices:
         """The prices rounded to a grid on which sums are exact.
@@ -153,12 +198,23 @@ class DualPrices:
         """
         size = float(np.abs(self.linear).sum())
         size += sum(float(np.abs(each.u).sum() + np.abs(each.weights).sum()) for each in self.bags)
+        whole = self.whole
+        if whole is not None:
+            size += float(np.abs(whole.u).sum())
         unit = np.ldexp(1.0, np.frexp(size)[1] - 51)
         bags = [
             replace(each, u=_on_grid(each.u, unit), weights=_on_grid(each.weights, unit))
             for each in self.bags
         ]
-        return replace(self, linear=_on_grid(self.linear, unit), bags=bags)
+        if whole is not None:
+            whole = replace(whole, u=_on_grid(whole.u, unit))
+        return replace(self, linear=_on_grid(self.linear, unit), bags=bags, whole=whole)
+
+    def every_bag(self) -> Iterator[BagPrices]:
+        """The prices of all bags, one by one."""
+        yield from self.bags
+        if self.whole is not None:
+            yield from self.whole.each()
 
     def disjunct_values(self, H: np.ndarray) -> dict[int, np.ndarray]:
         """Value of each learner in the disjuncts of each bag, by the number of the bag."""
@@ -194,7 +250,23 @@ def score_columns(prices: DualPrices, H: np.ndarray) -> np.ndarray:
     total: np.ndarray = H @ prices.linear
     for each in prices.bags:
         total += each.disjunct_values(H).max(axis=0)
+    if prices.whole is not None:
+        total += prices.whole.values(H)
     return total
+
+
+def weighted_sums(alpha: np.ndarray, H: np.ndarray, at_once: int = 2**22) -> np.ndarray:
+    """``alpha @ H`` for columns of bytes (n_learners, n_points).
+
+    At most ``at_once`` entries, or one column, are converted to floating point at once.
+    """
+    n_learners, n_points = H.shape
+    if H.size <= at_once:
+        return np.asarray(alpha @ H)
+    sums = np.empty(n_points)
+    for part in gen_batches(n_points, max(1, at_once // n_learners)):
+        sums[part] = alpha @ H[:, part]
+    return sums
 
 
 def fresh_columns(known: set[bytes], columns: np.ndarray) -> np.ndarray:

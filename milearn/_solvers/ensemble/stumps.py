@@ -5,6 +5,9 @@ points matter, so one threshold between two consecutive values of a column is en
 value of every column is a *bin*. The cut at a bin is the stump with the value 1 in this bin of the
 column and above. A point of weight w contributes w to cuts up to its bin and -w to cuts beyond it,
 so the scores of all cuts are cumulative sums of jumps along the bins.
+
+With a limit on the number of bins, the values of a column with more distinct ones are divided into
+bins with about equal numbers of points, as in histogram gradient boosting.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils import gen_batches
 
 from ..._bags.segments import gather_rows, offsets_of
 from .learners import Matrix
-from .problem import BagPrices, DualPrices
+from .problem import BagPrices, DualPrices, WholeBags
 
 __all__ = ["BinnedFeatures", "best_cuts", "stump_scores"]
 
@@ -29,6 +33,9 @@ _MAX_INT32 = np.iinfo(np.int32).max
 _LISTED_ENTRIES = 2**22
 # The outermost bins of bags are cached up to this size.
 _KEPT_BYTES = 2**25
+_BAGS_AT_ONCE = 1024
+# Entries whose weights are added at once, unless there are more bins.
+_BLOCK_ENTRIES = 2**18
 
 
 class BinnedFeatures:
@@ -40,6 +47,8 @@ class BinnedFeatures:
         Entries that are not stored are zeros.
     merge : float, default=0.0
         Consecutive values with at most this difference share a bin.
+    max_bins : int, default=None
+        Maximum number of bins of a column; None for no limit.
 
     Attributes
     ----------
@@ -49,11 +58,13 @@ class BinnedFeatures:
         Smallest and largest value in each bin.
     """
 
-    def __init__(self, X: Matrix, merge: float = 0.0) -> None:
+    def __init__(self, X: Matrix, merge: float = 0.0, max_bins: int | None = None) -> None:
         self.n_points, self.n_features = X.shape
+        self._max_bins = max_bins
         self.sparse = sparse.issparse(X)
         self._outermost: dict[tuple[int, bytes], np.ndarray] = {}
         self._kept_bytes = 0
+        self._outermost_of_bags: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         build = self._from_csr if self.sparse else self._from_dense
         build(X, merge)
 
@@ -62,7 +73,7 @@ class BinnedFeatures:
         starts, low, high = [0], [], []
         for feature in range(self.n_features):
             column = np.ascontiguousarray(X[:, feature])
-            ranks[:, feature], first, last = _ranked(column, merge)
+            ranks[:, feature], first, last = _ranked(column, merge, self._max_bins)
             starts.append(starts[-1] + len(first))
             low.append(first)
             high.append(last)
@@ -81,8 +92,10 @@ class BinnedFeatures:
             part = slice(columns.indptr[feature], columns.indptr[feature + 1])
             values = columns.data[part]
             implicit = len(values) < self.n_points
-            ranks, first, last = _ranked(np.r_[values, 0.0] if implicit else values, merge)
-            places[part] = ranks[: len(values)] + starts[-1]
+            n_zeros = self.n_points - len(values)
+            values = np.r_[values, 0.0] if implicit else values
+            ranks, first, last = _ranked(values, merge, self._max_bins, n_zeros)
+            places[part] = ranks[: len(ranks) - implicit] + starts[-1]
             # Without an implicit zero nothing is added to this bin.
             self._zero[feature] = starts[-1] + (ranks[-1] if implicit else 0)
             starts.append(starts[-1] + len(first))
@@ -138,6 +151,24 @@ class BinnedFeatures:
                 self._kept_bytes += found.nbytes
         return found
 
+    def outermost_of_bags(self, bags: WholeBags, sign: int) -> np.ndarray:
+        """:meth:`outermost` of each bag, shape (n_bags, n_features); that of the last bags is kept.
+
+        Only for dense features.
+        """
+        known = self._outermost_of_bags.get(sign)
+        if known is None or known[0] is not bags.members:
+            ufunc = np.maximum if sign > 0 else np.minimum
+            parts = [np.empty((0, self.n_features), dtype=self._bins.dtype)]
+            stops = np.append(bags.firsts[1:], len(bags.members))
+            for part in gen_batches(len(bags.firsts), _BAGS_AT_ONCE):
+                first, stop = bags.firsts[part][0], stops[part][-1]
+                rows = self._bins[bags.members[first:stop]]
+                parts.append(ufunc.reduceat(rows, bags.firsts[part] - first, axis=0))
+            known = bags.members, np.concatenate(parts)
+            self._outermost_of_bags[sign] = known
+        return known[1]
+
     def weight_per_bin(self, weights: np.ndarray) -> np.ndarray:
         """Sum of the weights of the points in each bin, shape (n_bins,).
 
@@ -149,9 +180,7 @@ class BinnedFeatures:
         if not self.sparse:
             if self._bins.size <= _LISTED_ENTRIES and 4 * len(used) > len(weights):
                 return np.asarray(self._points_by_bin @ weights)
-            places = self._bins[used]
-            spread = np.repeat(weights[used], self.n_features)
-            return np.bincount(places.ravel(), weights=spread, minlength=self.n_bins)
+            return self._counted(used, weights)
         csr = self._csr
         entries, offsets = gather_rows(csr.indptr, used)
         spread = np.repeat(weights[used], np.diff(offsets))
@@ -159,6 +188,17 @@ class BinnedFeatures:
         sums = sums.astype(np.float64)  # bincount of an empty array has integers
         stored = np.bincount(csr.indices[entries], weights=spread, minlength=self.n_features)
         sums[self._zero] += weights.sum() - stored
+        return sums
+
+    def _counted(self, used: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Sums over some points; in blocks, if there are fewer bins than entries of a block."""
+        rows = max(1, max(_BLOCK_ENTRIES, 4 * self.n_bins) // max(1, self.n_features))
+        sums = np.zeros(self.n_bins)
+        for part in gen_batches(len(used), rows):
+            mine = used[part]
+            spread = np.repeat(weights[mine], self.n_features)
+            places = self._bins[mine].ravel()
+            sums += np.bincount(places, weights=spread, minlength=self.n_bins)
         return sums
 
     def add_to_zero_bins(
@@ -216,14 +256,27 @@ def _index_dtype(n: int) -> type[np.integer[Any]]:
     return np.int32 if n <= _MAX_INT32 else np.int64
 
 
-def _ranked(values: np.ndarray, merge: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rank of each value among the distinct ones, and the smallest and largest of each rank."""
-    distinct, ranks = np.unique(values, return_inverse=True)
+def _ranked(
+    values: np.ndarray, merge: float, max_bins: int | None, n_last: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Bin of each value, and the smallest and largest value of each bin.
+
+    Each distinct value has a bin, except for values that are merged. The last value counts as
+    ``n_last`` points.
+    """
+    distinct, ranks, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks = ranks.ravel()
     fresh = np.r_[True, np.diff(distinct) > merge] if merge > 0 else np.ones(len(distinct), bool)
+    if max_bins is not None and fresh.sum() > max_bins:
+        counts[ranks[-1]] += max(0, n_last - 1)
+        below = np.cumsum(counts) - counts
+        # A bin begins where the values before fill a further share of the points.
+        share = below * max_bins // counts.sum()
+        fresh &= np.r_[True, np.diff(share) > 0]
     merged = np.cumsum(fresh) - 1
     first = np.flatnonzero(fresh)
     last = np.r_[first[1:] - 1, len(distinct) - 1]
-    return merged[ranks.ravel()], distinct[first], distinct[last]
+    return merged[ranks], distinct[first], distinct[last]
 
 
 def stump_scores(
@@ -252,10 +305,14 @@ def stump_scores(
         per_bin = bins.weight_per_bin(prices.linear)
     base = sign * float(prices.linear.sum())
     jumps = (-2.0 * sign) * per_bin
-    whole = [bag for bag in prices.bags if bag.is_whole and not bins.sparse]
-    if whole:
-        base += _whole_jumps(bins, whole, sign, jumps)
-    for bag in prices.bags:
+    alone = [bag for bag in prices.bags if bag.is_whole and not bins.sparse]
+    if alone:
+        tops = np.stack([bins.outermost(bag.members[0], sign) for bag in alone])
+        base += _whole_jumps(bins, tops, np.array([bag.u[0] for bag in alone]), sign, jumps)
+    if prices.whole is not None and not bins.sparse:
+        tops = bins.outermost_of_bags(prices.whole, sign)
+        base += _whole_jumps(bins, tops, prices.whole.u, sign, jumps)
+    for bag in prices.every_bag() if bins.sparse else prices.bags:
         if bins.sparse or not bag.is_whole:
             base += _bag_jumps(bins, bag, sign, jumps)
     # Points in the bin of a cut are above it, so jumps count from the next bin on. After the last
@@ -269,14 +326,15 @@ def stump_scores(
 
 
 def _whole_jumps(
-    bins: BinnedFeatures, bags: list[BagPrices], sign: int, jumps: np.ndarray
+    bins: BinnedFeatures, tops: np.ndarray, u: np.ndarray, sign: int, jumps: np.ndarray
 ) -> float:
-    """Add the jumps of bags with one disjunct, and return their score for the constant ``sign``."""
-    tops = np.stack([bins.outermost(bag.members[0], sign) for bag in bags])
-    u = sign * np.array([bag.u[0] for bag in bags])
-    spread = np.repeat(-2.0 * u, tops.shape[1])
+    """Add the jumps of bags with one disjunct, and return their score for the constant ``sign``.
+
+    ``tops`` of shape (n_bags, n_features) are the bins where the maximum over a bag changes.
+    """
+    spread = np.repeat(-2.0 * sign * u, tops.shape[1])
     jumps += np.bincount(tops.ravel(), weights=spread, minlength=bins.n_bins)
-    return float(u.sum())
+    return float(sign * u.sum())
 
 
 def _bag_jumps(bins: BinnedFeatures, bag: BagPrices, sign: int, jumps: np.ndarray) -> float:
@@ -326,7 +384,7 @@ def best_cuts(
     per_bin = bins.weight_per_bin(prices.linear)
     scores, constant = stump_scores(bins, prices, 1, per_bin)
     for sign in (1, -1):
-        if sign < 0 and prices.bags:
+        if sign < 0 and (prices.bags or prices.whole is not None):
             scores, constant = stump_scores(bins, prices, -1, per_bin)
         elif sign < 0:
             # Without a maximum over a bag the scores of the other sign are the negative ones.

@@ -7,7 +7,12 @@ import pytest
 
 from milearn import Bags
 from milearn._bags.distinct import distinct_points
-from milearn._solvers.ensemble.column_generation import BoostingOptions, Budget, Incumbent
+from milearn._solvers.ensemble.column_generation import (
+    BoostingOptions,
+    Budget,
+    Incumbent,
+    auto_learners,
+)
 from milearn._solvers.ensemble.dpboost import solve_disjunctive
 from milearn._solvers.ensemble.points import (
     disjunctive_problem,
@@ -154,3 +159,43 @@ def test_rounding_does_not_choose_between_equal_solutions(factor, taken):
     best.objective /= factor
     assert best.offer(["second"], H, np.ones(1)) == taken
     assert best.learners == ["second" if taken else "first"]
+
+
+@pytest.mark.parametrize("inherited", [False, True])
+def test_the_interior_solution_of_a_large_program_is_that_of_the_simplex_method(inherited):
+    problem, pool = noisy_problem(inherited)
+    # Without reductions, and from the same witnesses: the programs that both solve are the same.
+    options = {"max_rows": 0, "interior_rows": 1, "tol": 1e-6}
+    vertex = solve_disjunctive(problem, pool, Budget(), BoostingOptions(**options))
+    large = BoostingOptions(simplex_entries=0, max_products=10**15, **options)
+    inside = solve_disjunctive(problem, pool, Budget(), large)
+    assert inside.lower_bound == pytest.approx(vertex.lower_bound, rel=1e-5)
+    assert inside.relaxation_value == pytest.approx(vertex.relaxation_value, rel=1e-5)
+    assert inside.objective == pytest.approx(vertex.objective, rel=1e-5 if inherited else 0.02)
+    assert inside.stopped == ("" if inherited else "max_rows")
+    value = problem.value(inside.alpha, inside.alpha @ inside.H)
+    assert inside.objective == pytest.approx(value, rel=1e-12)
+    assert inside.n_reductions == 0
+
+
+def test_a_large_program_ends_at_its_learners_or_its_work():
+    problem, pool = noisy_problem(True)
+    full = solve_disjunctive(problem, pool, Budget(), BoostingOptions(interior_rows=1))
+    empty = problem.value(np.zeros(0), np.zeros(problem.n_points))
+    large = {"simplex_entries": 0, "interior_rows": 1}
+    for options, reason in (
+        (BoostingOptions(n_estimators=6, **large), "n_estimators"),
+        (BoostingOptions(max_products=10**6, **large), "work"),
+    ):
+        found = solve_disjunctive(problem, pool, Budget(), options)
+        assert found.stopped == reason
+        assert len(found.alpha) <= options.n_estimators
+        assert found.lower_bound <= full.objective * (1 + 1e-9)
+        assert full.lower_bound * (1 - 1e-9) <= found.objective < empty
+
+
+def test_the_number_of_learners_falls_with_the_rows():
+    assert auto_learners(0) == auto_learners(2147) == 1000
+    assert auto_learners(2200) == 987
+    assert auto_learners(20_000) == 327
+    assert auto_learners(10**8) == 50

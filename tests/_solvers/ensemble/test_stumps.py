@@ -7,7 +7,14 @@ import pytest
 from scipy import sparse
 
 from milearn._solvers.ensemble import stumps
-from milearn._solvers.ensemble.problem import BagPrices, DualPrices, score_columns
+from milearn._solvers.ensemble.pools import make_pool
+from milearn._solvers.ensemble.problem import (
+    BagPrices,
+    DualPrices,
+    WholeBags,
+    score_columns,
+    weighted_sums,
+)
 from milearn._solvers.ensemble.stumps import BinnedFeatures, best_cuts, stump_scores
 from tests._solvers.ensemble.oracles import all_columns
 
@@ -90,7 +97,7 @@ def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
     monkeypatch.setattr(
         stumps,
         "_ranked",
-        lambda values, merge: (np.arange(len(values)), np.broadcast_to(0.0, n_bins), None),
+        lambda values, *limits: (np.arange(len(values)), np.broadcast_to(0.0, n_bins), None),
     )
     monkeypatch.setattr(
         BinnedFeatures,
@@ -107,3 +114,86 @@ def test_bins_beyond_32_bits_do_not_wrap_around(monkeypatch, sparse_input):
 def test_bins_are_as_small_as_they_may_be():
     X = np.random.default_rng(0).normal(size=(5, 3))
     assert BinnedFeatures(X)._bins.dtype == np.int32
+
+
+@pytest.mark.parametrize("max_bins", [2, 5, 16])
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_bins_divide_the_points_into_about_equal_numbers(max_bins, sparse_input):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.exponential(size=200), rng.integers(0, 3, 200), rng.normal(size=200)])
+    X[rng.random(200) < 0.3, 2] = 0.0
+    bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X, max_bins=max_bins)
+    counts = np.diff(bins.starts)
+    assert (counts <= max_bins).all()
+    assert counts[0] == max_bins
+    assert counts[1] == min(3, max_bins)
+    for feature in range(3):
+        own = np.arange(bins.starts[feature], bins.starts[feature + 1])
+        x = X[:, feature]
+        inside = [(x >= bins.low[k]) & (x <= bins.high[k]) for k in own]
+        np.testing.assert_array_equal(np.sum(inside, axis=0), 1)
+        sizes = np.sum(inside, axis=1)
+        if feature == 0:
+            assert sizes.max() <= 200 / max_bins + 1
+        for cut in own[1:]:
+            above = bins.column(cut, 1) > 0
+            np.testing.assert_array_equal(above, x > bins.threshold(cut))
+
+
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_with_as_many_bins_as_values_the_cuts_are_exact(sparse_input):
+    rng = np.random.default_rng(1)
+    X = np.round(rng.normal(size=(40, 3)), 1)
+    X[rng.random(X.shape) < 0.4] = 0.0
+    matrix = sparse.csr_array(X) if sparse_input else X
+    exact = BinnedFeatures(matrix)
+    most = int(np.diff(exact.starts).max())
+    prices = random_prices(rng, 40)
+    for max_bins in (most, most + 1, 1000):
+        bins = BinnedFeatures(matrix, max_bins=max_bins)
+        np.testing.assert_array_equal(bins.starts, exact.starts)
+        np.testing.assert_array_equal(bins.high, exact.high)
+        assert best_cuts(bins, prices, 0.0, 5) == best_cuts(exact, prices, 0.0, 5)
+    best = best_cuts(exact, prices, 0.0, 5)[0]
+    assert best_cuts(BinnedFeatures(matrix, max_bins=3), prices, 0.0, 5)[0] <= best
+
+
+@pytest.mark.parametrize("sparse_input", [False, True])
+def test_bags_that_are_whole_score_as_one_by_one(sparse_input):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 4))
+    X[rng.random(X.shape) < 0.4] = 0.0
+    blocks = [rng.choice(30, size, replace=False) for size in (2, 5, 3, 4)]
+    u = np.array([0.5, 0.0, 1.5, 0.25])
+    firsts = np.array([0, 2, 7, 10])
+    linear, whole = rng.normal(size=30), WholeBags(np.concatenate(blocks), firsts, u)
+    together = DualPrices(linear, [], np.zeros(30), whole)
+    alone = DualPrices(
+        linear, [BagPrices.of_whole(b, v) for b, v in zip(blocks, u, strict=True)], np.zeros(30)
+    )
+    bins = BinnedFeatures(sparse.csr_array(X) if sparse_input else X)
+    for sign in (1, -1):
+        one, other = (stump_scores(bins, each, sign) for each in (together, alone))
+        np.testing.assert_allclose(one[0], other[0], atol=1e-12)
+        assert one[1] == pytest.approx(other[1])
+    H = np.stack([bins.column(cut, 1) for cut in range(bins.n_bins)])
+    np.testing.assert_allclose(score_columns(together, H), score_columns(alone, H), atol=1e-12)
+    assert len(list(together.every_bag())) == 3
+
+
+def test_weighted_sums_in_blocks_are_those_of_all_columns():
+    rng = np.random.default_rng(0)
+    H, alpha = rng.choice([-1, 1], size=(5, 100)).astype(np.int8), rng.random(5)
+    expected = alpha @ H
+    np.testing.assert_allclose(weighted_sums(alpha, H, at_once=35), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("learner", ["stump", "rbf"])
+def test_automatic_bins_begin_above_the_exact_size(learner):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    counts = [
+        np.diff(make_pool(learner, X, 2, "auto", exact_points=size).bins.starts)
+        for size in (300, 299)
+    ]
+    assert (counts[0] > 256).all()
+    assert (counts[1] <= 256).all()
