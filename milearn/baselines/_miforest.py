@@ -21,6 +21,10 @@ from ._base import BaselineClassifier
 
 __all__ = ["MIForest"]
 
+# Instances up to which max_samples="auto" draws as many bags as there are, and how many are drawn
+# above.
+_ALL_INSTANCES, _AUTO_INSTANCES = 8192, 4096
+
 
 class MIForest(BaselineClassifier):
     r"""Random forest with annealed labels of instances (MIForest).
@@ -60,6 +64,10 @@ class MIForest(BaselineClassifier):
         Minimum number of instances in a leaf.
     min_weight_fraction_leaf : float, default=0.0
         Minimum fraction of the weights of all instances in a leaf.
+    max_samples : int, float, "auto" or None, default="auto"
+        Number of bags drawn for a tree, or their proportion for a float. None draws as many of each
+        class as there are. "auto" does so up to 8,192 instances, and above draws as many bags as
+        contain about 4,096 instances.
     {class_weight: the weights of the bags}
     {pos_label}
     {random_state: bags, labels and features of each tree}
@@ -87,7 +95,8 @@ class MIForest(BaselineClassifier):
     Notes
     -----
     [1]_ does not fix the loss; with the logarithm, the distribution of labels has the form above.
-    Each tree is fitted to bags sampled with replacement within their class. As in [1]_, the
+    Each tree is fitted to bags sampled with replacement within their
+    class. As in [1]_, the
     probabilities of training instances are computed from all trees, including those that were
     fitted to them. Out-of-bag probabilities are below one half, so at low temperatures only one
     instance per bag keeps the label 1 (with standardised instances, 68.5 % on Musk1 and 68.0 % on
@@ -122,6 +131,12 @@ class MIForest(BaselineClassifier):
         ],
         "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
         "min_weight_fraction_leaf": [Interval(Real, 0.0, 0.5, closed="both")],
+        "max_samples": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0.0, 1.0, closed="right"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "pos_label": "no_validation",
         "random_state": ["random_state"],
@@ -141,6 +156,7 @@ class MIForest(BaselineClassifier):
         max_features: Any = "sqrt",
         min_samples_leaf: int = 1,
         min_weight_fraction_leaf: float = 0.0,
+        max_samples: int | float | str | None = "auto",
         class_weight: Any = None,
         pos_label: Any = None,
         random_state: Any = None,
@@ -154,6 +170,7 @@ class MIForest(BaselineClassifier):
         self.max_features = max_features
         self.min_samples_leaf = min_samples_leaf
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_samples = max_samples
         self.class_weight = class_weight
         self.pos_label = pos_label
         self.random_state = random_state
@@ -204,7 +221,8 @@ class MIForest(BaselineClassifier):
                 task_seeds,
                 temperatures,
                 self.n_jobs,
-            ).trees
+                share=self._share(merged.offsets),
+            )
             for positive, task_seeds in zip(training.problems(merged), seeds, strict=False)
         ]
         importances = [tree.feature_importances_ for trees in forests for tree in trees]
@@ -217,6 +235,17 @@ class MIForest(BaselineClassifier):
             }
         )
         return self
+
+    def _share(self, offsets: np.ndarray) -> float:
+        """Bags drawn for a tree, as a proportion."""
+        if self.max_samples is None:
+            return 1.0
+        if self.max_samples == "auto":
+            n = int(offsets[-1])
+            return 1.0 if n <= _ALL_INSTANCES else _AUTO_INSTANCES / n
+        if isinstance(self.max_samples, Integral):
+            return min(1.0, int(self.max_samples) / (len(offsets) - 1))
+        return float(self.max_samples)
 
     def _probabilities(self, bags: Bags) -> list[np.ndarray]:
         """p of each instance, for each problem."""

@@ -43,3 +43,25 @@ def test_three_classes_have_a_forest_each():
     model = MIForest(5, random_state=0).fit(bags, y)
     assert [len(trees) for trees in model.estimators_] == [5, 5, 5]
     np.testing.assert_allclose(model.predict_proba(bags).sum(axis=1), 1.0)
+
+
+def test_samples_of_bags_are_all_of_them_or_some():
+    bags, y = two_level_bags(n_bags=20)
+
+    def votes(max_samples):
+        model = MIForest(5, n_epochs=1, max_samples=max_samples, random_state=0)
+        return model.fit(bags, y).predict_proba(bags)
+
+    every = votes(None)
+    for same in ("auto", 1.0, 20):
+        np.testing.assert_array_equal(votes(same), every)
+    assert (votes(4) != every).any()
+    np.testing.assert_array_equal(votes(4), votes(0.2))
+
+
+def test_trees_of_many_instances_see_some_of_them():
+    X = np.random.default_rng(0).normal(size=(8194, 1))
+    y = np.arange(8194) % 2
+    for n, least, most in ((8192, 5000, 5400), (8194, 3000, 3500)):
+        model = MIForest(1, n_epochs=0, max_depth=1, random_state=0).fit(X[:n], y[:n])
+        assert least < model.estimators_[0].tree_.n_node_samples[0] < most

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from sklearn.utils import gen_batches
 
 __all__ = [
-    "AnnealedForest",
     "ForestProblem",
     "anneal_forest",
     "label_distribution",
+    "likeliest",
     "positive_votes",
     "random_labels",
 ]
@@ -31,6 +32,8 @@ __all__ = [
 # Votes added for both labels, so that a label on which all trees agree is not certain.
 _PRIOR = 0.5
 _EXPONENT = 500.0
+# Trees whose votes are in memory at once.
+_TREES_AT_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -51,15 +54,6 @@ class ForestProblem:
         return np.repeat(self.positive, np.diff(self.offsets))
 
 
-@dataclass
-class AnnealedForest:
-    """A forest and its votes for the training instances."""
-
-    trees: list[Any]
-    # Mean vote of the trees, with an additional half vote for each label, of shape (n_instances,).
-    probabilities: np.ndarray
-
-
 def label_distribution(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     """q of the module for each instance, from probabilities above 0 and below 1."""
     logs = np.log(probabilities) - np.log1p(-probabilities)
@@ -68,12 +62,19 @@ def label_distribution(probabilities: np.ndarray, temperature: float) -> np.ndar
     return q
 
 
-def random_labels(q: np.ndarray, problem: ForestProblem, rng: np.random.RandomState) -> np.ndarray:
-    """Random labels 0 and 1, at least one 1 in each positive bag and none in negative bags."""
+def likeliest(q: np.ndarray, problem: ForestProblem) -> np.ndarray:
+    """The first of the most likely instances of each positive bag."""
+    bag_of = np.repeat(np.arange(len(problem.positive)), np.diff(problem.offsets))
+    tops = np.lexsort((-q, bag_of))[problem.offsets[:-1]]
+    return np.asarray(tops[problem.positive])
+
+
+def random_labels(
+    q: np.ndarray, tops: np.ndarray, problem: ForestProblem, rng: np.random.RandomState
+) -> np.ndarray:
+    """Random labels 0 and 1, with 1 for ``tops`` and 0 in negative bags."""
     labels = (rng.random_sample(len(q)) < q) & problem.inside
-    starts = problem.offsets[:-1]
-    tops = np.lexsort((-q, np.repeat(np.arange(len(starts)), np.diff(problem.offsets))))[starts]
-    labels[tops[problem.positive]] = True
+    labels[tops] = True
     out: np.ndarray = labels.astype(np.intp)
     return out
 
@@ -84,7 +85,9 @@ def anneal_forest(
     seeds: Sequence[int],
     temperatures: np.ndarray,
     n_jobs: int | None = None,
-) -> AnnealedForest:
+    *,
+    share: float = 1.0,
+) -> list[Any]:
     """Fit a forest to the labels of the bags, then to labels drawn at falling temperatures.
 
     Parameters
@@ -93,38 +96,52 @@ def anneal_forest(
     make_tree : callable
         ``make_tree(seed)`` returns an unfitted tree.
     seeds : sequence of int
-        One for each tree, which determines the bags (with replacement, as many of each class as
-        there are), the labels and the random choices of the tree.
+        One for each tree, which determines the bags (with replacement, ``share`` times as many of
+        each class as there are), the labels and the random choices of the tree.
     temperatures : ndarray of shape (n_epochs,)
     n_jobs : int, default=None
         Number of threads.
+    share : float, default=1.0
+
+    Returns
+    -------
+    list of trees
     """
     streams = [np.random.RandomState(seed) for seed in seeds]
-    counts = [_bootstrap(problem.positive, stream) for stream in streams]
+    counts = [_bootstrap(problem.positive, stream, share) for stream in streams]
     bag_of = np.repeat(np.arange(len(problem.positive)), np.diff(problem.offsets))
-    weights = [(count * problem.costs)[bag_of] for count in counts]
+    inside = np.flatnonzero(problem.inside)
 
-    def grown(number: int, q: np.ndarray | None) -> tuple[Any, np.ndarray]:
+    def grown(number: int, q: np.ndarray | None, tops: np.ndarray) -> Any:
         stream = streams[number]
-        labels = problem.inside.astype(np.intp) if q is None else random_labels(q, problem, stream)
-        used = np.flatnonzero(weights[number] > 0)
+        if q is None:
+            labels = problem.inside.astype(np.intp)
+        else:
+            labels = random_labels(q, tops, problem, stream)
+        weights = (counts[number] * problem.costs)[bag_of]
+        used = np.flatnonzero(weights > 0)
         tree = make_tree(stream.randint(2**31 - 1))
-        tree.fit(problem.instances[used], labels[used], sample_weight=weights[number][used])
-        return tree, positive_votes(tree, problem.instances)
+        return tree.fit(problem.instances[used], labels[used], sample_weight=weights[used])
 
-    def forest(q: np.ndarray | None) -> AnnealedForest:
-        found = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")(
-            delayed(grown)(number, q) for number in range(len(seeds))
-        )
-        total = np.sum([votes for _, votes in found], axis=0)
-        return AnnealedForest(
-            [tree for tree, _ in found], (total + _PRIOR) / (len(seeds) + 2 * _PRIOR)
-        )
+    def forest(q: np.ndarray | None) -> list[Any]:
+        tops = inside[:0] if q is None else likeliest(q, problem)
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
+        return list(parallel(delayed(grown)(number, q, tops) for number in range(len(seeds))))
 
-    present = forest(None)
+    def probabilities(trees: list[Any]) -> np.ndarray:
+        """Mean vote, with a half vote for each label; zero in negative bags, which need none."""
+        instances = problem.instances[inside]
+        found = np.full(len(bag_of), _PRIOR)
+        parallel = Parallel(n_jobs=n_jobs, prefer="threads", require="sharedmem")
+        for part in gen_batches(len(trees), _TREES_AT_ONCE):
+            votes = parallel(delayed(positive_votes)(tree, instances) for tree in trees[part])
+            found[inside] += np.sum(votes, axis=0)
+        return found / (len(seeds) + 2 * _PRIOR)
+
+    trees = forest(None)
     for temperature in temperatures:
-        present = forest(label_distribution(present.probabilities, temperature))
-    return present
+        trees = forest(label_distribution(probabilities(trees), temperature))
+    return trees
 
 
 def positive_votes(tree: Any, instances: Any) -> np.ndarray:
@@ -133,11 +150,12 @@ def positive_votes(tree: Any, instances: Any) -> np.ndarray:
     return votes
 
 
-def _bootstrap(positive: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+def _bootstrap(positive: np.ndarray, rng: np.random.RandomState, share: float) -> np.ndarray:
     """Random counts of bags, drawn with replacement within each class."""
     counts = np.zeros(len(positive))
     for side in (positive, ~positive):
         members = np.flatnonzero(side)
-        drawn = rng.randint(0, len(members), len(members))
+        n_drawn = min(len(members), max(1, round(share * len(members))))
+        drawn = rng.randint(0, len(members), n_drawn)
         counts[members] = np.bincount(drawn, minlength=len(members))
     return counts

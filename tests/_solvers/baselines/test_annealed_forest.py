@@ -10,6 +10,8 @@ from milearn._solvers.baselines.annealed_forest import (
     ForestProblem,
     anneal_forest,
     label_distribution,
+    likeliest,
+    positive_votes,
     random_labels,
 )
 
@@ -44,7 +46,7 @@ def test_low_temperatures_decide_and_high_ones_do_not():
 def test_labels_keep_the_assumption_and_have_the_distribution():
     given, rng = problem(), np.random.RandomState(0)
     q = np.random.default_rng(1).uniform(0.1, 0.9, given.offsets[-1])
-    labels = np.stack([random_labels(q, given, rng) for _ in range(2000)])
+    labels = np.stack([random_labels(q, likeliest(q, given), given, rng) for _ in range(2000)])
     for first, last, positive in blocks(given):
         proportions = labels[:, first:last].mean(axis=0)
         if not positive:
@@ -99,7 +101,7 @@ def naive(given, seeds, temperatures):
 @pytest.mark.parametrize("temperatures", [[], [1.0, 0.3]])
 def test_the_forest_is_that_of_the_loop(temperatures):
     given, seeds = problem(2), [3, 1, 4, 1, 5]
-    found = anneal_forest(
+    trees = anneal_forest(
         given,
         lambda seed: DecisionTreeClassifier(max_features="sqrt", random_state=seed),
         seeds,
@@ -107,4 +109,22 @@ def test_the_forest_is_that_of_the_loop(temperatures):
         n_jobs=2,
     )
     expected = naive(given, seeds, temperatures)
-    np.testing.assert_allclose(found.probabilities, expected, rtol=1e-12)
+    votes = sum(positive_votes(tree, given.instances) for tree in trees)
+    np.testing.assert_allclose((votes + 0.5) / (len(seeds) + 1), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("share", "n_drawn"), [(1.0, 20), (0.3, 6), (1e-9, 1)])
+def test_a_share_of_the_bags_of_each_class_is_drawn(share, n_drawn):
+    given = problem(n_bags=40)
+    seen = []
+
+    class Tree(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight):
+            seen.append(sample_weight)
+            return super().fit(X, y, sample_weight)
+
+    alone = ForestProblem(
+        given.instances[:40], np.arange(41), given.positive, np.ones(len(given.positive))
+    )
+    anneal_forest(alone, lambda seed: Tree(), [1, 2], np.array([1.0]), share=share)
+    assert [weights.sum() for weights in seen] == [2 * n_drawn] * 4
