@@ -249,7 +249,17 @@ class MappedRows:
             return self.read(start, stop, self.dtype)
         rows = np.asarray(key)
         runs = np.searchsorted(self._run_offsets, rows, side="right") - 1
-        return self.matrix[self._run_firsts[runs] + rows - self._run_offsets[runs]]
+        places = self._run_firsts[runs] + rows - self._run_offsets[runs]
+        return self._taken(places) if places.ndim == 1 else self.matrix[places]
+
+    def _taken(self, places: np.ndarray, *, at_once: int = 2**13) -> np.ndarray:
+        """A copy of rows of the matrix, whose pages are released."""
+        taken = np.empty((len(places), self.shape[1]), dtype=self.dtype)
+        for first in range(0, len(places), at_once):
+            some = places[first : first + at_once]
+            taken[first : first + len(some)] = self.matrix[some]
+            release(self.matrix[some.min() : some.max() + 1])
+        return taken
 
     def read(self, start: int, stop: int, dtype: Any, *, piece_bytes: int = 2**20) -> np.ndarray:
         """Rows ``start`` to ``stop`` as a new array of the given type.
@@ -298,15 +308,6 @@ class MappedRows:
         finally:
             if file is not None:
                 os.close(file[0])
-
-    def release(self, start: int, stop: int) -> None:
-        """Release the pages of rows ``start`` to ``stop``."""
-        runs = np.searchsorted(self._run_offsets, [start, stop - 1], side="right") - 1
-        for run in range(int(runs[0]), int(runs[1]) + 1):
-            low = max(start, int(self._run_offsets[run]))
-            high = min(stop, int(self._run_offsets[run + 1]))
-            first = int(self._run_firsts[run] + low - self._run_offsets[run])
-            release(self.matrix[first : first + high - low])
 
 
 def _opened(matrix: np.ndarray) -> tuple[int, int] | None:

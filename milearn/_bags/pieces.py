@@ -94,8 +94,6 @@ class StoredRows:
             taken = self.buffer.rows_of(self)[rows]
         else:
             taken = self.rows[self.start + rows]
-            if isinstance(self.rows, MappedRows) and len(rows):
-                self.rows.release(self.start + int(rows.min()), self.start + int(rows.max()) + 1)
         return np.asarray(taken.astype(self.dtype, copy=False))
 
     def pieces(self, dtype: Any, piece_bytes: int) -> Iterator[np.ndarray]:

@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import distinct_points
-from .._bags.segments import segment_index, segment_sum
+from .._bags.segments import bag_ranges, segment_index, segment_sum
 from .._compat import Interval
-from .._fit.threads import fit_context
+from .._fit.threads import ONE_BLAS_THREAD, fit_context
 from .._fit.validation import STORED_FLOATS, validate_bags
 from ._base import BagEmbedding
 
@@ -24,6 +24,8 @@ __all__ = ["VLAD", "BagOfWords", "FisherVector"]
 
 # CSR samples are converted to dense arrays for clustering up to this size.
 _DENSE_BYTES = 2**26
+# Rows of bags that are finished at once.
+_ROWS_AT_ONCE = 1024
 
 
 class _Codebook(BagEmbedding):
@@ -39,8 +41,12 @@ class _Codebook(BagEmbedding):
         """Fitted attributes from a sample of instances."""
         raise NotImplementedError
 
-    def _block_rows(self, block: Block) -> np.ndarray:
-        """Rows of the bags of a block with float64 instances."""
+    def _block_sums(self, block: Block) -> np.ndarray:
+        """Sums over the instances of each bag of a block in float64, shape (n_bags, n_sums)."""
+        raise NotImplementedError
+
+    def _finished(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Rows of bags from the sums over all their instances, which may be changed in place."""
         raise NotImplementedError
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -73,8 +79,23 @@ class _Codebook(BagEmbedding):
             return super()._validated(X)
         return validate_bags(self, X, reset=False, dtype=self._dtypes, accept_sparse=False)
 
+    def _takes_remote_bags(self) -> bool:
+        return True
+
     def _rows(self, bags: Bags) -> np.ndarray:
-        return np.concatenate(bags.source(dtype=np.float64).map(self._block_rows))
+        # A bag that is larger than a block is read in parts.
+        parts = bags.source(dtype=np.float64).map(_sums_of_block, self, in_parts=True)
+        sums = np.zeros((len(bags), parts[0][1].shape[1]))
+        for first, found in parts:
+            sums[first : first + len(found)] += found
+        del parts
+        for first, last in bag_ranges(np.arange(len(bags) + 1), _ROWS_AT_ONCE):
+            sums[first:last] = self._finished(sums[first:last], bags.sizes[first:last])
+        return sums
+
+
+def _sums_of_block(block: Block, model: _Codebook) -> tuple[int, np.ndarray]:
+    return block.first_bag, model._block_sums(block)
 
 
 class BagOfWords(_Codebook):
@@ -113,7 +134,8 @@ class BagOfWords(_Codebook):
     Notes
     -----
     With a chi-squared kernel this is the histogram baseline of [1]_, which uses the colours of an
-    image. Instances are read in blocks of bags; CSR instances stay CSR.
+    image. Instances are read once, in blocks, also from a memory map or on the workers of a
+    :class:`~milearn.distributed.DistributedBags`; CSR instances stay CSR.
 
     References
     ----------
@@ -158,11 +180,12 @@ class BagOfWords(_Codebook):
         words = _words(sample, self.n_words, self.batch_size, seed)
         return {"words_": words, "_counts": self.counts, "_n_features_out": len(words)}
 
-    def _block_rows(self, block: Block) -> np.ndarray:
-        instances, offsets = block.instances, block.offsets
-        histograms = _memberships(instances, offsets, self.words_)
-        rows = np.asarray(histograms.sum(axis=1)).reshape(len(offsets) - 1, -1)
-        return rows if self._counts else rows / np.diff(offsets)[:, None]
+    def _block_sums(self, block: Block) -> np.ndarray:
+        histograms = _memberships(block.instances, block.offsets, self.words_)
+        return np.asarray(histograms.sum(axis=1)).reshape(len(block.offsets) - 1, -1)
+
+    def _finished(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        return sums if self._counts else sums / sizes[:, None]
 
 
 class VLAD(_Codebook):
@@ -207,7 +230,8 @@ class VLAD(_Codebook):
     -----
     [1]_ first reduces the instances by a principal component analysis; use
     ``InstanceTransformer(PCA(...))`` for that. The cost is linear in the number of instances, which
-    are read in blocks of bags. A row has n_words * n_features entries.
+    are read once, in blocks, also from a memory map or on the workers of a
+    :class:`~milearn.distributed.DistributedBags`. A row has n_words * n_features entries.
 
     References
     ----------
@@ -251,7 +275,7 @@ class VLAD(_Codebook):
         words = _words(sample, self.n_words, self.batch_size, seed)
         return {"words_": words, "_power": self.power, "_n_features_out": words.size}
 
-    def _block_rows(self, block: Block) -> np.ndarray:
+    def _block_sums(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets
         words = self.words_
         members = _memberships(instances, offsets, words)
@@ -259,7 +283,10 @@ class VLAD(_Codebook):
         sums = sums.toarray() if sparse.issparse(sums) else np.asarray(sums)
         counts = np.asarray(members.sum(axis=1))
         sums -= counts[:, None] * np.tile(words, (len(offsets) - 1, 1))
-        return _normalised(sums.reshape(len(offsets) - 1, -1), self._power)
+        return sums.reshape(len(offsets) - 1, -1)
+
+    def _finished(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        return _normalised(sums, self._power)
 
 
 class FisherVector(_Codebook):
@@ -313,7 +340,8 @@ class FisherVector(_Codebook):
     -----
     [1]_ first reduces the instances by a principal component analysis; use
     ``InstanceTransformer(PCA(...))`` for that. The cost is linear in the number of instances, which
-    are read in blocks of bags. A row has (2 * n_features + 1) * n_components entries.
+    are read once, in blocks, also from a memory map or on the workers of a
+    :class:`~milearn.distributed.DistributedBags`. A row has (2 * n_features + 1) * n_components entries.
 
     References
     ----------
@@ -381,18 +409,20 @@ class FisherVector(_Codebook):
         width = (2 * sample.shape[1] + 1) * n_components
         return {"mixture_": mixture, "_power": self.power, "_n_features_out": width}
 
-    def _block_rows(self, block: Block) -> np.ndarray:
+    def _block_sums(self, block: Block) -> np.ndarray:
         instances, offsets = block.instances, block.offsets
         mixture = self.mixture_
         posteriors = mixture.predict_proba(instances)
-        sizes = np.diff(offsets)[:, None]
         parts = [segment_sum(posteriors - mixture.weights_, offsets) / np.sqrt(mixture.weights_)]
         for k, weight in enumerate(mixture.weights_):
             z = (instances - mixture.means_[k]) * np.sqrt(mixture.precisions_[k])
             gamma = posteriors[:, k, None]
             parts.append(segment_sum(gamma * z, offsets) / np.sqrt(weight))
             parts.append(segment_sum(gamma * (z * z - 1.0), offsets) / np.sqrt(2.0 * weight))
-        return _normalised(np.concatenate(parts, axis=1) / sizes, self._power)
+        return np.concatenate(parts, axis=1)
+
+    def _finished(self, sums: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        return _normalised(sums / sizes[:, None], self._power)
 
 
 def _sampled(bags: Bags, limit: int | None, rng: np.random.RandomState) -> Any:
@@ -423,7 +453,9 @@ def _words(sample: Any, n_words: int, batch_size: int | None, seed: int) -> np.n
     clusterer = KMeans(n_words, n_init=1, random_state=seed)
     if batch_size is not None:
         clusterer = MiniBatchKMeans(n_words, n_init=1, batch_size=batch_size, random_state=seed)
-    return clusterer.fit(sample).cluster_centers_
+    # k-means limits BLAS itself, but in a way that is wrong for fits in several threads.
+    with ONE_BLAS_THREAD:
+        return clusterer.fit(sample).cluster_centers_
 
 
 def _memberships(instances: Any, offsets: np.ndarray, words: np.ndarray) -> sparse.csr_array:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from milearn import Bags
-from milearn._fit.threads import _FEW_INSTANCES, _ONE_THREAD, fit_context
+from milearn._fit.threads import _FEW_INSTANCES, ONE_BLAS_THREAD, _take_control, fit_context
+from milearn.embedding import VLAD, _codebook
 from milearn.svm import MISVC
 from tests.toys import two_level_bags
 
 
-def n_threads():
+def n_threads(api="blas"):
     """The largest number: a library that another package brings may have one thread only."""
-    return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+    return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == api)
 
 
 class Looks(BaseEstimator):
@@ -29,14 +33,17 @@ class Looks(BaseEstimator):
         if y is not None:
             raise ValueError("no y")
         self.seen_ = n_threads()
+        self.openmp_ = n_threads("openmp")
         return self
 
 
 @pytest.fixture(autouse=True)
 def _two_threads():
-    with threadpool_limits(2, user_api="blas"):
+    with threadpool_limits(2, user_api="blas"), threadpool_limits(2, user_api="openmp"):
         if n_threads() != 2:
             pytest.skip("this BLAS has one thread")
+        # Otherwise this thread would be the only one that can set the number.
+        _take_control()
         yield
 
 
@@ -75,11 +82,76 @@ def test_the_limit_belongs_to_the_few():
 
 def test_fits_that_leave_in_any_order_put_back_what_the_first_found():
     # Two fits in threads are two entries of the one context, whichever of them leaves first.
-    _ONE_THREAD.__enter__()
-    _ONE_THREAD.__enter__()
-    _ONE_THREAD.__exit__(None, None, None)
+    ONE_BLAS_THREAD.__enter__()
+    ONE_BLAS_THREAD.__enter__()
+    ONE_BLAS_THREAD.__exit__(None, None, None)
     assert n_threads() == 1
-    _ONE_THREAD.__exit__(None, None, None)
+    ONE_BLAS_THREAD.__exit__(None, None, None)
+    assert n_threads() == 2
+
+
+def test_fits_that_leave_in_other_threads_put_back_what_the_first_found():
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        for pool in (first, second):
+            pool.submit(ONE_BLAS_THREAD.__enter__).result()
+        first.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert n_threads() == 1
+        second.submit(ONE_BLAS_THREAD.__exit__).result()
+        assert n_threads() == 2
+
+
+def test_openmp_is_limited_in_the_thread_of_a_fit():
+    inside, looked = threading.Event(), threading.Event()
+
+    class Waits(Looks):
+        @fit_context(prefer_skip_nested_validation=True)
+        def fit(self, X, y=None):
+            inside.set()
+            assert looked.wait(60)
+            self.openmp_ = n_threads("openmp")
+            return self
+
+    def in_a_thread():
+        with threadpool_limits(2, user_api="openmp"):
+            return Waits().fit(FEW["bags"]).openmp_, n_threads("openmp")
+
+    with ThreadPoolExecutor(1) as pool:
+        there = pool.submit(in_a_thread)
+        assert inside.wait(60)
+        # A fit elsewhere limits BLAS, which all threads share, and not the OpenMP of this thread.
+        assert (n_threads(), n_threads("openmp")) == (1, 2)
+        assert Looks().fit(FEW["bags"]).openmp_ == 1
+        assert (n_threads(), n_threads("openmp")) == (1, 2)
+        assert Looks().fit(MANY["bags"]).openmp_ == 2
+        looked.set()
+        assert there.result() == (1, 2)
+    assert (n_threads(), n_threads("openmp")) == (2, 2)
+
+
+def test_k_means_in_two_threads_leaves_the_number_as_it_was(monkeypatch):
+    # Both are inside, and the first to come is the first to leave.
+    first_in, second_in, first_out = (threading.Event() for _ in range(3))
+
+    class Overlapping(KMeans):
+        def fit(self, X, y=None, sample_weight=None):
+            with threadpool_limits(1, user_api="blas"):
+                if not first_in.is_set():
+                    first_in.set()
+                    assert second_in.wait(60)
+                else:
+                    second_in.set()
+                    assert first_out.wait(60)
+            return super().fit(X, y, sample_weight)
+
+    monkeypatch.setattr(_codebook, "KMeans", Overlapping)
+    bags = Bags(np.random.default_rng(0).normal(size=(4000, 2)), [0, 2000, 4000])
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(VLAD(2, random_state=0).fit, bags)
+        assert first_in.wait(60)
+        other = pool.submit(VLAD(2, random_state=0).fit, bags)
+        one.result()
+        first_out.set()
+        np.testing.assert_array_equal(one.result().words_, other.result().words_)
     assert n_threads() == 2
 
 

@@ -22,6 +22,7 @@ from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, CoupledMISVC, CoupledMISVR,
 from milearn._bags.storage import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
+from milearn.embedding import VLAD, BagOfWords, FisherVector
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
@@ -323,6 +324,15 @@ def test_statistics_come_to_this_process(there, data, sparse_output):
     np.testing.assert_array_equal(
         dense(rows.fit_transform(there)), dense(rows.fit_transform(data[0]))
     )
+
+
+@pytest.mark.parametrize("model", [BagOfWords(5), VLAD(3), FisherVector(2)])
+def test_embeddings_come_to_this_process(there, data, model):
+    model = model.set_params(random_state=0, max_instances=300)
+    found = model.fit(there).transform(there[5:80])
+    expected = model.fit(data[0]).transform(data[0][5:80])
+    assert found.shape == (75, len(model.get_feature_names_out()))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_a_search_over_distributed_bags(there, data):

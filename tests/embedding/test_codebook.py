@@ -95,6 +95,21 @@ def test_a_memory_map_and_float16_are_read_in_blocks(model, tmp_path):
     np.testing.assert_allclose(model.fit_transform(mapped), expected, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["memory", "mapped"])
+@pytest.mark.parametrize("model", [BagOfWords(5), VLAD(3), FisherVector(2)])
+def test_bags_larger_than_a_block_are_read_in_parts(model, kind, tmp_path, monkeypatch):
+    bags, y = two_level_bags(n_bags=12, size=60)
+    expected = model.set_params(random_state=0).fit(bags).transform(bags)
+    if kind == "mapped":
+        save_bags(tmp_path / "bags", bags, y, format="npy-folder")
+        bags = load_bags(tmp_path / "bags", mmap=True).data
+    monkeypatch.setitem(Bags.source.__kwdefaults__, "block_bytes", 8 * 3 * 16)
+    source, sizes = bags.source(), []
+    source.map(lambda block: sizes.append(block.stored.shape[0]), in_parts=True)
+    assert max(sizes) == 16 < max(bags.sizes)
+    np.testing.assert_allclose(model.transform(bags), expected, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("model", [BagOfWords(50), VLAD(50), FisherVector(50)])
 def test_there_are_no_more_words_than_distinct_instances(model):
     bags = Bags(np.repeat(np.eye(3), 10, axis=0), [0, 10, 15, 30])

@@ -21,6 +21,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from ...._bags.segments import gather_rows
 from .cholesky import solve_positive
+from .inner_products import InnerProducts
 
 __all__ = ["Limits", "Part", "Pooled", "Rows", "newton_direction"]
 
@@ -159,6 +160,7 @@ def newton_direction(
     gradient: np.ndarray,
     ridge: np.ndarray,
     limits: Limits | None = None,
+    products: InnerProducts | None = None,
 ) -> np.ndarray:
     """-(R + (X, E)'S(X, E))^-1 times the gradient.
 
@@ -170,6 +172,8 @@ def newton_direction(
     gradient, ridge : ndarray of shape (n_columns + n_free,)
         The diagonal of R is the ridge.
     limits : Limits, default=None
+    products : InnerProducts, default=None
+        Of dense X, for several directions.
     """
     (X, E), d, limits = matrix, len(gradient), limits or Limits()
     parts = [part for part in parts if len(part.rows)]
@@ -188,6 +192,11 @@ def newton_direction(
         return _by_columns(matrix, parts, gradient, ridge)
     number = np.cumsum(used) - 1
     parts = [part.renumbered(number, len(rows)) for part in parts]
+    n = X.shape[1]
+    if few and products is not None and len(rows) <= products.most and (ridge[:n] == ridge[0]).all():
+        found = _by_held_rows(products, (rows, E[rows]), parts, gradient, ridge)
+        if found is not None:
+            return found
     X = X[rows] if sparse.issparse(X) else np.asarray(X[rows], dtype=np.float64)
     if few:
         return _by_rows((X, E[rows]), parts, gradient, ridge, limits)
@@ -243,6 +252,30 @@ def _by_rows(
     target = _bent(pooled, np.asarray(X @ z[:n]) + E @ z[n:])
     y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
     return np.asarray(np.append(np.asarray(X.T @ y), E.T @ y) / ridge - z)
+
+
+def _by_held_rows(
+    products: InnerProducts,
+    chosen: tuple[np.ndarray, np.ndarray],
+    parts: list[Part],
+    gradient: np.ndarray,
+    ridge: np.ndarray,
+) -> np.ndarray | None:
+    """As :func:`_by_rows`, for rows whose inner products are held; None where that cancels."""
+    (rows, E), (m, n) = chosen, (len(chosen[0]), len(gradient) - chosen[1].shape[1])
+    places = products.places(rows)
+    pooled = [each for part in parts for each in part.pooled(m)]
+    K = products.kernel(places)
+    K /= ridge[0]
+    K += (E / ridge[n:]) @ E.T
+    system = _bent(pooled, K)
+    if np.abs(system).max(initial=0.0) > _LARGE:
+        return None
+    system[np.diag_indices(m)] += 1.0
+    z = gradient / ridge
+    target = _bent(pooled, products.scores(places, z[:n]) + E @ z[n:])
+    y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
+    return np.asarray(np.append(products.weighted_sum(places, y), E.T @ y) / ridge - z)
 
 
 def _in_basis(

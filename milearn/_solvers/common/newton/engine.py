@@ -22,8 +22,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy import sparse
 
 from .direction import Limits, Part, newton_direction
+from .inner_products import InnerProducts
 from .proximal import ProximalTerm
 
 __all__ = ["FIRST_SMOOTHING", "WARM_SMOOTHING", "NewtonSolution", "Problem", "search", "solve"]
@@ -148,10 +150,11 @@ def solve(
     point = _Point(w, v, problem.values(w, v))
     h, n_steps, of_round = smoothing, 0, 0
     proximal = ProximalTerm.towards(w, problem.Z, problem.cost)
+    products = None if sparse.issparse(problem.Z) else InnerProducts(problem.Z)
     best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
     while True:
         room = min(steps_at_a_time, _MAX_STEPS - of_round)
-        stage = _Round(problem, h, centre, proximal, limits or Limits())
+        stage = _Round(problem, h, centre, proximal, limits or Limits(), products)
         point, found, steps = stage.run(point, room, precision)
         n_steps += steps
         of_round += steps
@@ -190,6 +193,7 @@ class _Round:
     centre: Any
     proximal: ProximalTerm
     limits: Limits
+    products: InnerProducts | None
 
     def run(self, point: _Point, max_steps: int, precision: float) -> tuple[_Point, Any, int]:
         """Minimise from a point; returns the last point, its proportions and the steps."""
@@ -213,7 +217,7 @@ class _Round:
             steps += 1
             parts = problem.curvature(at)
             direction = newton_direction(
-                (problem.Z, problem.free), parts, gradient, ridge, self.limits
+                (problem.Z, problem.free), parts, gradient, ridge, self.limits, self.products
             )
             slope = float(direction @ gradient)
             if slope >= 0:
