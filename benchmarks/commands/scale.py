@@ -19,6 +19,9 @@ MODULES: tuple[str, ...] = (
     "m3ic",
     "misvc",
     "out_of_core",
+    "passes",
+    "cohort",
+    "embeddings",
     "sdpmil",
     "dask",
 )

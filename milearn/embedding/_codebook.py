@@ -341,7 +341,8 @@ class FisherVector(_Codebook):
     [1]_ first reduces the instances by a principal component analysis; use
     ``InstanceTransformer(PCA(...))`` for that. The cost is linear in the number of instances, which
     are read once, in blocks, also from a memory map or on the workers of a
-    :class:`~milearn.distributed.DistributedBags`. A row has (2 * n_features + 1) * n_components entries.
+    :class:`~milearn.distributed.DistributedBags`. A row has (2 * n_features + 1) * n_components
+    entries.
 
     References
     ----------

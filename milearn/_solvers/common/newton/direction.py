@@ -192,8 +192,8 @@ def newton_direction(
         return _by_columns(matrix, parts, gradient, ridge)
     number = np.cumsum(used) - 1
     parts = [part.renumbered(number, len(rows)) for part in parts]
-    n = X.shape[1]
-    if few and products is not None and len(rows) <= products.most and (ridge[:n] == ridge[0]).all():
+    even = bool((ridge[: X.shape[1]] == ridge[0]).all())
+    if few and even and products is not None and len(rows) <= products.most:
         found = _by_held_rows(products, (rows, E[rows]), parts, gradient, ridge)
         if found is not None:
             return found

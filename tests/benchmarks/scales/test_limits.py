@@ -1,0 +1,68 @@
+"""Passes, embeddings and a cohort near the limit: the measured processes and what is printed."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+
+import pytest
+
+from benchmarks.common import map_file
+from benchmarks.scales import _cohort_fit, _embeddings_fit, _passes_fit, cohort, embeddings, passes
+
+
+def arguments(path):
+    return argparse.Namespace(out=path, fresh=False, jobs=1, fast=True, repeats=None)
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_fits_are_divided_by_products(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        passes, "in_fresh_process", lambda module, task: _passes_fit.measure({**task, "repeats": 1})
+    )
+    storages = {
+        "float64": (40_000, 3, 20, "float64", False),
+        "float32 mapped": (40_000, 3, 20, "float32", True),
+        "float16": (40_000, 3, 200, "float16", False),
+    }
+    monkeypatch.setattr(passes, "STORAGES", storages)
+    assert passes.run_passes(arguments(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert out.count("400 x 3") == 6
+    assert "goal 3" in out
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
+
+
+def test_every_embedding_is_measured(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(
+        map_file, "in_fresh_process", lambda module, task: _embeddings_fit.measure(task)
+    )
+    monkeypatch.setattr(embeddings, "LARGE", 100 * 400)
+    monkeypatch.setattr(embeddings, "BAG_SIZE", 40)
+    monkeypatch.setattr(embeddings, "N_FEATURES", 3)
+    assert embeddings.run_embeddings(arguments(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in _embeddings_fit.MODELS)
+    assert "10 x 9" in out
+
+
+def test_a_cohort_is_written_and_fitted_step_by_step(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("h5py")
+
+    def here(module, task, *, cpu_timeout):
+        if task["step"] == "MIClassifier":
+            raise TimeoutError
+        return _cohort_fit.measure({**task, "limit_mb": 0})
+
+    monkeypatch.setattr(cohort, "in_fresh_process", here)
+    monkeypatch.setattr(cohort, "FAST_SIZES", (40, 10, 5))
+    assert cohort.run_cohort(arguments(tmp_path)) == 0
+    out = capsys.readouterr().out
+    assert all(step in out for step in _cohort_fit.STEPS)
+    assert "AUC" in out
+    assert "> 600 s" in out
+    assert [each.name for each in tmp_path.iterdir() if each.is_dir()] == []
