@@ -86,8 +86,8 @@ def run_cohort(args: argparse.Namespace) -> int:
         f"({2 * n_bags * bag_size * n_features / 2**20:,.0f} MB), one .h5 per bag; two bags of a "
         "patient; a tenth of\nthe labels are wrong. Each step in a process of its own with one "
         f"thread, {LIMIT_MB:,.0f} MB and {LIMIT_SECONDS:,.0f} CPU s at most; memory: highest\n"
-        f"anonymous memory, with that of the libraries. x {LARGER}: the CPU time for {LARGER} times the instances, "
-        "extrapolated."
+        f"anonymous memory, with that of the libraries. x {LARGER}: CPU time for {LARGER} times "
+        "the instances, extrapolated."
     )
     return finish(records, complete, file, len(tasks))
 

@@ -39,11 +39,11 @@ class InnerProducts:
                 self._place[self._held] = -1
                 self._held, new = self._held[:0], rows
             self._add(new)
-        return self._place[rows]
+        return np.asarray(self._place[rows])
 
     def kernel(self, places: np.ndarray) -> np.ndarray:
         """A copy of the inner products between held rows."""
-        return self._kernel[np.ix_(places, places)]
+        return np.asarray(self._kernel[np.ix_(places, places)])
 
     def scores(self, places: np.ndarray, vector: np.ndarray) -> np.ndarray:
         """Inner products of held rows with a vector."""
