@@ -48,6 +48,7 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"sklearn|matplotlib",
     "abort_on_example_error": True,
     "download_all_examples": False,
+    "remove_config_comments": True,
     "show_signature": False,
     "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
     "write_computation_times": False,

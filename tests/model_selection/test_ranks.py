@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare, wilcoxon
+from scipy.stats import PermutationMethod, friedmanchisquare, wilcoxon
 
 from milearn.model_selection import rank_methods
 
@@ -31,6 +31,8 @@ DEMSAR = np.array(
         [0.957, 0.978, 0.946, 0.970],
     ]
 )
+# By all permutations of the signs: SciPy's own choice for ties depends on its version.
+EXACT = PermutationMethod(n_resamples=np.inf)
 NAMES = ["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"]
 
 
@@ -71,12 +73,12 @@ def test_the_best_everywhere_has_rank_one_and_ties_share():
 
 
 def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
-    scores = np.random.default_rng(0).uniform(size=(12, 4))
+    scores = np.random.default_rng(0).uniform(size=(9, 4))
     scores[0, 0] = scores[0, 1]  # a tie
     found = rank_methods(scores, list("abcd"))
     plain = {
         pair: wilcoxon(
-            *(scores[:, "abcd".index(name)] for name in pair), zero_method="zsplit"
+            *(scores[:, "abcd".index(name)] for name in pair), zero_method="zsplit", method=EXACT
         ).pvalue
         for pair in itertools.combinations(found.methods, 2)
     }
@@ -85,6 +87,28 @@ def test_wilcoxon_is_corrected_by_holm_and_asks_for_the_pair_alone():
         largest = min(1.0, max(largest, (6 - number) * plain[pair]))
         i, j = (found.methods.index(name) for name in pair)
         assert found.wilcoxon[i, j] == found.wilcoxon[j, i] == pytest.approx(largest)
+
+
+@pytest.mark.parametrize(("n", "kind"), [(8, "ties"), (10, "zeros"), (30, "plain"), (60, "ties")])
+def test_signed_ranks_are_those_of_scipy(n, kind):
+    rng = np.random.default_rng(n)
+    differences = rng.normal(size=n) + 0.3
+    if kind != "plain":
+        differences = np.round(differences, 1)
+    if kind == "zeros":
+        differences[:3] = 0.0
+    method = EXACT if n < 12 else "auto"
+    expected = wilcoxon(differences, zero_method="zsplit", method=method).pvalue
+    found = rank_methods(np.column_stack([differences, np.zeros(n)]), ["a", "b"])
+    assert found.wilcoxon[0, 1] == pytest.approx(expected)
+
+
+def test_rounding_does_not_break_ties():
+    scores = np.array([[0.1 + 0.2, 0.3], [0.3, 0.1 + 0.2], [1.0, 0.9]])
+    found = rank_methods(scores, ["a", "b"])
+    np.testing.assert_allclose(found.ranks, [4 / 3, 5 / 3])
+    np.testing.assert_array_equal(rank_methods(1e9 * scores, ["a", "b"]).ranks, found.ranks)
+    np.testing.assert_array_equal(rank_methods(1e-9 * scores, ["a", "b"]).ranks, found.ranks)
 
 
 def test_methods_that_are_alike_have_no_p_value_and_no_warning():
@@ -111,7 +135,8 @@ def test_runs_do_not_join_methods_that_differ():
     [
         (np.ones((3, 2)), {}, r"shape \(3, 2\) for 3 method"),
         (np.ones((0, 3)), {}, r"shape \(0, 3\)"),
-        (np.where(np.eye(3), np.nan, 1.0), {}, "score of 'a' on data set 0 is NaN"),
+        (np.where(np.eye(3), np.nan, 1.0), {}, "score of 'a' on data set 0 is nan"),
+        (np.where(np.eye(3), -np.inf, 1.0), {}, "score of 'a' on data set 0 is -inf"),
         (np.ones((3, 3)), {"alpha": 1.5}, "alpha=1.5 must be between 0 and 1"),
     ],
 )
