@@ -159,7 +159,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "coupled dual: first active set by libsvm or empty",
-            f"{SOLVERS}.svm.coupled.dual:_MANY_BAGS",
+            f"{SOLVERS}.svm.coupled.dual:solve_step(many_bags)",
             {"libsvm": always, "empty": never},
             (
                 Case("100 bags", CoupledMISVC(C=1.0), partial(overlapping, 100), fast=True),
@@ -235,6 +235,16 @@ def choices() -> list[Choice]:
             ),
         ),
         Choice(
+            "linear MISVC in the dual: one refined start, or three",
+            f"{SOLVERS}.svm.maximum.race:RaceLimits(small_bags)",
+            {"one": float(never), "three": 0.0},
+            (
+                Case("40 bags of 2 to 6", MISVC(**linear), partial(overlapping, 40), fast=True),
+                Case("100 bags of 2 to 6", MISVC(**linear), partial(overlapping, 100, 60)),
+                Case("30 bags of 2 to 100", MISVC(**linear), partial(overlapping, 30, size=100)),
+            ),
+        ),
+        Choice(
             "linear InstanceMISVC: rows near the margin, or all of them",
             f"{SOLVERS}.svm.maximum.labels_rows:LabelLimits(whole_rows)",
             {"all": never, "near": always},
@@ -254,7 +264,7 @@ def choices() -> list[Choice]:
         ),
         Choice(
             "matrix factorisation: dense or truncated singular values",
-            f"{SOLVERS}.structured.factorisation:_DENSE_MAX_ROWS",
+            f"{SOLVERS}.structured.factorisation:_start(dense_max_rows)",
             {"dense": never, "truncated": always},
             (
                 Case("100 bags", LinkContentMF(), partial(linked, 100), fast=True),

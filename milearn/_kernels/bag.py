@@ -39,8 +39,6 @@ __all__ = [
 
 BAG_KERNELS = ("normalized_set", "set", "mean_set", "minmax")
 
-# Rows and columns of a block of kernel values that fits into the processor's cache.
-_SYMMETRIC_ROWS = 512
 # Number of rows of a block for the self-similarities of bags.
 _SELF_ROWS = 256
 
@@ -80,7 +78,7 @@ def row_sums(
 
 
 def symmetric_row_sums(
-    instances: Any, offsets: np.ndarray, kernel: Kernel
+    instances: Any, offsets: np.ndarray, kernel: Kernel, *, rows_at_once: int = 512
 ) -> tuple[np.ndarray, np.ndarray]:
     """sum_{x in bag} k(x, z) for every bag and instance z; kernel values are computed once.
 
@@ -89,6 +87,8 @@ def symmetric_row_sums(
     instances : ndarray or CSR of shape (n_instances, n_features)
     offsets : ndarray of shape (n_bags + 1,)
     kernel : callable, symmetric
+    rows_at_once : int
+        Rows and columns of a block of kernel values, which fits into the processor's cache.
 
     Returns
     -------
@@ -98,8 +98,8 @@ def symmetric_row_sums(
     n = instances.shape[0]
     sums, own = np.zeros((len(offsets) - 1, n)), np.empty(n)
     parts = [
-        (slice(start, min(start + _SYMMETRIC_ROWS, n)), instances[start : start + _SYMMETRIC_ROWS])
-        for start in range(0, n, _SYMMETRIC_ROWS)
+        (slice(start, min(start + rows_at_once, n)), instances[start : start + rows_at_once])
+        for start in range(0, n, rows_at_once)
     ]
     for number, (rows, left) in enumerate(parts):
         mine, starts = _bags_of_rows(offsets, rows)

@@ -400,9 +400,9 @@ class M3IC(CallbackSupport, BagClusterer):
         return highest(_source(self._checked(X)), *scores_of(self._margin, self.coef_))[0]
 
 
-def _source(bags: Bags, n_jobs: int = 1) -> PassSource:
+def _source(bags: Bags, n_jobs: int = 1, *, block_bytes: int = STREAM_BYTES) -> PassSource:
     # Blocks fit into a core's cache and are computed in float64 for any type.
-    return bags.source(block_bytes=STREAM_BYTES, dtype=np.float64, n_jobs=n_jobs)
+    return bags.source(block_bytes=block_bytes, dtype=np.float64, n_jobs=n_jobs)
 
 
 def _solve(

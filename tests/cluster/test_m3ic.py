@@ -99,8 +99,9 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
     # Small blocks, and witnesses kept as float32, as with large data.
     small = partial(_max_margin.LinearisedRisk, block_bytes=256)
     monkeypatch.setattr(_max_margin, "LinearisedRisk", small)
-    monkeypatch.setattr(_passes, "_GATHERED_BYTES", 0)
-    monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
+    as_stored = partial(_passes.gather, float64_bytes=0)
+    monkeypatch.setattr(_max_margin, "gather", as_stored)
+    monkeypatch.setattr(_m3ic, "_source", partial(_m3ic._source, block_bytes=256))
     model = M3IC(3, random_state=0, **options).fit(mapped)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     assert model.objective_ == pytest.approx(expected.objective_, rel=1e-6)
@@ -108,7 +109,7 @@ def test_a_memory_map_of_float32_gives_what_the_memory_gives(tmp_path, monkeypat
 
 def test_threads_of_a_pass_change_no_bit(monkeypatch):
     X, _ = concept_bags(n_bags=90, distance=1.5)
-    monkeypatch.setattr(_m3ic, "STREAM_BYTES", 256)
+    monkeypatch.setattr(_m3ic, "_source", partial(_m3ic._source, block_bytes=256))
     used = []
     make = Bags.source
 

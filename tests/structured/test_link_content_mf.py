@@ -77,12 +77,11 @@ def test_without_links_it_is_the_shrunk_singular_value_decomposition():
     np.testing.assert_allclose(found.Z @ found.V.T, left[:, :3] * shrunk @ right[:3], atol=1e-9)
 
 
-def test_start_by_iteration_is_that_of_the_decomposition(monkeypatch):
+def test_start_by_iteration_is_that_of_the_decomposition():
     A, X = parts(2, n=40, d=30)
     options = FactorOptions(5, 0.7, ridge=1e-3, tol=1e-5, max_iter=500)
     dense = factorisation._start(A, X, options)
-    monkeypatch.setattr(factorisation, "_DENSE_MAX_ROWS", 0)
-    iterated = factorisation._start(A, sparse.csr_array(X), options)
+    iterated = factorisation._start(A, sparse.csr_array(X), options, dense_max_rows=0)
     np.testing.assert_allclose(dense @ dense.T, iterated @ iterated.T, atol=1e-10)
 
 

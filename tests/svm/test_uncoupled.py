@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from scipy import sparse
 from sklearn import config_context
 
 from milearn import Bags
-from milearn._kernels import bag as bag_kernels
 from milearn._kernels.bag import BAG_KERNELS, symmetric_row_sums
 from milearn._kernels.instance import instance_kernel
 from milearn.datasets import make_affinity, make_bags
@@ -118,11 +118,10 @@ def test_refit_and_pickle_keep_the_model():
 @pytest.mark.parametrize(
     ("rows", "store"), [(3, np.asarray), (7, sparse.csr_array), (1000, np.asarray)]
 )
-def test_sums_by_symmetry_are_those_of_a_loop(monkeypatch, rows, store):
-    monkeypatch.setattr(bag_kernels, "_SYMMETRIC_ROWS", rows)
+def test_sums_by_symmetry_are_those_of_a_loop(rows, store):
     bags, _ = make_bags(n_bags=7, bag_size=(1, 6), random_state=3)
     kernel, _ = instance_kernel("rbf", gamma=0.2)
-    sums, own = symmetric_row_sums(store(bags.instances), bags.offsets, kernel)
+    sums, own = symmetric_row_sums(store(bags.instances), bags.offsets, kernel, rows_at_once=rows)
     for number, bag in enumerate(bags):
         for column, z in enumerate(bags.instances):
             direct = sum(np.exp(-0.2 * np.sum((x - z) ** 2)) for x in bag)
@@ -131,12 +130,14 @@ def test_sums_by_symmetry_are_those_of_a_loop(monkeypatch, rows, store):
 
 
 def test_many_bags_start_from_the_support_vectors_of_libsvm(monkeypatch):
+    from milearn._solvers.svm.coupled import cccp as coupled_cccp
     from milearn._solvers.svm.coupled import dual as coupled_dual
 
     bags, y = make_bags(n_bags=300, bag_size=(1, 3), random_state=0)
     weights = np.linspace(0.5, 2.0, 300)
     quick = fresh("classification", C=1.0).fit(bags, y, sample_weight=weights)
-    monkeypatch.setattr(coupled_dual, "_MANY_BAGS", 10**6)
+    from_empty = partial(coupled_dual.solve_step, many_bags=10**6)
+    monkeypatch.setattr(coupled_cccp, "solve_step", from_empty)
     cold = fresh("classification", C=1.0).fit(bags, y, sample_weight=weights)
     assert quick.objective_ == pytest.approx(cold.objective_, rel=1e-9)
     np.testing.assert_allclose(

@@ -162,6 +162,19 @@ class Descent:
         self.n_iter += 1
         self.history.append(self.objective)
 
+    @property
+    def converged(self) -> bool:
+        """Whether the run ended by itself."""
+        return not self.stopped
+
+    def follow(self, before: Descent) -> None:
+        """Put the steps of a less precise run, from whose end this one started, before its own."""
+        first = self.history[0] if self.history else -np.inf
+        # The last of them may be lower within their precision.
+        kept = [value for value in before.history if value >= first]
+        self.history = kept + self.history
+        self.n_iter = len(self.history)
+
     def outcome(self, unit: float = 1.0) -> dict[str, Any]:
         """Fields of a :class:`.cccp.CCCPSolution`, with the objective in the given unit."""
         return {

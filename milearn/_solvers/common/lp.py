@@ -24,8 +24,6 @@ _FEASIBILITY_TOL = 1e-9
 # Results with a larger relative residual or duality gap are rejected, regardless of the status.
 _MAX_RESIDUAL = 1e-6
 _DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
-# HiGHS counts rows, columns and entries in 32 bits.
-_MAX_INDEX = np.iinfo(np.int32).max
 
 # highspy has no type annotations.
 _new_highs: Callable[[], Any] = highspy.Highs
@@ -86,6 +84,11 @@ class _StableIndex:
 class LPModel:
     """A linear program to which rows and columns are added and from which they are removed.
 
+    Parameters
+    ----------
+    max_index : int
+        Rows, columns and entries at most; HiGHS counts them in 32 bits.
+
     Examples
     --------
     >>> from milearn._solvers.common.lp import LPModel
@@ -96,8 +99,8 @@ class LPModel:
     0.5
     """
 
-    def __init__(self) -> None:
-        self._highs = _new_highs()
+    def __init__(self, max_index: int = 2**31 - 1) -> None:
+        self._highs, self.max_index = _new_highs(), max_index
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
@@ -172,7 +175,7 @@ class LPModel:
         return len(positions), starts.astype(np.int32), positions.astype(np.int32), values
 
     def _check_size(self, size: int, what: str) -> None:
-        if size > _MAX_INDEX:
+        if size > self.max_index:
             raise SolverError(
                 f"The linear program needs {size} {what}, but HiGHS counts them in 32 bits: limit "
                 "the learners, or fit on fewer bags."

@@ -37,8 +37,6 @@ Scores = Callable[[Block, np.ndarray], np.ndarray]
 
 # Bytes of a block in float64 that fits into the cache of a core.
 STREAM_BYTES = 2**21
-# Gathered instances are converted to float64 up to this size.
-_GATHERED_BYTES = 2**27
 # Sums up to this fraction of the sum of absolute values count as rounding.
 _ROUNDING = 1e-12
 
@@ -181,10 +179,10 @@ def _sum_of_means(block: Block) -> tuple[np.ndarray, np.ndarray]:
     return weights @ instances, weights @ abs(instances)
 
 
-def gather(source: PassSource, rows: np.ndarray) -> Matrix:
-    """The given instances, in float64 unless they are too large, and never in float16."""
+def gather(source: PassSource, rows: np.ndarray, *, float64_bytes: int = 2**27) -> Matrix:
+    """The given instances, in float64 up to ``float64_bytes``, and never in float16."""
     taken = source.gather(rows)
-    if sparse.issparse(taken) or 8 * taken.size <= _GATHERED_BYTES:
+    if sparse.issparse(taken) or 8 * taken.size <= float64_bytes:
         return taken.astype(np.float64, copy=False)
     return taken
 

@@ -19,14 +19,6 @@ __all__ = ["RowStack", "stack_rows"]
 
 Matrix = Any  # an ndarray, a CSR matrix or a RowStack
 
-# Number of values per block that are converted to float64.
-_CONVERTED_NUMBERS = 2**16
-# Up to this size in float64 one array is faster than a stack.
-_ONE_ARRAY_BYTES = 2**23
-# Number of values of a stack above which products with rows in float32 are in float32. Problems of
-# this size are not solved to many digits.
-_SINGLE_NUMBERS = 2**22
-
 
 class RowStack:
     """Rows of dense matrices, times 1 or -1, in a given order.
@@ -40,7 +32,10 @@ class RowStack:
         Row ``i`` is row ``order[i]`` of the concatenated parts; by default, row ``i``. Rows must
         not occur twice.
     single_numbers : int
-        Number of values above which products with rows in float32 are in float32.
+        Number of values above which products with rows in float32 are in float32. Problems of this
+        size are not solved to many digits.
+    converted_numbers : int
+        Values that are converted to float64 at once.
     """
 
     def __init__(
@@ -49,9 +44,10 @@ class RowStack:
         signs: Sequence[float] | None = None,
         order: np.ndarray | None = None,
         *,
-        single_numbers: int = _SINGLE_NUMBERS,
+        single_numbers: int = 2**22,
+        converted_numbers: int = 2**16,
     ) -> None:
-        self.parts, self.order = list(parts), order
+        self.parts, self.order, self.converted_numbers = list(parts), order, converted_numbers
         self.signs = [1.0] * len(self.parts) if signs is None else list(signs)
         self.ends = np.cumsum([len(part) for part in self.parts])
         n_rows = int(self.ends[-1]) if order is None else len(order)
@@ -74,7 +70,7 @@ class RowStack:
 
     def chunks(self, part: np.ndarray) -> Iterator[np.ndarray]:
         """The rows of a part in the type of products, in blocks unless it is theirs."""
-        step = max(1, _CONVERTED_NUMBERS // max(1, part.shape[1]))
+        step = max(1, self.converted_numbers // max(1, part.shape[1]))
         if part.dtype == np.float64:
             yield part
         elif self.is_single and part.dtype == np.float32:
@@ -130,6 +126,8 @@ def stack_rows(
     parts: Sequence[Matrix],
     signs: Sequence[float] | None = None,
     order: np.ndarray | None = None,
+    *,
+    one_array_bytes: int = 2**23,
 ) -> Matrix:
     """The rows of all parts in a given order.
 
@@ -141,6 +139,8 @@ def stack_rows(
     parts : sequence of ndarray, CSR or RowStack
     signs, order
         See :class:`RowStack`.
+    one_array_bytes : int
+        Size in float64 up to which one array is faster than a stack.
     """
     signs = [1.0] * len(parts) if signs is None else signs
     if sparse.issparse(parts[0]):
@@ -151,7 +151,7 @@ def stack_rows(
     if unchanged and (_is_stack(parts[0]) or parts[0].dtype == np.float64):
         return parts[0]
     n_rows, n_columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
-    if 8 * n_rows * n_columns > _ONE_ARRAY_BYTES:
+    if 8 * n_rows * n_columns > one_array_bytes:
         return _flat(parts, signs, order)
     array, start = np.empty((n_rows, n_columns)), 0
     for part, sign in zip(parts, signs, strict=True):

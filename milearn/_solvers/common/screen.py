@@ -35,7 +35,15 @@ from .low_rank import whitening
 from .nystroem import FeatureMap
 from .passes import ArraySource, Block, PassSource, gather, instance_scores
 
-__all__ = ["ScreenLimits", "Screened", "highest_rows", "landmark_source", "screened", "targets_of"]
+__all__ = [
+    "ScreenLimits",
+    "Screened",
+    "highest_rows",
+    "landmark_source",
+    "rank_correlations",
+    "screened",
+    "targets_of",
+]
 
 # Candidates whose scores are computed at once.
 _AT_ONCE = 256
@@ -143,7 +151,9 @@ def screened(
     directions = linalg.cho_solve(factor, vectors.T).T
     values = np.concatenate(
         [
-            _values(_maxima(source, directions[first : first + _AT_ONCE]), targets, weights)
+            rank_correlations(
+                _maxima(source, directions[first : first + _AT_ONCE]), targets, weights
+            )
             for first in range(0, len(directions), _AT_ONCE)
         ]
     )
@@ -236,7 +246,8 @@ def _maxima(source: PassSource, directions: np.ndarray) -> np.ndarray:
 
 
 def _maxima_of_block(block: Block, directions: np.ndarray) -> np.ndarray:
-    return np.maximum.reduceat(_scores(block, directions), block.offsets[:-1], axis=1)
+    scores = np.ascontiguousarray(_scores(block, directions).T)
+    return np.asarray(segment_max(scores, block.offsets).T)
 
 
 def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
@@ -246,22 +257,30 @@ def _scores(block: Block, directions: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray((instances @ directions.T).T)
 
 
-def _values(highest: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def rank_correlations(highest: np.ndarray, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Correlation of the targets with the weighted ranks in each row; equal scores share a rank."""
-    order = np.argsort(highest, axis=1, kind="stable")
-    sorted_scores = np.take_along_axis(highest, order, axis=1)
+    order = np.argsort(highest, axis=1)
     mass = weights[order]
     ends = np.cumsum(mass, axis=1)
-    new = np.ones(highest.shape, dtype=bool)
-    new[:, 1:] = sorted_scores[:, 1:] > sorted_scores[:, :-1]
-    below = np.maximum.accumulate(np.where(new, ends - mass, 0.0), axis=1)
-    last = np.concatenate([new[:, 1:], np.ones((len(new), 1), dtype=bool)], axis=1)
+    ranks = ends - 0.5 * (mass + ends[:, -1:])
+    sorted_scores = np.take_along_axis(highest, order, axis=1)
+    new = sorted_scores[:, 1:] > sorted_scores[:, :-1]
+    tied = np.flatnonzero(~new.all(axis=1))
+    if len(tied):
+        ranks[tied] = _shared_ranks(new[tied], mass[tied], ends[tied])
+    sums = np.einsum("ij,ij->i", (weights * targets)[order], ranks)
+    norms = np.sqrt(np.einsum("ij,ij,ij->i", mass, ranks, ranks) * float(weights @ targets**2))
+    return np.asarray(np.divide(sums, norms, out=np.zeros(len(sums)), where=norms > 0))
+
+
+def _shared_ranks(new: np.ndarray, mass: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Centred ranks where a score, unless it is ``new``, equals the one before it."""
+    edge = np.ones((len(new), 1), dtype=bool)
+    first, last = np.concatenate([edge, new], axis=1), np.concatenate([new, edge], axis=1)
+    below = np.maximum.accumulate(np.where(first, ends - mass, 0.0), axis=1)
     flipped = np.where(last, ends, np.inf)[:, ::-1]
     above = np.minimum.accumulate(flipped, axis=1)[:, ::-1]
-    ranks = 0.5 * (below + above - ends[:, -1:])
-    norms = np.sqrt((mass * ranks**2).sum(axis=1) * float(weights @ targets**2))
-    sums = (mass * targets[order] * ranks).sum(axis=1)
-    return np.asarray(np.divide(sums, norms, out=np.zeros(len(sums)), where=norms > 0))
+    return np.asarray(0.5 * (below + above - ends[:, -1:]))
 
 
 def _refined(
@@ -311,7 +330,7 @@ def _best(
     """The best directions with different highest instances."""
     parts = source.map(_highest_of_block, directions)
     rows = np.concatenate([rows for rows, _ in parts], axis=1)
-    values = _values(np.concatenate([top for _, top in parts], axis=1), *bags)
+    values = rank_correlations(np.concatenate([top for _, top in parts], axis=1), *bags)
     kept: list[int] = []
     up = bags[0] > 0
     for k in _descending(values):

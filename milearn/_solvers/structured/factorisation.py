@@ -33,9 +33,6 @@ __all__ = [
 
 Matrix = Any  # an ndarray or a CSR matrix
 
-# Number of rows or columns up to which a dense decomposition is faster.
-_DENSE_MAX_ROWS = 200
-
 
 @dataclass(frozen=True)
 class FactorOptions:
@@ -199,11 +196,13 @@ def _factors(
     return U, V, ZtAZ, XtZ
 
 
-def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
+def _start(
+    A: Matrix, X: Matrix, options: FactorOptions, *, dense_max_rows: int = 200
+) -> np.ndarray:
     """Left singular vectors of [content, links, links'] times roots of shrunken singular values.
 
     Without links this is the minimum: the singular values of Z V' are those of X reduced by the
-    ridge.
+    ridge. Up to ``dense_max_rows`` rows or columns a dense decomposition is faster.
     """
     n, d = X.shape
     content, ridge = options.content, options.ridge
@@ -211,7 +210,7 @@ def _start(A: Matrix, X: Matrix, options: FactorOptions) -> np.ndarray:
     linked = A.nnz > 0
     width = d + (2 * n if linked else 0)
     k = min(options.n_components, n, width)
-    if min(n, width) <= max(_DENSE_MAX_ROWS, 2 * k):
+    if min(n, width) <= max(dense_max_rows, 2 * k):
         dense = [root * (X.toarray() if sparse.issparse(X) else X)]
         if linked:
             dense += [A.toarray(), A.toarray().T]

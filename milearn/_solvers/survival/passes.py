@@ -345,8 +345,8 @@ def _look(
     """What a pass sees in a block; ``weights`` are those of events, NaN for bags never at risk."""
     numbers = n_instances * block.width
     whole, fine = numbers <= limits.everything, numbers <= limits.digits
-    scores = _scores(block, w, fine)
-    leading = scores if guide is w else _scores(block, guide, fine)
+    scores = block.scores(w, precise=fine)
+    leading = scores if guide is w else block.scores(guide, precise=fine)
     weights = weights[block.bags]
     used = np.flatnonzero(~np.isnan(weights))
     rows, offsets = gather_rows(block.offsets, used)
@@ -378,8 +378,3 @@ def _look(
         numbers=rows[near] + block.first_row,
         owners=np.repeat(used, sizes)[near] + block.first_bag,
     )
-
-
-def _scores(block: Block, w: np.ndarray, fine: bool) -> np.ndarray:
-    # Few instances are worth all digits.
-    return block.scores(w, precise=fine)

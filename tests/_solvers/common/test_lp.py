@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from milearn._solvers.common import lp
 from milearn._solvers.common.lp import LPModel
 from milearn.exceptions import SolverError
 
@@ -128,13 +127,14 @@ def test_time_that_is_over():
     assert found.objective == pytest.approx(expected(c, A, b), rel=1e-8)
 
 
-def test_sizes_beyond_32_bits_are_refused(monkeypatch):
+def test_sizes_beyond_32_bits_are_refused():
     """HiGHS would take numbers that wrapped around."""
     model = LPModel()
     x = model.add_columns([1.0, 1.0])
     with pytest.raises(SolverError, match=r"2147483648 entries, .* 32 bits"):
         model.add_rows([0.0, 0.0], starts=[0, 2**31], columns=x, values=[1.0, 1.0])
-    monkeypatch.setattr(lp, "_MAX_INDEX", 3)
+    model = LPModel(max_index=3)
+    x = model.add_columns([1.0, 1.0])
     model.add_rows([0.0], starts=[0], columns=x, values=[1.0, 1.0])
     with pytest.raises(SolverError, match="4 entries"):
         model.add_rows([0.0], starts=[0], columns=x, values=[1.0, 1.0])

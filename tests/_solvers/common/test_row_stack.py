@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from milearn._solvers.common import row_stack
 from milearn._solvers.common.row_stack import RowStack, stack_rows
 
 SIGNS = [-1.0, 1.0, 1.0]
@@ -22,10 +21,9 @@ def parts_and_matrix(dtypes, *, ordered):
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("dtypes", [["f4"] * 3, ["f8"] * 3, ["f4", "f8", "f4"]], ids=str)
-def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered, monkeypatch):
-    monkeypatch.setattr(row_stack, "_CONVERTED_NUMBERS", 5 * 7)
+def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered):
     parts, order, matrix = parts_and_matrix(dtypes, ordered=ordered)
-    stack, rng = RowStack(parts, SIGNS, order), np.random.default_rng(1)
+    stack, rng = RowStack(parts, SIGNS, order, converted_numbers=5 * 7), np.random.default_rng(1)
     assert stack.shape == matrix.shape
     w, alpha = rng.normal(size=5), rng.normal(size=len(matrix))
     np.testing.assert_allclose(stack @ w, matrix @ w, rtol=1e-13, atol=1e-13)
@@ -36,13 +34,12 @@ def test_a_stack_is_the_matrix_with_all_digits(dtypes, ordered, monkeypatch):
 
 
 @pytest.mark.parametrize("limit", [0, 2**23])
-def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit, monkeypatch):
-    monkeypatch.setattr(row_stack, "_ONE_ARRAY_BYTES", limit)
+def test_stacks_of_stacks_and_small_ones_are_the_same_rows(limit):
     parts, order, matrix = parts_and_matrix(["f4"] * 3, ordered=True)
-    inner = stack_rows(parts, SIGNS, order)
+    inner = stack_rows(parts, SIGNS, order, one_array_bytes=limit)
     assert isinstance(inner, RowStack) == (limit == 0)
     turned = np.arange(2 * len(matrix))[::-1]
-    outer = stack_rows([inner, inner], [1.0, -1.0], turned)
+    outer = stack_rows([inner, inner], [1.0, -1.0], turned, one_array_bytes=limit)
     expected = np.concatenate([matrix, -matrix])[turned]
     w = np.arange(5.0)
     np.testing.assert_allclose(outer @ w, expected @ w, rtol=1e-13, atol=1e-13)

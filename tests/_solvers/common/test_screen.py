@@ -13,6 +13,7 @@ from milearn._solvers.common.passes import ArraySource
 from milearn._solvers.common.screen import (
     ScreenLimits,
     landmark_source,
+    rank_correlations,
     screened,
     targets_of,
 )
@@ -50,6 +51,18 @@ def test_values_are_correlations_with_ranks_and_order_as_the_area_under_the_curv
         areas.append(roc_auc_score(y, highest))
     refined = areas[:-1]
     assert refined == sorted(refined, reverse=True)
+
+
+def test_values_of_weighted_bags_with_and_without_equal_scores():
+    """An integer weight is a bag that is there as many times."""
+    rng = np.random.RandomState(0)
+    weights = rng.randint(1, 4, size=40)
+    targets = targets_of(rng.normal(size=40), weights)
+    scores = rng.normal(size=(6, 40))
+    scores[3:] = np.round(scores[3:])
+    times = np.repeat(np.arange(40), weights)
+    expected = [np.corrcoef(rankdata(row[times]), targets[times])[0, 1] for row in scores]
+    np.testing.assert_allclose(rank_correlations(scores, targets, weights), expected, rtol=1e-12)
 
 
 def test_values_of_targets_that_are_numbers():

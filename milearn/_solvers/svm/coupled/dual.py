@@ -41,9 +41,6 @@ _INITIAL_TOL = 1e-8
 _MIN_TOL = 1e-12
 _EXACT_RESIDUAL = 1e-10
 _MAX_ROUNDS = 200
-# From this number of bags on, libsvm finds the support vectors of the start: for a thousand bags an
-# interior point method takes ten times as long. The number of steps is limited accordingly.
-_MANY_BAGS = 300
 _LIBSVM_STEPS = 20_000
 
 
@@ -80,6 +77,7 @@ def solve_step(
     tol: float,
     cuts: str | np.ndarray = "lazy",
     warm_start: WarmStart | None = None,
+    many_bags: int = 300,
 ) -> StepSolution:
     """Solve the convex problem to a relative duality gap of ``tol``.
 
@@ -94,6 +92,9 @@ def solve_step(
         The c_ij of the first dual problem: none, all, or the given ones.
     warm_start : WarmStart, default=None
         The warm start of a solution of a similar problem.
+    many_bags : int
+        Bags from which on libsvm finds the support vectors of the start: for a thousand bags an
+        interior point method takes ten times as long.
 
     Returns
     -------
@@ -106,7 +107,7 @@ def solve_step(
     step.add(cuts)
     precision, n_solves, n_backend = _INITIAL_TOL, 0, 0
     if warm_start is None:
-        warm_start = _start_of_hinge(step)
+        warm_start = _start_of_hinge(step, many_bags)
     while True:
         dual = CoupledDualQP(step)
         start = None if warm_start is None else dual.from_warm_start(warm_start)
@@ -129,11 +130,11 @@ def solve_step(
             warm_start = None
 
 
-def _start_of_hinge(step: StepGeometry) -> WarmStart | None:
+def _start_of_hinge(step: StepGeometry, many_bags: int) -> WarmStart | None:
     """The solution by libsvm as a warm start, for many uncoupled bags with a hinge loss."""
     loss, n = step.loss, len(step.points)
     only_hinge = not step.hard and len(step.coupled) == 0 and loss.tube_limit is None
-    if not only_hinge or n < _MANY_BAGS:
+    if not only_hinge or n < many_bags:
         return None
     (side,) = loss.dual_columns()
     upper = loss.weights / step.scale

@@ -26,6 +26,7 @@ from ...common.rounding import RELATIVE_TIE, rounding_scale
 from ...common.witnesses import Witnesses, is_constant, mean_difference
 from ..problem import BinaryProblem
 from .grouped_hinge import Patterns, SVMSolution, solve_grouped_svm
+from .race import RaceLimits
 from .working_set import WorkingSet
 
 __all__ = [
@@ -74,7 +75,7 @@ def solve_mi_svm(
     start: np.ndarray | None,
     options: SolverOptions,
     others: np.ndarray | None = None,
-    trial_tol: float = 1e-3,
+    race: RaceLimits | None = None,
 ) -> MISVMResult:
     """Minimise J.
 
@@ -91,16 +92,21 @@ def solve_mi_svm(
     options : SolverOptions
     others : ndarray of int of shape (n_others, n_positive), default=None
         Several starts in addition to ``start``; the lower objective is kept.
-    trial_tol : float
-        Precision of the one step.
+    race : RaceLimits, default=None
     """
+    race = RaceLimits() if race is None else race
     if start is not None and start.ndim == 2:
-        return _best_of(problem, slack, start, options, trial_tol)
+        return _best_of(problem, slack, start, options, race)
     first = _descend(problem, slack, start, options)
     if others is None or len(others) == 0 or first.stopped == "callback":
         return first
     options = options.after(first.n_iter)
-    second = _best_of(problem, slack, others, options, trial_tol, first.working)
+    rough = replace(options, tol=max(options.tol, race.tol))
+    second = _best_of(problem, slack, others, rough, race, first.working)
+    if race.leaves(second.objective, first.objective):
+        return first
+    if second.converged and options.tol < rough.tol:
+        second = _continued(problem, slack, second, options)
     return first if first.objective <= second.objective else second
 
 
@@ -109,19 +115,32 @@ def _best_of(
     slack: str,
     starts: np.ndarray,
     options: SolverOptions,
-    trial_tol: float,
+    race: RaceLimits,
     working: WorkingSet | None = None,
 ) -> MISVMResult:
     """The end of the best start, as one step of each tells."""
+    sharp = options.tol < race.tol
     if len(starts) == 1:
-        return _descend(problem, slack, starts[0], options, working)
-    once, trials = SolverOptions(max(options.tol, trial_tol), 1), []
+        return _descend(problem, slack, starts[0], options, working, sharp=sharp)
+    once, trials = SolverOptions(max(options.tol, race.trial_tol), 1), []
     for witnesses in starts:
-        trials.append(_descend(problem, slack, witnesses, once, working))
+        trials.append(_descend(problem, slack, witnesses, once, working, sharp=False))
         working = trials[-1].working
     best = min(trials, key=lambda trial: trial.objective)
-    highest = witness_rule(problem).of(best.scores)
-    return _descend(problem, slack, highest, options, best.working)
+    return _descend(problem, slack, best.witnesses, options, best.working, sharp=sharp)
+
+
+def _continued(
+    problem: BinaryProblem, slack: str, found: MISVMResult, options: SolverOptions
+) -> MISVMResult:
+    """The precise end of a rough run."""
+    left = options.max_iter - found.n_iter
+    if left <= 0:
+        return replace(found, stopped="max_iter")
+    options = replace(options.after(found.n_iter), max_iter=left)
+    end = _descend(problem, slack, found.witnesses, options, found.working)
+    history = found.history + end.history
+    return replace(end, history=history, n_iter=found.n_iter + end.n_iter)
 
 
 def _descend(
@@ -130,6 +149,8 @@ def _descend(
     start: np.ndarray | None,
     options: SolverOptions,
     working: WorkingSet | None = None,
+    *,
+    sharp: bool = True,
 ) -> MISVMResult:
     """A local minimum from given witnesses, or from the means; ``working`` is of another run."""
     positive = problem.signs > 0
@@ -146,6 +167,7 @@ def _descend(
             layout.patterns(witnesses),
             tol=inner_tol,
             start=working if previous is None else previous.solution.working,
+            sharp=sharp,
         )
         n_solves += solution.n_solves
         n_backend += solution.n_backend

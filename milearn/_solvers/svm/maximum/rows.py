@@ -259,25 +259,60 @@ def _rows_as_kept(block: Block, rows: np.ndarray) -> Matrix:
 
 
 def _best(
-    model: _Maximum, loss: Hinge, options: SolverOptions, gap_tol: float, settings: dict[str, Any]
+    model: _Maximum,
+    loss: Hinge,
+    options: SolverOptions,
+    gap_tol: float,
+    settings: dict[str, Any],
 ) -> Descent:
     """The better end of the descents from the means and from screened witnesses."""
     source = model.source
-    first = descend(model, *model.given("mean"), options, gap_tol, **settings)
+    rough_tol = max(gap_tol, model.limits.race.tol)
+    first = descend(model, *model.given("mean"), options, rough_tol, **settings)
     if first.stopped == "callback":
         return first
-    own, options = options, options.after(first.n_iter)
+    own, rest = options, options.after(first.n_iter)
     if model.limits.screened.holds_all(source.n_instances, source.n_features):
         others = screened_witnesses(source, loss)
         if len(others) == 0:
-            return first
-        second = _best_of(model, others, options, gap_tol, settings)
+            return _continued(model, first, options, gap_tol, settings)
+        second = _best_of(model, others, rest, rough_tol, settings)
     else:
         point = _start_on_sample(model, loss, own, means=False)
-        more = PassLimits(model.n_passes + settings["limits"].max_passes)
-        settings = {**settings, "limits": more}
-        second = descend(model, point, None, options, gap_tol, rough=True, **settings)
-    return first if first.objective <= second.objective else second
+        more = _more_passes(model, settings)
+        second = descend(model, point, None, rest, rough_tol, rough=True, **more)
+    best = min(first, second, key=lambda end: end.objective)
+    if second.stopped == "callback":
+        return best
+    return _continued(model, best, options, gap_tol, settings)
+
+
+def _continued(
+    model: _Maximum,
+    found: Descent,
+    options: SolverOptions,
+    gap_tol: float,
+    settings: dict[str, Any],
+) -> Descent:
+    """The precise end of a rough descent."""
+    if not found.converged or found.dual_gap <= gap_tol * max(
+        found.objective, settings["objective_scale"]
+    ):
+        return found
+    left = options.max_iter - found.n_iter
+    if left <= 0:
+        found.stopped = "max_iter"
+        return found
+    options = replace(options.after(found.n_iter), max_iter=left)
+    more = _more_passes(model, settings)
+    end = descend(model, (found.w, found.v), found.held, options, gap_tol, **more)
+    end.follow(found)
+    return end
+
+
+def _more_passes(model: _Maximum, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings for another descent, with as many passes as the first one."""
+    return {**settings, "limits": PassLimits(model.n_passes + settings["limits"].max_passes)}
 
 
 def _best_of(
@@ -286,15 +321,16 @@ def _best_of(
     options: SolverOptions,
     gap_tol: float,
     settings: dict[str, Any],
-    trial_tol: float = 1e-3,
 ) -> Descent:
-    """The end of the best start, as one step of each tells."""
-    more = PassLimits(model.n_passes + settings["limits"].max_passes)
-    settings, once = {**settings, "limits": more}, SolverOptions(options.tol, 1)
-    tol = max(gap_tol, trial_tol)
-    trials = [descend(model, *model.given(rows), once, tol, **settings) for rows in starts]
-    best = min(trials, key=lambda trial: trial.objective)
-    return descend(model, (best.w, best.v), None, options, gap_tol, **settings)
+    """The end of the best start, by the objective at the function between its witnesses."""
+    best, lowest = None, np.inf
+    for rows in starts:
+        point, held = model.given(rows)
+        found = lowest if len(starts) == 1 else model.view(*point, None, None).objective
+        if best is None or found < lowest:
+            best, lowest = (point, held), found
+    assert best is not None
+    return descend(model, *best, options, gap_tol, **_more_passes(model, settings))
 
 
 def _start_on_sample(

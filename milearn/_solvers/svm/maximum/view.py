@@ -20,6 +20,7 @@ from ...common.passes import Block, PassSource, stacked, width_of
 from ...common.row_stack import stack_rows
 from ...common.sample import SampleLimits
 from ...common.witnesses import TieRule
+from .race import RaceLimits
 
 __all__ = [
     "BagCosts",
@@ -57,6 +58,7 @@ class RowLimits:
     kept_numbers: int = 2**21
     sample: SampleLimits = field(default_factory=SampleLimits)
     screened: SampleLimits = field(default_factory=SampleLimits.of_whole_bags)
+    race: RaceLimits = field(default_factory=RaceLimits)
     # Numbers in all instances up to which the means and a screened start are followed on all.
     all_starts: float = 2.0**24
 

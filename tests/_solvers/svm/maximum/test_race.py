@@ -1,0 +1,67 @@
+"""The race of the starts: rough runs compare them, and the better one is continued precisely."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from milearn._solvers.common.options import SolverOptions
+from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.common.screen import ScreenLimits
+from milearn._solvers.svm.losses import Hinge
+from milearn._solvers.svm.maximum.dual import solve_mi_svm
+from milearn._solvers.svm.maximum.race import RaceLimits
+from milearn._solvers.svm.maximum.rows import solve_mi_svm_rows
+from milearn._solvers.svm.maximum.starts import screened_witnesses
+from milearn._solvers.svm.maximum.view import RowLimits
+from milearn._solvers.svm.problem import BinaryProblem
+from milearn.datasets import make_bags
+from milearn.svm._kernel import Kernel, memory_limit, training_gram
+
+
+def overlapping(seed):
+    bags, y = make_bags(60, 12, bag_size=(2, 6), flip_y=0.05, random_state=seed)
+    return bags, Hinge(np.where(y == 1, 1.0, -1.0), np.full(len(y), 1.0))
+
+
+def by_dual(bags, loss, race):
+    gram = training_gram(bags.instances, Kernel.inner_product(), memory_limit())
+    problem = BinaryProblem(gram, bags.offsets, loss.signs, loss.weights)
+    source = ArraySource(bags.instances, bags.offsets)
+    others = screened_witnesses(source, loss, ScreenLimits(kept=1))
+    return solve_mi_svm(problem, "bag", None, SolverOptions(1e-6, 100), others, race)
+
+
+def by_rows(bags, loss, race):
+    source, options = ArraySource(bags.instances, bags.offsets), SolverOptions(1e-6, 100)
+    return solve_mi_svm_rows(
+        source, loss, "bag", "auto", options, 1e-8, limits=RowLimits(race=race)
+    )
+
+
+@pytest.mark.parametrize("solve", [by_dual, by_rows])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_that_was_rough_ends_precisely(solve, seed):
+    bags, loss = overlapping(seed)
+    precise, found = (solve(bags, loss, race) for race in (RaceLimits(tol=0.0), RaceLimits()))
+    assert found.objective <= precise.objective * (1.0 + RaceLimits().near)
+    assert found.converged
+    assert found.dual_gap <= 1e-6 * found.objective
+    assert found.n_iter == len(found.history)
+    assert np.all(np.diff(found.history) <= 1e-9 * found.objective)
+    assert found.history[-1] == pytest.approx(found.objective, rel=1e-9)
+
+
+@pytest.mark.parametrize("solve", [by_dual, by_rows])
+def test_all_steps_of_both_runs_count(solve):
+    bags, loss = overlapping(0)
+    found = solve(bags, loss, RaceLimits(tol=0.1, near=np.inf))
+    assert found.converged
+    assert found.dual_gap <= 1e-6 * found.objective
+    assert found.n_iter == len(found.history) >= 2
+
+
+def test_dual_problems_of_small_bags_have_one_refined_start():
+    assert RaceLimits().n_refined(n_instances=700, n_bags=100) == 1
+    assert RaceLimits().n_refined(n_instances=30_000, n_bags=100) == 3
+    assert RaceLimits(small_bags=0.0).n_refined(n_instances=700, n_bags=100) == 3
