@@ -7,7 +7,7 @@ the result. Scores have one column for two classes or for regression, otherwise 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,12 +49,19 @@ _FOLD_TOL = 1e-3
 
 @dataclass(frozen=True)
 class Way:
-    """The name of a candidate, and the class of which one instance suffices, if it has one."""
+    """The name of a candidate, and what it assumes of the classes.
+
+    Of two classes, one instance suffices for ``positive``. Of three or more, all have instances
+    that decide but ``without``, if there is one.
+    """
 
     name: str
     positive: int | None = None
+    without: int | None = None
 
     def __str__(self) -> str:
+        if self.without is not None:
+            return f"{self.name!r} without instances of class {self.without + 1}"
         return repr(self.name) + (" for the first class" if self.positive == 0 else "")
 
 
@@ -170,7 +177,7 @@ def _as_columns(values: np.ndarray) -> np.ndarray:
     return values.reshape(len(values), -1)
 
 
-def _side_by_side(models: list[Any], rows: np.ndarray) -> np.ndarray:
+def _side_by_side(models: list[Any], rows: Any) -> np.ndarray:
     return np.hstack([_columns(model, rows) for model in models])
 
 
@@ -180,25 +187,32 @@ def _side_by_side(models: list[Any], rows: np.ndarray) -> np.ndarray:
 @dataclass(frozen=True)
 class _InstanceFunction:
     scale: Callable[[Bags], Bags]
-    model: Any
+    # One per column.
+    models: list[Any]
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
-        return np.concatenate([_columns(self.model, part) for part in self._parts(bags)])
+        return np.concatenate([_side_by_side(self.models, part) for part in self._parts(bags)])
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
-        return np.concatenate([self._of_instances(part) for part in self._parts(bags)])
-
-    def _of_instances(self, bags: Bags) -> np.ndarray:
-        if is_classifier(self.model):
-            return _as_columns(self.model.instance_decision_function(bags))
-        return _as_columns(self.model.predict_instances(bags))
+        return np.concatenate(
+            [
+                np.hstack([_of_instances(model, part) for model in self.models])
+                for part in self._parts(bags)
+            ]
+        )
 
     def _parts(self, bags: Bags) -> Iterator[Bags]:
         """Scaled bags, as many at once as have ``_AT_ONCE`` features."""
-        per_part = max(1, _AT_ONCE // self.model.n_features_in_)
+        per_part = max(1, _AT_ONCE // self.models[0].n_features_in_)
         parts = np.asarray(bags.offsets[:-1]) // per_part
         for rows in np.split(np.arange(len(bags)), np.flatnonzero(np.diff(parts)) + 1):
             yield self.scale(bags if len(rows) == len(bags) else bags[rows])
+
+
+def _of_instances(model: Any, bags: Bags) -> np.ndarray:
+    if is_classifier(model):
+        return _as_columns(model.instance_decision_function(bags))
+    return _as_columns(model.predict_instances(bags))
 
 
 @dataclass(frozen=True)
@@ -253,7 +267,12 @@ class LandmarkFeatures:
 
 @dataclass(frozen=True)
 class InstanceCandidate:
-    """An estimator whose bag scores are the highest instance scores."""
+    """An estimator whose bag scores are the highest instance scores, one-vs-rest.
+
+    One class of three or more may be ``without`` instances that decide: a bag is of this class
+    unless one of its instances is of another. The score of this class is then minus the highest
+    score of the others.
+    """
 
     # Not fitted.
     model: Any
@@ -261,19 +280,38 @@ class InstanceCandidate:
     # Training bags, scaled.
     bags: Bags
     training: Training
+    without: int | None = None
+    # Out-of-fold scores of classes, which candidates with different ``without`` share.
+    shared: dict[Any, np.ndarray] = field(default_factory=dict)
 
     def fold(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
-        model = clone(self.model).set_params(tol=_FOLD_TOL)
-        return _columns(self._fitted(model, train), self.bags[test])
+        return np.hstack([self._scores(column, train, test) for column in self._columns])
 
     def whole(self) -> ScoreFunction:
-        model = clone(self.model)
-        return _InstanceFunction(self.scale, self._fitted(model, np.arange(len(self.bags))))
+        rows = np.arange(len(self.bags))
+        models = [self._fitted(column, rows, {}) for column in self._columns]
+        return _InstanceFunction(self.scale, models)
 
-    def _fitted(self, model: Any, train: np.ndarray) -> Any:
+    @property
+    def _columns(self) -> range:
+        return range(self.training.n_columns)
+
+    def _scores(self, column: int, train: np.ndarray, test: np.ndarray) -> np.ndarray:
+        key = column, column == self.without, train.tobytes()
+        if key not in self.shared:
+            model = self._fitted(column, train, {"tol": _FOLD_TOL})
+            self.shared[key] = _columns(model, self.bags[test])
+        return self.shared[key]
+
+    def _fitted(self, column: int, train: np.ndarray, settings: dict[str, Any]) -> Any:
         given = self.training
+        targets = given.targets[train]
+        if given.n_columns > 1:
+            targets = (targets == column).astype(np.intp)
+            settings = {**settings, "pos_label": 0 if column == self.without else 1}
+        model = clone(self.model).set_params(**settings)
         bags = self.bags if len(train) == len(self.bags) else self.bags[train]
-        return model.fit(bags, given.targets[train], sample_weight=given.weights[train])
+        return model.fit(bags, targets, sample_weight=given.weights[train])
 
 
 # -- statistics of the bags ------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from ._judgement import (
     Scored,
     chosen_way,
     class_judge,
+    class_without,
     function_of,
     judge_ways,
     positive_class,
@@ -71,9 +72,13 @@ class MIClassifier(CallbackSupport, BagClassifier):
         skipped and listed in ``skipped_``: scalings, inner folds and models. The smallest possible
         fit is always run. Without a limit, steps are only skipped because of the size of the data.
     pos_label : label, default=None
-        The positive class for the models "instance" and "linear" and for ``witness``: one instance
-        of this class makes a bag positive. By default, both classes are tried. With three or more
-        classes there is one problem per class (one-vs-rest).
+        The positive class of two for the models "instance" and "linear" and for ``witness``: one
+        instance of this class makes a bag positive. By default, both classes are tried.
+    neg_label : label, default=None
+        The class without instances that decide, such as "normal": a bag is of this class unless one
+        of its instances is of another class. Of two classes, the other one is ``pos_label``. With
+        three or more classes, there is one problem per class (one-vs-rest), and by default "linear"
+        and "instance" also try each class as ``neg_label``.
     {random_state: the inner folds, and the landmarks if there are many bags}
     {n_jobs: scalings and inner folds}
     {verbose: a line after each step}
@@ -87,6 +92,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
         The class of which one instance suffices: ``pos_label``, or that of the best of the models
         "instance" and "linear", or ``classes_[1]`` if neither was scored. It is the class of
         ``witness``. None with three or more classes.
+    neg_label_ : label or None
+        The class without instances that decide: ``neg_label``, or that of the best of the models
+        "instance" and "linear". None if three or more classes all have such instances.
     scores_ : dict of dict
         Out-of-fold "accuracy", "balanced_accuracy" and "roc_auc" of each model, in its better
         orientation, and of the combination if there is more than one model in it; empty if a class
@@ -149,6 +157,10 @@ class MIClassifier(CallbackSupport, BagClassifier):
     With three or more classes, each class is calibrated against the rest, and the probabilities are
     divided by their sum.
 
+    With three or more classes, "linear" and "instance" score class k by the highest score of an
+    instance, except for ``neg_label_``, whose score is minus the highest score for any other class.
+    "instance" has the ``neg_label_`` that is best for "linear".
+
     References
     ----------
     J. C. Platt. Probabilistic Outputs for Support Vector Machines and Comparisons to Regularized
@@ -170,6 +182,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         "scoring": [StrOptions({"accuracy", "balanced_accuracy", "roc_auc"})],
         "time_limit": [Interval(Real, 0.0, None, closed="neither"), None],
         "pos_label": "no_validation",
+        "neg_label": "no_validation",
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -185,6 +198,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         scoring: str = "accuracy",
         time_limit: float | None = None,
         pos_label: Any = None,
+        neg_label: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
@@ -192,6 +206,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         self.scoring = scoring
         self.time_limit = time_limit
         self.pos_label = pos_label
+        self.neg_label = neg_label
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -222,6 +237,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         labels = validate_labels(self, y, bags)
         weights = validate_sample_weight(sample_weight, bags)
         classes, codes, positive = encode_classes(labels[weights > 0], self.pos_label)
+        given = self._given_orientation(classes, positive)
         all_codes = np.zeros(len(bags), dtype=np.intp)
         all_codes[weights > 0] = codes
         merged = merge_bags(bags, all_codes, weights, checked_groups(groups, bags))
@@ -231,7 +247,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
         folds = class_folds(merged, codes, rng)
         task = self._start_task(None, X=bags, y=labels, sample_weight=sample_weight)
         run = Run(self, task, merged, codes, 1 if len(classes) == 2 else len(classes), seed)
-        ways = self._ways(run, positive, compared=bool(folds))
+        ways = self._ways(run, given, compared=bool(folds))
         folds = folds[: run.size.n_scored_folds]
         judge = class_judge(run.training, self.scoring)
         scored = run.fold_scores(ways, folds, judge, partial(self._wanted, run, folds, judge))
@@ -242,24 +258,51 @@ class MIClassifier(CallbackSupport, BagClassifier):
         paradigm = chosen_way(judged)
         function = function_of(paradigm, judged, run.whole)
         measures = {name: each.measures for name, each in judged.items() if scored}
-        positive = positive_class(judged, otherwise=positive)
+        otherwise = positive if given.positive is None else given.positive
+        positive = positive_class(judged, otherwise=otherwise)
+        negative = given.without
+        if len(classes) == 2:
+            negative = 1 - positive
+        elif negative is None:
+            negative = class_without(judged, (LINEAR, INSTANCE))
         self._replace_fitted(
             {
                 **noted,
                 **run.fitted(paradigm, measures, function),
                 "classes_": classes,
                 "pos_label_": None if positive < 0 else classes[positive],
+                "neg_label_": None if negative is None else classes[negative],
                 "_calibration": judged[paradigm].calibration,
                 "_positive_sign": -1 if positive == 0 else 1,
-                "_bag_score_is_max": paradigm in (INSTANCE, LINEAR),
+                "_bag_score_is_max": paradigm in (INSTANCE, LINEAR)
+                and (len(classes) == 2 or negative is None),
             }
         )
         task.end()
         return self
 
-    def _ways(self, run: Run, positive: int, *, compared: bool) -> dict[Way, Any]:
+    def _given_orientation(self, classes: np.ndarray, positive: int) -> Way:
+        """What ``pos_label`` and ``neg_label`` say of the classes."""
+        if self.neg_label is None:
+            return Way("", positive if self.pos_label is not None else None)
+        hits = np.flatnonzero(classes == self.neg_label)
+        if len(hits) == 0:
+            raise ValueError(
+                f"neg_label={self.neg_label!r} is not a label in y: the labels are "
+                f"{classes.tolist()}."
+            )
+        if len(classes) > 2:
+            return Way("", None, int(hits[0]))
+        if self.pos_label is not None and positive == hits[0]:
+            raise ValueError(
+                f"pos_label and neg_label are both {self.pos_label!r}: pass one of them, or "
+                "different labels."
+            )
+        return Way("", 1 - int(hits[0]))
+
+    def _ways(self, run: Run, given: Way, *, compared: bool) -> dict[Way, Any]:
         """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
-        size = run.size
+        size, n_columns = run.size, run.training.n_columns
         kernels = {
             Way(name): partial(run.bag_candidate, kernels)
             for name, kernels in size.bag_ways.items()
@@ -267,13 +310,21 @@ class MIClassifier(CallbackSupport, BagClassifier):
         if not compared:
             return dict(list(kernels.items())[:1])
         highest: dict[str, Any] = {LINEAR: run.linear_candidate, INSTANCE: run.instance_candidate}
-        classes: tuple[int | None, ...] = (None,)
-        if positive >= 0:
-            classes = (1, 0) if self.pos_label is None else (positive,)
-        found = {
-            name: {Way(name, code): partial(make, MISVC, pos_label=code) for code in classes}
-            for name, make in highest.items()
-        }
+        if n_columns > 1:
+            every: tuple[int | None, ...] = (None, *range(n_columns))
+            classes = every if given.without is None else (given.without,)
+            found = {
+                name: {
+                    Way(name, None, code): partial(make, MISVC, without=code) for code in classes
+                }
+                for name, make in highest.items()
+            }
+        else:
+            codes = (1, 0) if given.positive is None else (given.positive,)
+            found = {
+                name: {Way(name, code): partial(make, MISVC, pos_label=code) for code in codes}
+                for name, make in highest.items()
+            }
         last = found[INSTANCE] if size.instance_kernel else {}
         if size.text:
             return kernels | last
@@ -285,9 +336,11 @@ class MIClassifier(CallbackSupport, BagClassifier):
         if way.name != INSTANCE or len(linear) < 2:
             return True
         left = [other for other in linear if other not in run.dropped]
-        if run.size.instance_components is not None or len(left) == 1:
+        many = run.size.instance_components is not None or run.training.n_columns > 1
+        if many or len(left) == 1:
             left = [judge_ways(linear, folds, judge, run.dropped)[LINEAR].way]
-        return not left or way.positive in {other.positive for other in left}
+        assumed = {(other.positive, other.without) for other in left}
+        return not left or (way.positive, way.without) in assumed
 
     # -- prediction ---------------------------------------------------------------------------
 

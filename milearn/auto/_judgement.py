@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
@@ -27,6 +27,7 @@ __all__ = [
     "Scored",
     "chosen_way",
     "class_judge",
+    "class_without",
     "clearly_worse",
     "function_of",
     "judge_classes",
@@ -208,6 +209,13 @@ def positive_class(judged: dict[str, Judged], otherwise: int) -> int:
     oriented = [each for each in judged.values() if each.way.positive is not None]
     best = max(oriented, key=lambda each: each.key, default=None)
     return otherwise if best is None or best.way.positive is None else best.way.positive
+
+
+def class_without(judged: dict[str, Judged], names: Sequence[str]) -> int | None:
+    """The class without instances that decide in the best model of these names, if any."""
+    named = [each for each in judged.values() if each.way.name in names]
+    best = max(named, key=lambda each: each.key, default=None)
+    return None if best is None else best.way.without
 
 
 def members(judged: dict[str, Judged]) -> list[Judged]:

@@ -105,6 +105,8 @@ class Run:
         self.start, self.stopped = time.perf_counter(), False
         self.candidates: dict[Way, Candidate] = {}
         self.dropped: set[Way] = set()
+        # Scores of classes by kernel, see InstanceCandidate.
+        self._shared: dict[str, dict[Any, np.ndarray]] = {}
 
     def fitted(self, way: str, scores: dict[str, Any], function: ScoreFunction) -> dict[str, Any]:
         """The fitted attributes of both estimators, after fitting a model on all bags."""
@@ -190,14 +192,20 @@ class Run:
         )
         return features, features.of_scaled(bags)
 
-    def instance_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
+    def instance_candidate(
+        self, kind: type, without: int | None = None, **settings: Any
+    ) -> InstanceCandidate:
         """MISVC or CoupledMISVR on scaled instances."""
         given = {"C": self.size.cost, "kernel": self.size.instance_kernel, **settings}
         parts: tuple[Any, Bags] = self._scaled
         if given["kernel"] == "rbf" and self.size.instance_components is not None:
             # The features of all inner folds; the model over them is linear.
             parts, given["kernel"] = self._featured, "linear"
-        return InstanceCandidate(kind(random_state=self.seed, **given), *parts, self.training)
+        model = kind(random_state=self.seed, **given)
+        shared = self._shared.setdefault(given["kernel"] + type(parts[0]).__name__, {})
+        if self.training.n_columns == 1:
+            shared = {}
+        return InstanceCandidate(model, *parts, self.training, without, shared)
 
     def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""

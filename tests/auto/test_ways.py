@@ -11,7 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.metrics import roc_auc_score
 
 from milearn import MISVC, Bags, MIClassifier
-from milearn._bags.segments import segment_min
+from milearn._bags.segments import segment_max, segment_min
 from milearn.auto._calibration import calibrate
 from milearn.auto._candidates import Training, Way
 from milearn.auto._judgement import (
@@ -30,12 +30,15 @@ from tests._solvers.common.test_screen import needles
 class Only(MIClassifier):
     """One way alone, in the orientations that it has."""
 
-    def __init__(self, name="linear", scoring="accuracy", pos_label=None, random_state=0):
-        super().__init__(scoring=scoring, pos_label=pos_label, random_state=random_state)
+    def __init__(
+        self, name="linear", scoring="accuracy", pos_label=None, neg_label=None, random_state=0
+    ):
+        labels = {"pos_label": pos_label, "neg_label": neg_label}
+        super().__init__(scoring=scoring, random_state=random_state, **labels)
         self.name = name
 
-    def _ways(self, run, positive, *, compared):
-        found = super()._ways(run, positive, compared=compared)
+    def _ways(self, run, given, *, compared):
+        found = super()._ways(run, given, compared=compared)
         return {way: make for way, make in found.items() if way.name == self.name}
 
 
@@ -190,6 +193,59 @@ def test_the_wrong_orientation_is_scored_on_few_folds(time_limit, capsys):
     assert "'linear' for the first class scored on fold 1 of 5" in printed
     assert "'linear' for the first class scored on fold 5 of 5" not in printed
     assert model.skipped_ == []
+
+
+def three_kinds(names, n_bags=60, seed=0):
+    """Bags of background; those of the last two names have an instance in a direction of theirs."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n_bags) % 3
+    instances = rng.normal(size=(n_bags, 8, 6))
+    for kind in (1, 2):
+        instances[y == kind, 0, kind] += 4.5
+    return Bags(instances.reshape(-1, 6), np.arange(n_bags + 1) * 8), np.array(names)[y]
+
+
+def test_a_class_without_instances_that_decide_is_found_whatever_its_name():
+    scores = {}
+    for names in (("normal", "tumour", "ulcer"), ("normal", "cyst", "angioma")):
+        bags, y = three_kinds(names)
+        new, truth = three_kinds(names, seed=1)
+        model = Only().fit(bags, y)
+        assert model.neg_label_ == "normal"
+        assert model.pos_label_ is None
+        scores[names] = model.score(new, truth)
+        # The score of a normal bag is that of its least normal instance, others are highest ones.
+        each = model.instance_decision_function(new)
+        stated = model.decision_function(new)
+        for code, name in enumerate(model.classes_):
+            pooled = segment_min if name == "normal" else segment_max
+            np.testing.assert_allclose(stated[:, code], pooled(each[:, code], new.offsets))
+    first, last = scores.values()
+    assert first == last
+    given = Only(neg_label="normal").fit(bags, y)
+    np.testing.assert_allclose(given.decision_function(new), model.decision_function(new))
+    other = Only(neg_label="cyst").fit(bags, y)
+    assert other.score(new, truth) < last - 0.05
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"neg_label": "c"}, "neg_label='c' is not a label in y"),
+        ({"neg_label": "a", "pos_label": "a"}, "pos_label and neg_label are both 'a'"),
+    ],
+)
+def test_bad_negative_labels_are_refused(settings, message):
+    bags, y = make_bags(n_bags=20, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        MIClassifier(**settings).fit(bags, np.array(["a", "b"])[y])
+
+
+def test_the_negative_label_of_two_leaves_the_other_as_the_positive_one():
+    bags, y = make_bags(n_bags=50, random_state=0)
+    model, known = Only(neg_label=1).fit(bags, y), Only(pos_label=0).fit(bags, y)
+    assert (model.pos_label_, model.neg_label_) == (known.pos_label_, known.neg_label_) == (0, 1)
+    assert model.scores_ == known.scores_
 
 
 def test_three_classes_have_no_orientation():
