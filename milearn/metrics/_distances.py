@@ -255,5 +255,8 @@ def _sides(left: Bags, right: Bags, symmetric: bool) -> tuple[Side, Side]:
 
 def largest_similarities(bags: Bags, prototypes: Any, gamma: float) -> np.ndarray:
     """Largest Gaussian similarity of each bag to each prototype, shape (n_bags, n_prototypes)."""
-    distances = bag_distances(bags, Bags.singletons(prototypes), metric="min")
-    return np.exp(-gamma * distances**2)
+    # In place: it is a large matrix.
+    values = bag_distances(bags, Bags.singletons(prototypes), metric="min")
+    np.square(values, out=values)
+    values *= -gamma
+    return np.asarray(np.exp(values, out=values))

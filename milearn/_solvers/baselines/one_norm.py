@@ -6,7 +6,8 @@ r"""The 1-norm support vector machine as a linear program whose columns are gene
 Its dual is max sum_i a_i with |sum_i a_i y_i s_ik| <= 1 for every feature k, sum_i a_i y_i = 0 and
 0 <= a_i <= c_i. The program starts without features. While multipliers violate the constraint of a
 feature, the features with the largest violations are added, and the program is solved again from
-its last basis. MILES has a feature for each training instance, of which only a few are needed.
+its last basis. MILES has a feature for each training instance, of which only a few are needed. The
+simplex method takes long with thousands of bags, for which there is :mod:`.one_norm_interior`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from ..common.lp import LPModel, LPResult
 from ..common.piecewise import optimal_intercept
+from .one_norm_interior import interior_one_norm
 
 __all__ = ["OneNormSolution", "solve_one_norm"]
 
@@ -34,12 +36,17 @@ class OneNormSolution:
     # Value of the program at the weights, and of its dual at the scaled multipliers.
     objective: float
     lower_bound: float
-    # Number of linear programs that were solved.
+    # Number of linear programs that were solved, or of Newton steps.
     n_iter: int
 
 
 def solve_one_norm(
-    rows: np.ndarray, signs: np.ndarray, costs: np.ndarray, *, tol: float = 1e-7
+    rows: np.ndarray,
+    signs: np.ndarray,
+    costs: np.ndarray,
+    *,
+    tol: float = 1e-7,
+    simplex_bags: int = 500,
 ) -> OneNormSolution:
     """Solve the program above over all features.
 
@@ -50,6 +57,9 @@ def solve_one_norm(
     costs : ndarray of shape (n_bags,), above zero
     tol : float, default=1e-7
         Largest absolute violation of a dual constraint.
+    simplex_bags : int, default=500
+        Number of bags up to which the simplex method is used; above, the interior point method with
+        a relative gap of 1e-6.
 
     Raises
     ------
@@ -57,6 +67,9 @@ def solve_one_norm(
         If a linear program is not solved.
     """
     n_bags, n_features = rows.shape
+    if n_bags > simplex_bags:
+        found = interior_one_norm(rows, signs, costs)
+        return _solution(rows, signs, costs, found.coef, found.lower_bound, found.n_iter)
     model = LPModel()
     slacks = model.add_columns(costs)
     intercept = model.add_columns([0.0], -np.inf)
@@ -93,16 +106,24 @@ def solve_one_norm(
         directions = np.r_[directions, direction]
     coef = np.zeros(n_features)
     np.add.at(coef, features, directions * result.x[columns])
+    bound = float(multipliers.sum() / max(1.0, np.abs(products).max(initial=0.0)))
+    return _solution(rows, signs, costs, coef, bound, n_iter)
+
+
+def _solution(
+    rows: np.ndarray,
+    signs: np.ndarray,
+    costs: np.ndarray,
+    coef: np.ndarray,
+    lower_bound: float,
+    n_iter: int,
+) -> OneNormSolution:
+    """The solution with the best intercept for its weights."""
     scores = rows @ coef
-    intercept_ = optimal_intercept(scores, signs, costs)
-    slack = np.maximum(0.0, 1.0 - signs * (scores + intercept_))
-    return OneNormSolution(
-        coef=coef,
-        intercept=intercept_,
-        objective=float(np.abs(coef).sum() + costs @ slack),
-        lower_bound=float(multipliers.sum() / max(1.0, np.abs(products).max(initial=0.0))),
-        n_iter=n_iter,
-    )
+    intercept = optimal_intercept(scores, signs, costs)
+    slack = np.maximum(0.0, 1.0 - signs * (scores + intercept))
+    objective = float(np.abs(coef).sum() + costs @ slack)
+    return OneNormSolution(coef, intercept, objective, lower_bound, n_iter)
 
 
 def _solved(model: LPModel, primal: bool) -> LPResult:

@@ -51,3 +51,36 @@ def test_the_intercept_is_the_middle_of_the_optimal_ones(seed):
     best = grid[loss <= loss.min() + 1e-9]
     middle = optimal_intercept(scores, signs, costs)
     assert middle == pytest.approx(0.5 * (best[0] + best[-1]), abs=1e-3)
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0, 50.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interior_point_method_finds_the_solution_of_the_simplex_method(seed, scale):
+    rows, signs, costs = problem(seed, n_bags=60, n_features=200)
+    vertex = solve_one_norm(rows, signs, scale * costs)
+    inside = solve_one_norm(rows, signs, scale * costs, simplex_bags=59)
+    assert inside.objective == pytest.approx(vertex.objective, rel=3e-6)
+    assert inside.lower_bound <= vertex.objective * (1 + 1e-9)
+    assert inside.objective - inside.lower_bound <= 2e-6 * max(1.0, inside.objective)
+    # A vertex has at most as many weights as there are rows.
+    assert np.count_nonzero(inside.coef) <= 60
+
+
+def test_the_size_decides_between_the_methods():
+    rows, signs, costs = problem(0, n_bags=30)
+    below, above = (solve_one_norm(rows, signs, costs, simplex_bags=size) for size in (30, 29))
+    vertex = solve_one_norm(rows, signs, costs)
+    np.testing.assert_array_equal(below.coef, vertex.coef)
+    assert above.objective == pytest.approx(vertex.objective, rel=2e-6)
+    assert above.n_iter != vertex.n_iter
+
+
+@pytest.mark.parametrize("duplicated", [False, True])
+def test_equal_and_constant_features_are_no_obstacle(duplicated):
+    rows, signs, costs = problem(4, n_bags=40, n_features=12)
+    rows[:, 3], rows[:, 4] = 1.0, 0.0
+    if duplicated:
+        rows = np.repeat(rows, 2, axis=1)
+    vertex = solve_one_norm(rows, signs, 20 * costs)
+    inside = solve_one_norm(rows, signs, 20 * costs, simplex_bags=0)
+    assert inside.objective == pytest.approx(vertex.objective, rel=3e-6)
