@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.blocks import Block
+from .._bags.distinct import bag_fingerprints
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._solvers.baselines.bag_level_trees import (
@@ -23,6 +24,9 @@ from .._solvers.baselines.order_statistics import order_statistics
 from ._base import BaselineClassifier
 
 __all__ = ["BLRT"]
+
+# Bags of a tree for max_samples="auto".
+_AUTO_BAGS = 2000
 
 
 class BLRT(BaselineClassifier):
@@ -56,6 +60,9 @@ class BLRT(BaselineClassifier):
         Maximum depth of a tree. By default, it is not limited.
     min_weight_fraction_leaf : float, default=0.0
         Minimum proportion of the weight of all bags in a leaf.
+    max_samples : int, float, "auto" or None, default="auto"
+        Number of bags drawn for a tree without replacement, or their proportion for a float. None
+        uses all bags for every tree. "auto" uses at most 2,000.
     {class_weight: the weights of the bags}
     {random_state: features and rules of each tree}
     n_jobs : int, default=None
@@ -118,6 +125,12 @@ class BLRT(BaselineClassifier):
         "n_rules": [Interval(Integral, 1, None, closed="left")],
         "max_depth": [Interval(Integral, 1, None, closed="left"), None],
         "min_weight_fraction_leaf": [Interval(Real, 0.0, 0.5, closed="both")],
+        "max_samples": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0.0, 1.0, closed="right"),
+            StrOptions({"auto"}),
+            None,
+        ],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -136,6 +149,7 @@ class BLRT(BaselineClassifier):
         n_rules: int = 16,
         max_depth: int | None = None,
         min_weight_fraction_leaf: float = 0.0,
+        max_samples: int | float | str | None = "auto",
         class_weight: Any = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -145,6 +159,7 @@ class BLRT(BaselineClassifier):
         self.n_rules = n_rules
         self.max_depth = max_depth
         self.min_weight_fraction_leaf = min_weight_fraction_leaf
+        self.max_samples = max_samples
         self.class_weight = class_weight
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -171,13 +186,17 @@ class BLRT(BaselineClassifier):
         bags, labels = training.bags, training.labels
         seeds = check_random_state(self.random_state).randint(2**31 - 1, size=self.n_estimators)
         statistics = order_statistics(bags.instances, bags.offsets)
+        n_bags = self._n_bags(len(bags))
+        weight = labels.weights.sum() * n_bags / len(bags)
         options = TreeOptions(
             self._n_drawn(bags.shape[1]),
             self.n_rules,
             self.max_depth,
-            self.min_weight_fraction_leaf * labels.weights.sum(),
+            self.min_weight_fraction_leaf * weight,
+            n_bags,
         )
-        problem = TreeProblem(statistics, labels.codes, labels.weights)
+        order = np.argsort(bag_fingerprints(bags), kind="stable") if n_bags < len(bags) else None
+        problem = TreeProblem(statistics, labels.codes, labels.weights, order)
         trees = grow_trees(problem, options, seeds.tolist(), self.n_jobs)
         self._replace_fitted(
             {
@@ -187,6 +206,16 @@ class BLRT(BaselineClassifier):
             }
         )
         return self
+
+    def _n_bags(self, n_bags: int) -> int:
+        """Number of bags of a tree."""
+        if self.max_samples is None:
+            return n_bags
+        if self.max_samples == "auto":
+            return min(n_bags, _AUTO_BAGS)
+        if isinstance(self.max_samples, Integral):
+            return min(n_bags, int(self.max_samples))
+        return max(1, round(float(self.max_samples) * n_bags))
 
     def _n_drawn(self, n_features: int) -> int:
         """Number of features drawn at a node."""

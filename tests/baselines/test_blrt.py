@@ -93,3 +93,34 @@ def test_constant_features_leave_a_single_leaf():
     model = BLRT(5, random_state=0).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), 0.5)
     assert not model.feature_importances_.any()
+
+
+def test_bags_are_drawn_for_each_tree_whatever_their_order():
+    X, y = make_bags(40, 6, bag_size=(2, 9), flip_y=0.2, random_state=0)
+
+    def votes(max_samples, bags=X, labels=y):
+        return BLRT(20, max_samples=max_samples, random_state=3).fit(bags, labels).predict_proba(X)
+
+    every = votes(None)
+    for same in ("auto", 40, 100, 1.0):
+        np.testing.assert_array_equal(votes(same), every)
+    some = votes(10)
+    assert (some != every).any()
+    np.testing.assert_array_equal(votes(0.25), some)
+    order = np.random.default_rng(1).permutation(40)
+    np.testing.assert_allclose(votes(10, X[order], y[order]), some, atol=1e-12)
+    # A tree of two bags has at most one rule.
+    two = BLRT(20, max_samples=2, random_state=3).fit(X, y)
+    assert (two._trees.feature >= 0).sum() <= 20
+
+
+def test_automatic_samples_begin_above_two_thousand_bags():
+    X = np.random.default_rng(0).normal(size=(2001, 1))
+    y = np.arange(2001) % 2
+
+    def roots(max_samples, n):
+        return BLRT(1, max_samples=max_samples, max_depth=1, random_state=0).fit(X[:n], y[:n])
+
+    for n, same in ((2000, None), (2001, 2000)):
+        one, other = roots("auto", n)._trees, roots(same, n)._trees
+        np.testing.assert_array_equal(one.values, other.values)

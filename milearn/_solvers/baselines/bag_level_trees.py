@@ -51,11 +51,14 @@ class TreeProblem:
         Classes, from zero.
     weights : ndarray of shape (n_bags,)
         Above zero.
+    order : ndarray of shape (n_bags,), default=None
+        Bags in the order in which they are drawn, which should not depend on their positions.
     """
 
     statistics: OrderStatistics
     codes: np.ndarray
     weights: np.ndarray
+    order: np.ndarray | None = None
 
     @property
     def n_classes(self) -> int:
@@ -76,6 +79,8 @@ class TreeOptions:
     max_depth : int or None
     min_weight : float
         Of the bags on either side of a rule.
+    max_bags : int or None
+        Bags of a tree, drawn without replacement; None for all.
     rules_at_once, pairs_at_once : int
         Pairs of a rule and a bag, and of a tree and a bag, that are looked at together.
     """
@@ -84,6 +89,7 @@ class TreeOptions:
     n_rules: int
     max_depth: int | None = None
     min_weight: float = 0.0
+    max_bags: int | None = None
     rules_at_once: int = 2**17
     pairs_at_once: int = _PAIRS_AT_ONCE
 
@@ -224,8 +230,14 @@ def _grown(problem: TreeProblem, options: TreeOptions, seeds: Sequence[int]) -> 
     streams = [np.random.default_rng(seed) for seed in seeds]
     n_trees, n_bags = len(seeds), len(problem.codes)
     # Bags of a class stay next to each other in every node.
-    by_class = np.argsort(problem.codes, kind="stable")
-    level = _Level(np.arange(n_trees), np.tile(by_class, n_trees), np.arange(n_trees + 1) * n_bags)
+    order = np.arange(n_bags) if problem.order is None else problem.order
+    by_class = order[np.argsort(problem.codes[order], kind="stable")]
+    drawn = [by_class] * n_trees
+    if options.max_bags is not None and options.max_bags < n_bags:
+        n_bags = options.max_bags
+        sets = [stream.choice(len(by_class), n_bags, replace=False) for stream in streams]
+        drawn = [by_class[np.sort(each)] for each in sets]
+    level = _Level(np.arange(n_trees), np.concatenate(drawn), np.arange(n_trees + 1) * n_bags)
     levels: list[tuple[np.ndarray, ...]] = []
     first = depth = 0
     while len(level.tree):
