@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..model_selection import Comparison, Ranks, rank_methods
-from ._plotting import COLORS, LINE, Display, evenly_spaced
+from ._plotting import COLORS, LINE, Display
 
 __all__ = ["CriticalDifferenceDisplay"]
 
@@ -187,7 +187,7 @@ class CriticalDifferenceDisplay(Display):
         ax.spines["top"].set_position(("data", 0.0))
         ax.spines["top"].set_bounds(1, k)
         ax.xaxis.tick_top()
-        ax.set_xticks(1 + evenly_spaced(k, _TICKS))
+        ax.set_xticks(np.arange(1, k + 1, -(-k // _TICKS)))
         ax.yaxis.set_visible(False)
         self.difference_ = None
         if self.test == "nemenyi":

@@ -66,7 +66,6 @@ def test_many_methods_have_a_readable_axis_and_one_test_is_known():
     scores = np.random.default_rng(0).uniform(size=(5, 30))
     display = CriticalDifferenceDisplay.from_scores(scores, [str(i) for i in range(30)])
     assert len(display.texts_) == 30
-    ticks = display.ax_.get_xticks()
-    assert (len(ticks), ticks[0], ticks[-1]) == (12, 1, 30)
+    assert display.ax_.get_xticks().tolist() == list(range(1, 31, 3))
     with pytest.raises(ValueError, match="test='t' is unknown"):
         CriticalDifferenceDisplay.from_scores(scores, [str(i) for i in range(30)], test="t")
