@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.storage import converted, is_read_in_blocks
+from .._bags.text import holds_text
 from .._fit.validation import STORED_FLOATS, as_bags, validate_bags
 from ._inner import (
     copy_input_tags,
@@ -183,7 +184,7 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         TypeError
             If the inner object does not have ``fit`` and ``transform``.
         ValueError
-            If bags are invalid, or there is not one label per bag.
+            If bags are invalid, there is not one label per bag, or a vectoriser gets numbers.
         """
         inner = self._inner()
         if not (hasattr(inner, "fit") and hasattr(inner, "transform")) or isinstance(inner, type):
@@ -194,6 +195,11 @@ class InstanceTransformer(_ByKind, _MatrixTransformer):
         bags = validate_bags(
             self, X, dtype=STORED_FLOATS, ensure_all_finite=self._finite(), accept_text=True
         )
+        if takes_texts(inner) and not holds_text(bags):
+            raise ValueError(
+                f"{type(inner).__name__} needs text, and the instances are numbers: create bags of "
+                "text by Bags.from_documents."
+            )
         if bags.is_remote:
             _check_learns_in_blocks(inner, params)
             self.transformer_ = bags.source().fold(fit_block, clone(inner))

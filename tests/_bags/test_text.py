@@ -101,6 +101,8 @@ def test_text_that_meets_numbers_is_an_error_with_the_remedy(tmp_path):
         MISVC().fit(bags, [0, 1, 0])
     with pytest.raises(ValueError, match=f"The instances are text: this function {remedy}"):
         bag_kernel(bags)
+    with pytest.raises(ValueError, match=r"TfidfVectorizer needs text, .* Bags\.from_documents"):
+        InstanceTransformer(TfidfVectorizer()).fit(Bags.singletons([[1.0]]))
     with pytest.raises(ValueError, match="cannot be joined: encode the text"):
         Bags.concatenate([bags, Bags.singletons([[1.0]])])
     for suffix in ("npz", "csv", "parquet"):
