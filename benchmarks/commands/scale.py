@@ -11,6 +11,7 @@ HELP = "time and memory against the size of the data, with slopes"
 # One module per method, and one for all of them.
 MODULES: tuple[str, ...] = (
     "estimators",
+    "approximate",
     "sizes",
     "boosting",
     "dpboost",
