@@ -64,7 +64,8 @@ class BagLimits(ComponentLimits):
 class RelaxationLimits(ComponentLimits):
     """Limits of a relaxation, whose time grows with the square of the landmarks."""
 
-    instances: int = 4_000
+    instances: int = 6_600
+    bags: int = 500
     landmarks: int = 100
 
 

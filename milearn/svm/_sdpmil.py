@@ -88,11 +88,11 @@ class SDPMIL(BaseMISVC):
     n_components : int, "auto" or None, default="auto"
         Maximum number of columns of a factor of the kernel matrix for the relaxation of [1]_. The
         cost grows with the square of their number times the number of instances. For more than
-        4,000 instances the factor has the features of as many landmarks, drawn from the training
+        6,600 instances the factor has the features of as many landmarks, drawn from the training
         instances with a fixed seed, and w is sought in the span of their images throughout. For
         fewer instances the SVM on the selected instances and the mixture of ``relaxation="tight"``
-        use the exact kernel. None uses the kernel matrix itself. "auto" is None for up to 4,000
-        instances in up to 2,000 bags and for the linear kernel, and 100 otherwise. The factor of a
+        use the exact kernel. None uses the kernel matrix itself. "auto" is None for up to 6,600
+        instances in up to 500 bags and for the linear kernel, and 100 otherwise. The factor of a
         linear kernel with fewer features than instances is the matrix of the instances.
     tol : float, default=1e-6
         Relative duality gap of the SVM. The relaxation is solved to 1e-4 times this value.
