@@ -60,8 +60,8 @@ landmarks = n_components : int, "auto" or None, default="auto"
     (Nystroem's approximation of the kernel). The problem is then solved over explicit features,
     which are computed in blocks, without a kernel matrix. For the linear kernel the features are
     the instances. None uses the exact kernel. "auto" is None for up to 8,000 instances in up to
-    2,000 bags, and 300 otherwise; it is also None where landmarks do not apply, such as for a
-    precomputed kernel.
+    2,000 bags, and 300 otherwise, without a warning; it is also None where landmarks do not apply,
+    such as for a precomputed kernel.
 
 max_iter : int, default=100
     Maximum number of steps of the concave-convex procedure.

@@ -21,7 +21,6 @@ from ._base import COMPONENTS, BaseMISVC
 from ._fit import Problems, class_problems, solve_and_store
 from ._formulations import (
     Selection,
-    TrainingBags,
     by_rows,
     kernel_features,
     warn_if_slow_relaxation,
@@ -143,7 +142,8 @@ class SDPMIL(BaseMISVC):
         Number of passes over the instances for the SVM and ``polish``, 0 if these were solved in
         the dual. Set only for the linear kernel and landmarks.
     n_components_ : int or None
-        Number of landmarks; None if w is not restricted to their span.
+        Number of landmarks, or maximum number of columns of a factor; None if the relaxation is
+        not restricted.
     {n_features_in_}
     {feature_names_in_}
 
@@ -257,7 +257,7 @@ class SDPMIL(BaseMISVC):
         """
         problems = class_problems(self, X, y, sample_weight)
         formulation = self._selection(problems)
-        results = solve_and_store(problems, formulation, partial(_selected, problems.training))
+        results = solve_and_store(problems, formulation, partial(_selected, formulation))
         worst = max((result.relaxation for result in results), key=lambda each: each.error)
         if worst.error > self.tol:
             warn_user(
@@ -307,9 +307,12 @@ class SDPMIL(BaseMISVC):
         )
 
 
-def _selected(training: TrainingBags, results: list[Any]) -> dict[str, Any]:
+def _selected(formulation: Selection, results: list[Any]) -> dict[str, Any]:
     """Fitted attributes of the relaxation and of the selection."""
-    bags, rows = training.bags, training.rows
+    bags, rows = formulation.training.bags, formulation.training.rows
+    n_components = formulation.settings.n_components
+    if formulation.features is not None:
+        n_components = int(formulation.features.landmarks.shape[0])
     eta = np.zeros((bags.n_instances, len(results)))
     selected = np.full((len(bags), len(results)), -1, dtype=np.intp)
     eta[rows] = 1.0
@@ -322,6 +325,7 @@ def _selected(training: TrainingBags, results: list[Any]) -> dict[str, Any]:
     return {
         "relaxation_value_": values_of(results, "relaxation_value"),
         "lower_bound_": lower_bound,
+        "n_components_": n_components,
         "optimality_gap_": values_of(results, "objective") - lower_bound,
         "eta_": eta[:, 0] if single else eta,
         "selected_": selected[:, 0] if single else selected,

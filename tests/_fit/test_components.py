@@ -217,3 +217,9 @@ def test_single_instances_have_landmarks_for_the_default_estimator_alone(monkeyp
     assert SingleInstance(SVC(), n_components=9).fit(bags, y).n_components_ is None
     with pytest.raises(ValueError, match=r"n_components=0 must be"):
         SingleInstance(n_components=0).fit(bags, y)
+
+
+def test_a_factor_of_a_relaxation_is_noted():
+    bags, y = make_bags(12, 3, bag_size=2, random_state=1)
+    assert SDPMIL(n_components=7).fit(bags, y).n_components_ == 7
+    assert SDPMIL().fit(bags, y).n_components_ is None
