@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-from distributed import Client, Future
+from distributed import Client, Future, get_client, wait
 
 from .._bags import Bags
 from .._bags.blocks import BLOCK_BYTES
@@ -101,8 +102,10 @@ class DistributedBags(RemoteBags):
     A partition is the result of a Dask task, which reads files or data stored by the scheduler. If
     a worker dies, its partitions are recomputed on other workers.
 
-    Distributed bags belong to the client of one process and cannot be pickled. Use ``n_jobs=None``:
-    every pass is already distributed over the workers.
+    A pickle has the address of the scheduler and the names of the partitions. Another process
+    connects to the scheduler when it loads the pickle, while the process that made the bags still
+    has them. ``n_jobs=None`` is usually best, because every pass is already distributed over the
+    workers.
 
     Examples
     --------
@@ -296,11 +299,48 @@ class DistributedBags(RemoteBags):
     def __deepcopy__(self, memo: Any) -> DistributedBags:
         return self
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            "Distributed bags belong to the Dask client of this process and cannot be pickled: "
-            "leave n_jobs=None, the workers of the cluster share every pass."
+    def __reduce__(self) -> tuple[Any, ...]:
+        scheduler = self._partitions.client.scheduler
+        address = None if scheduler is None else scheduler.address
+        if address is None or address.startswith("inproc"):
+            raise TypeError(
+                "Distributed bags of workers in this process cannot be pickled: leave n_jobs=None, "
+                "or start worker processes with Client()."
+            )
+        keys = [future.key for future in self._partitions.futures]
+        sizes = np.diff(self._partitions.offsets)
+        parts = [sizes[first:last] for first, last in pairwise(self._partitions.bounds)]
+        return _connected, (address, keys, parts, self._description, self._positions)
+
+
+def _connected(
+    address: str,
+    keys: list[str],
+    sizes: list[np.ndarray],
+    description: dict[str, Any],
+    positions: np.ndarray | None,
+) -> DistributedBags:
+    """Pickled bags, in a process that connects to the same scheduler."""
+    client = get_client(address)
+    # Tasks of this client, so that partitions are kept as long as it needs them.
+    futures = [
+        client.submit(_unchanged, Future(key, client), key=name_of("bags"), pure=False)
+        for key in keys
+    ]
+    try:
+        lost = any(future.cancelled() for future in wait(futures).done)
+    except CancelledError:
+        lost = True
+    if lost:
+        raise ValueError(
+            f"The scheduler at {address} has no longer the partitions of these distributed bags: "
+            "keep them in the process that pickled them, or read the files again."
         )
+    return DistributedBags(Partitions(client, futures, sizes), description, positions)
+
+
+def _unchanged(bags: Bags) -> Bags:
+    return bags
 
 
 def _places(segments: list[Segment]) -> np.ndarray:

@@ -172,9 +172,30 @@ def _sum(block, values):
     return values.sum() + block.first_row
 
 
-def test_what_belongs_to_this_process_is_not_pickled(there):
-    with pytest.raises(TypeError, match="leave n_jobs=None"):
-        pickle.dumps(there)
+def test_pickles_are_the_bags_while_somebody_has_them(client, data):
+    there = DistributedBags.from_bags(data[0], partition_bytes=data[0].nbytes // 3)
+    pickled = pickle.dumps(there[20:][::3])
+    assert len(pickled) < data[0].nbytes / 3
+    again = pickle.loads(pickled)
+    assert_same_bags(again.compute(), data[0][20:][::3])
+    assert again.feature_names == there.feature_names
+    keys = [future.key for each in (there, again) for future in each._partitions.futures]
+    del there
+    # The copy keeps the partitions.
+    assert_same_bags(again[2:].compute(), data[0][20:][::3][2:])
+    del again
+    deadline = time.monotonic() + 60
+    while client.run_on_scheduler(_knows, keys) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    with pytest.raises(ValueError, match="no longer the partitions"):
+        pickle.loads(pickled)
+
+
+def _knows(keys, dask_scheduler):
+    return any(key in dask_scheduler.tasks for key in keys)
+
+
+def test_what_belongs_to_this_process_is_refused(there):
     with pytest.raises(IndexError, match="not by features"):
         there[:, 0]
     with pytest.raises(ValueError, match="no bag among"):
