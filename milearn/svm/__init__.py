@@ -8,6 +8,7 @@ from ._instance_misvc import InstanceMISVC
 from ._misvc import MISVC
 from ._misvr import MISVR
 from ._ordinal_misvc import OrdinalMISVC
+from ._path import misvc_path
 from ._sdpmil import SDPMIL
 from ._well_svc import WellSVC
 
@@ -22,4 +23,5 @@ __all__ = [
     "InstanceMISVC",
     "OrdinalMISVC",
     "WellSVC",
+    "misvc_path",
 ]
