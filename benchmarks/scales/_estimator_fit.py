@@ -27,15 +27,15 @@ from milearn.utils import all_estimators
 
 from ..common.memory import PeakMemory, Stopwatch
 
-__all__ = ["make_estimator", "measure", "noisy_bags", "target_of"]
+__all__ = ["compare", "make_estimator", "measure", "noisy_bags", "target_of"]
 
+# Bags that are predicted to compare settings.
+_FRESH_BAGS = 1000
 # Bags of a first fit, which imports the libraries of the solvers.
 _WARM_UP_BAGS = 40
 
 
-def noisy_bags(
-    *, n_bags: int, bag_size: int, n_features: int, seed: int = 0
-) -> tuple[Bags, np.ndarray]:
+def noisy_bags(*, n_bags: int, bag_size: int, n_features: int) -> tuple[Bags, np.ndarray]:
     """Bags with one concept at distance 3, a fifth of witnesses, and a tenth of labels flipped."""
     return make_bags(
         n_bags,
@@ -43,7 +43,7 @@ def noisy_bags(
         bag_size=bag_size,
         concept_distance=3.0,
         flip_y=0.1,
-        random_state=seed,
+        random_state=0,
     )
 
 
@@ -101,6 +101,31 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
+def compare(task: dict[str, Any]) -> dict[str, Any]:
+    """A classifier with the ``settings`` of the task: fit, objective and accuracy on fresh bags."""
+    sizes = {name: task[name] for name in ("bag_size", "n_features")}
+    # Another seed would be another concept.
+    every, y = noisy_bags(n_bags=task["n_bags"] + _FRESH_BAGS, **sizes)
+    order = np.random.default_rng(0).permutation(len(every))
+    new, old = order[:_FRESH_BAGS], np.sort(order[_FRESH_BAGS:])
+    bags, labels, fresh, truth = every[old], y[old], every[new], y[new]
+    model = make_estimator(task["estimator"]).set_params(**task["settings"])
+    known: dict[str, Any] = {"stage": "fit"}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make_estimator(task["estimator"]).fit(bags[:_WARM_UP_BAGS], labels[:_WARM_UP_BAGS])
+        caught.clear()
+        limit_cpu(task.get("seconds"))
+        _report(task, known, "fit")
+        if _timed("fit", lambda: model.fit(bags, labels), known):
+            known["accuracy"] = float(np.mean(model.predict(fresh) == truth))
+            for name in ("objective_", "lower_bound_"):
+                if hasattr(model, name):
+                    known[name] = float(getattr(model, name))
+    known["warnings"] = dict(Counter(item.category.__name__ for item in caught))
+    return known
+
+
 def _timed(stage: str, call: Callable[[], Any], known: dict[str, Any]) -> bool:
     """Measure a call; whether it was not refused."""
     with PeakMemory() as memory:
@@ -141,4 +166,5 @@ def _limit(name: str, value: int) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(json.loads(sys.argv[1]))))
+    stated = json.loads(sys.argv[1])
+    print(json.dumps(compare(stated) if "settings" in stated else measure(stated)))

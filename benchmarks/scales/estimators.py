@@ -24,7 +24,7 @@ from ..common.reports import Report, finish
 from ..common.table import Table
 from ..common.tasks import record_of
 
-__all__ = ["REPORTS", "SIZES", "DefaultTask", "run_defaults"]
+__all__ = ["PAIRS", "REPORTS", "SIZES", "DefaultTask", "Pair", "run_defaults", "run_pairs"]
 
 # Bags, instances of a bag, features.
 SIZES = ((2000, 10, 20), (300, 300, 50), (20_000, 10, 50))
@@ -48,6 +48,7 @@ class DefaultTask:
     size: tuple[int, int, int]
     seconds: float
     memory: float
+    settings: tuple[tuple[str, Any], ...] = ()
 
     @property
     def key(self) -> str:
@@ -72,6 +73,8 @@ def measure(task: DefaultTask) -> dict[str, Any]:
             "memory": _ROOM * task.memory,
             "progress": str(progress),
         }
+        if task.settings:
+            stated["settings"] = dict(task.settings)
         try:
             return in_fresh_process(
                 "benchmarks.scales._estimator_fit",
@@ -173,4 +176,86 @@ def _cells(record: dict[str, Any] | None, seconds: float) -> list[str]:
     return [*cells, f"{max(peaks):.0f}" if peaks else "-", "; ".join(remarks)]
 
 
-REPORTS = (Report("estimators", "every estimator with its defaults at three sizes", run_defaults),)
+# -- exact against approximate ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pair:
+    """An estimator at a size at which both settings end."""
+
+    name: str
+    size: tuple[int, int, int]
+    exact: tuple[tuple[str, Any], ...]
+    approximate: tuple[tuple[str, Any], ...]
+
+
+_SAMPLED = (("max_instances", 30_000),)
+_ALL_INSTANCES = (("max_instances", None),)
+_EXACT_CUTS = (("max_bins", None), ("n_estimators", 1000))
+_FEW_CUTS = (("max_bins", 256), ("n_estimators", 100))
+
+PAIRS = (
+    Pair("BLRT", (4000, 10, 20), (("max_samples", None),), (("max_samples", 2000),)),
+    Pair("CitationKNN", (2000, 10, 20), (("n_prototypes", None),), (("n_prototypes", 1000),)),
+    Pair("DDSVM", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
+    Pair("DPBoost", (300, 10, 20), _EXACT_CUTS, _FEW_CUTS),
+    Pair("DiverseDensity", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
+    Pair("EMDD", (5000, 10, 20), _ALL_INSTANCES, _SAMPLED),
+    Pair("LPBoost", (150, 10, 20), _EXACT_CUTS, _FEW_CUTS),
+    Pair("MIForest", (2000, 10, 20), (("max_samples", None),), (("max_samples", "auto"),)),
+    Pair("MILBoost", (2000, 10, 20), (("max_bins", None),), (("max_bins", 256),)),
+    Pair("MILES", (2000, 10, 20), (("n_prototypes", None),), (("n_prototypes", 2000),)),
+)
+_PAIR_SECONDS = 120.0
+
+
+def run_pairs(args: argparse.Namespace) -> int:
+    """What the remedies for large data cost."""
+    only = getattr(args, "only", None)
+    pairs = [pair for pair in PAIRS if not only or pair.name in only]
+    seconds = getattr(args, "seconds", None) or _PAIR_SECONDS
+    tasks = {
+        (pair.name, which): DefaultTask(
+            _words(pair.size), pair.name, pair.size, seconds, 2 * MEMORY, getattr(pair, which)
+        )
+        for pair in (pairs[:1] if args.fast else pairs)
+        for which in ("exact", "approximate")
+    }
+    with RecordFile(args.out / "estimators-exact.jsonl", fresh=args.fresh) as file:
+        records, complete = run(
+            list(tasks.values()), file, jobs=1, label="estimators-exact", function=run_task
+        )
+    rows = []
+    for (name, which), task in tasks.items():
+        if task.key not in records:
+            continue
+        first = which == "exact"
+        settings = ", ".join(f"{key}={value!r}" for key, value in task.settings)
+        cells = _compared(records[task.key], seconds)
+        rows.append([name if first else "", task.dataset if first else "", settings, *cells])
+    columns = ["estimator", "bags x instances x features", "settings", "fit", "objective"]
+    columns += ["lower bound", "accuracy %"]
+    show(Table(columns, rows, "lllrrrr"))
+    say(
+        "\nCPU seconds of a fit; value of the objective, and lower bound, where there is one; "
+        f"accuracy on 1,000 fresh bags, of whose labels a tenth is flipped.\nAt most {seconds:g} "
+        "CPU seconds; bags of make_bags(concept_distance=3, flip_y=0.1); random_state=0."
+    )
+    return finish(records, complete, file, len(tasks))
+
+
+def _compared(record: dict[str, Any], seconds: float) -> list[str]:
+    """Fit, objective, bound and accuracy of a record."""
+    result = record.get("result", {})
+    if "accuracy" not in result:
+        return [f"> {seconds:g}" if result.get("ended") == "time" else "failed", "", "", ""]
+    values = [
+        f"{result[name]:.6g}" if name in result else "" for name in ("objective_", "lower_bound_")
+    ]
+    return [f"{result['fit_seconds']:.1f}", *values, f"{100 * result['accuracy']:.1f}"]
+
+
+REPORTS = (
+    Report("estimators", "every estimator with its defaults at three sizes", run_defaults),
+    Report("estimators-exact", "defaults for large data against exact settings", run_pairs),
+)

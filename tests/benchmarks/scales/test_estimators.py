@@ -97,3 +97,24 @@ def test_all_public_estimators_and_no_others(tmp_path, monkeypatch, capsys):
     assert fitted == [name for name, _ in all_estimators()]
     with pytest.raises(SystemExit, match="Unknown estimators: Nothing"):
         estimators.run_defaults(arguments(tmp_path, only=["Nothing"]))
+
+
+def test_settings_are_compared_by_objective_and_accuracy(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(_estimator_fit, "_FRESH_BAGS", 20)
+    stated = {"estimator": "MILES", **TINY, "settings": {"n_prototypes": 5}}
+    found = _estimator_fit.compare(stated)
+    assert found["lower_bound_"] <= found["objective_"] * (1 + 1e-9)
+    assert 0 <= found["accuracy"] <= 1
+
+    def made_up(module, task, cpu_timeout):
+        if task["settings"] == {"max_samples": None}:
+            Path(task["progress"]).write_text(json.dumps({"stage": "fit"}))
+            raise TimeoutError
+        return {"fit_seconds": 2.0, "accuracy": 0.87, "objective_": 3.25, "stage": "fit"}
+
+    monkeypatch.setattr(estimators, "in_fresh_process", made_up)
+    assert estimators.run_pairs(arguments(tmp_path, only=["BLRT", "MILES"])) == 0
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "BLRT 4,000 x 10 x 20 max_samples=None > 120" in lines
+    assert "max_samples=2000 2.0 3.25 87.0" in lines
+    assert {pair.name for pair in estimators.PAIRS} < {name for name, _ in all_estimators()}
