@@ -83,7 +83,8 @@ def measured(rule, left, right, objectives=(1.0, 1.0, 1.0)):
     ],
 )
 def test_a_rule_is_wrong_when_it_is_slow_or_high(found, passes):
-    assert found.passes == passes
+    assert found.passes() == passes
+    assert found.passes(100.0) == (found.slower <= paths.SLOWER)
 
 
 @pytest.fixture
