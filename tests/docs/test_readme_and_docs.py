@@ -91,7 +91,7 @@ def test_every_public_name_is_in_the_api_reference():
     assert not missing, f"add to a page of docs/api: {', '.join(missing)}"
     index = (folder / "index.rst").read_text(encoding="utf-8")
     pages = {page.stem for page in folder.glob("*.rst")} - {"index"}
-    assert pages == set(re.findall(r"^   (\w+)$", index, flags=re.MULTILINE))
+    assert pages == set(re.findall(r"^ +(\w+)$", index, flags=re.MULTILINE))
 
 
 NEEDS = re.compile(r"^\.\. needs: (.+)$")
