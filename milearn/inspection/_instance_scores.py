@@ -122,7 +122,7 @@ class InstanceScoresDisplay(Display):
         bag : int, default=0
             Position of the bag in ``X``.
         class_label : label, default=None
-            Class of the scores. None means ``classes_[1]`` of two classes, and the
+            Class of the scores. None means the positive class of two classes, and the
             predicted one of more.
         coordinates : str or array-like of shape (n_instances of the bag, 2), default=None
             Column and row of each instance, or the name of an entry of ``X.instance_data`` that

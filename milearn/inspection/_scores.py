@@ -77,7 +77,7 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
     bags : Bags
         Bags to score.
     class_label : label, default=None
-        Class of the scores. None means ``classes_[1]`` of two classes, and the
+        Class of the scores. None means the positive class of two classes, and the
         predicted class of each bag for more.
     """
     model, inner = _last_step(estimator, bags)
@@ -100,11 +100,15 @@ def instance_scores(estimator: Any, bags: Bags, class_label: Any = None) -> Inst
         return InstanceScores(scores, np.asarray(model.witness(inner)), "instance value", None)
     label_name = "cluster" if is_clusterer(model) else "class"
     if scores.ndim == 1:
-        sign = 1.0
-        if class_label is not None and class_column(model, class_label) == 0:
-            sign = -1.0
+        # The witness is the highest instance for the positive class, and so is its score.
+        positive = int(getattr(model, "_positive_sign", 1) > 0)
+        column = positive if class_label is None else class_column(model, class_label)
+        name = "score"
+        classes = getattr(model, "classes_", None)
+        if classes is not None and np.asarray(classes).dtype.kind in "OSU":
+            name = f"score of {classes[column]!s}"
         witnesses = np.asarray(model.witness(inner))
-        return InstanceScores(sign * scores, witnesses, "score", 0.0, label_name)
+        return InstanceScores((2 * column - 1) * scores, witnesses, name, 0.0, label_name)
     if class_label is None:
         columns = highest_class(np.asarray(model.decision_function(inner)))
     else:

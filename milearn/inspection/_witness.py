@@ -124,7 +124,7 @@ class WitnessDisplay(Display):
         max_bags : int, default=24
             Maximum number of plotted bags if ``bags`` is None.
         class_label : label, default=None
-            Class of the scores. None means ``classes_[1]`` of two classes, and the
+            Class of the scores. None means the positive class of two classes, and the
             predicted one of more.
         instance_shape : tuple of int, default=None
             Shape of an instance as a picture. If None, lines over the features are plotted.

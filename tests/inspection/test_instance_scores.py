@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from milearn import MISVC, Bags, CoupledMISVR
+from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay
 from milearn.preprocessing import BagStatistics, InstanceTransformer
 from tests.toys import LeastSquaresBags, two_level_bags
@@ -252,3 +253,17 @@ def test_many_points_are_small_and_without_edges():
     display = InstanceScoresDisplay.from_scores(np.arange(4000.0), coordinates=places)
     assert list(display.points_.get_sizes()) == [18.0]
     assert len(display.points_.get_edgecolors()) == 0
+
+
+def test_scores_are_those_of_the_positive_class_with_its_name():
+    # "cancer" is the first class: its witness must have the highest of the drawn scores.
+    X, y = load_digit_bags(n_bags=40, return_X_y=True)
+    names = np.where(y == 1, "cancer", "normal")
+    model = MISVC(pos_label="cancer").fit(X, names)
+    display = InstanceScoresDisplay.from_estimator(model, X, bag=4)
+    np.testing.assert_array_equal(display.scores, -model.instance_decision_function(X[[4]]))
+    assert display.witness == np.argmax(display.scores)
+    assert display.ax_.get_ylabel() == "score of cancer"
+    other = InstanceScoresDisplay.from_estimator(model, X, bag=4, class_label="normal")
+    np.testing.assert_array_equal(other.scores, -display.scores)
+    assert other.ax_.get_ylabel() == "score of normal"
