@@ -29,14 +29,9 @@ class PrototypeLimits:
         by_entries = max(self.n_few_points, self.n_entries // n_bags)
         return min(n_points, self.n_points, by_entries)
 
-    def bags(self, bags: Bags, most: int, *, square: bool) -> int:
-        """Number of the bags that are used, at most ``most``.
-
-        ``square`` tells whether prototypes are compared with each other, instead of with all bags.
-        """
-        n = bags.n_instances
-        share = self.n_pairs / n**2
-        by_pairs = int(len(bags) * (np.sqrt(share) if square else share))
+    def bags(self, bags: Bags, most: int) -> int:
+        """Number of the bags that are used, at most ``most``."""
+        by_pairs = int(len(bags) * self.n_pairs / bags.n_instances**2)
         return max(1, min(len(bags), most, by_pairs))
 
 

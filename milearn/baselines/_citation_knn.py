@@ -49,7 +49,7 @@ class CitationKNN(BaselineClassifier):
     n_prototypes : int, "auto" or None, default="auto"
         Maximum number of training bags that are stored as neighbours, a random sample of them.
         None stores all of them. "auto" stores at most 10,000, and so few that there are at most
-        2**33 (8.6 billion) pairs of their instances.
+        2**33 (8.6 billion) pairs of a training instance and an instance of a stored bag.
     pos_label : label, default=None
         The positive class of two. By default, it is ``classes_[1]``. With three or more classes,
         the class with most votes is predicted, and ties are broken in favour of the first class.
@@ -183,7 +183,7 @@ class CitationKNN(BaselineClassifier):
         """Positions of the bags that are stored."""
         n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
         if n_bags == "auto":
-            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS, square=True)
+            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS)
         return drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
 
     def _radius(self, bags: Bags) -> np.ndarray:

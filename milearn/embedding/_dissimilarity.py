@@ -142,7 +142,7 @@ class BagDissimilarity(BagEmbedding):
             options |= {"directed": self.directed, "squared": self.squared}
         n_bags = len(bags) if self.n_prototypes is None else self.n_prototypes
         if n_bags == "auto":
-            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS, square=False)
+            n_bags = PrototypeLimits().bags(bags, _AUTO_BAGS)
         drawn = drawn_bags(bags, int(n_bags), check_random_state(self.random_state))
         kept = bags if len(drawn) == len(bags) else bags[drawn]
         fitted |= {

@@ -25,12 +25,10 @@ def test_all_points_up_to_the_limits(n_points, n_bags, expected):
 
 def test_all_bags_up_to_the_limits():
     bags = bags_of(20, 5)  # 100 instances
-    assert PrototypeLimits(n_pairs=100**2).bags(bags, 1000, square=True) == 20
-    assert PrototypeLimits(n_pairs=100**2).bags(bags, 7, square=True) == 7
-    # Half of the pairs: half of the columns, or a square of half the area.
-    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000, square=False) == 10
-    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000, square=True) == 14
-    assert PrototypeLimits(n_pairs=1).bags(bags, 1000, square=False) == 1
+    assert PrototypeLimits(n_pairs=100**2).bags(bags, 1000) == 20
+    assert PrototypeLimits(n_pairs=100**2).bags(bags, 7) == 7
+    assert PrototypeLimits(n_pairs=100**2 // 2).bags(bags, 1000) == 10
+    assert PrototypeLimits(n_pairs=1).bags(bags, 1000) == 1
 
 
 def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():
