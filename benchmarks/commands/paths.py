@@ -267,13 +267,17 @@ def choices() -> list[Choice]:
             ),
         ),
         Choice(
-            "linear MISVC in the dual: one refined start, or three",
-            f"{SOLVERS}.svm.maximum.race:RaceLimits(small_bags)",
-            {"one": float(never), "three": 0.0},
+            "linear MISVC of sparse rows: a start by variances of all instances, or none",
+            f"{SOLVERS}.svm.maximum.view:RowLimits(features_per_row)",
+            {"variances": 0.0, "none": float(never)},
             (
-                Case("40 bags of 2 to 6", MISVC(**linear), partial(overlapping, 40), fast=True),
-                Case("100 bags of 2 to 6", MISVC(**linear), partial(overlapping, 100, 60)),
-                Case("30 bags of 2 to 100", MISVC(**linear), partial(overlapping, 30, size=100)),
+                Case("30,000 texts", MISVC(**linear), partial(texts, 30_000, 8500), rounds=1),
+                Case(
+                    "30,000 texts, slack of instances",
+                    MISVC(**linear, slack="instance"),
+                    partial(texts, 30_000, 8500),
+                    rounds=1,
+                ),
             ),
         ),
         Choice(

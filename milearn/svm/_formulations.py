@@ -32,14 +32,13 @@ from .._solvers.common.feature_source import FeatureSource, rows_at_once
 from .._solvers.common.nystroem import FeatureMap, landmark_features
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import PassSource, width_of
-from .._solvers.common.screen import ScreenLimits, landmark_source
+from .._solvers.common.screen import landmark_source
 from .._solvers.svm.losses import Hinge
 from .._solvers.svm.maximum.annealing import annealed_labels, annealed_witnesses
 from .._solvers.svm.maximum.dual import MISVMResult, solve_mi_svm
 from .._solvers.svm.maximum.labels_dual import solve_instance_labels
 from .._solvers.svm.maximum.labels_rows import solve_instance_labels_rows
 from .._solvers.svm.maximum.linear import dual_or_rows, with_weights
-from .._solvers.svm.maximum.race import RaceLimits
 from .._solvers.svm.maximum.rows import solve_mi_svm_rows
 from .._solvers.svm.maximum.starts import screened_witnesses
 from .._solvers.svm.problem import BinaryProblem, suits_rows
@@ -285,8 +284,7 @@ class MaximumDual(_Maximum):
         source = screen_source(self.training, self.kernel, loss.weights)
         if source is None:
             return None
-        kept = RaceLimits().n_refined(source.n_instances, source.n_bags)
-        found = screened_witnesses(source, loss, ScreenLimits(kept=kept))
+        found = screened_witnesses(source, loss)
         return found if self.kernel.linear else found[:1]
 
     def _solve(self, loss: Hinge, start: Any, on_iteration: Report) -> MISVMResult:

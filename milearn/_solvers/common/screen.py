@@ -41,6 +41,7 @@ __all__ = [
     "highest_rows",
     "landmark_source",
     "rank_correlations",
+    "refined_by_variances",
     "screened",
     "targets_of",
 ]
@@ -164,6 +165,53 @@ def screened(
     refined = _best(source, directions, (targets, weights), limits.kept)
     inherited = _inherited(source, targets * weights, factor)
     return refined.followed_by(_best(source, inherited[None], (targets, weights), 1))
+
+
+def refined_by_variances(
+    source: PassSource,
+    targets: np.ndarray,
+    weights: np.ndarray,
+    *,
+    rounds: int = 2,
+    ridge: float = 0.05,
+) -> np.ndarray:
+    """A refined direction of many features, (n_features,), from passes over all instances.
+
+    The variances of the features stand for their covariance. The first direction is the difference
+    between instances with the targets of their bags.
+
+    Parameters
+    ----------
+    source : PassSource
+    targets, weights : ndarray of shape (n_bags,)
+        As for :func:`screened`.
+    rounds : int
+    ridge : float
+        Share of the mean variance that is added to the variances.
+    """
+    total, squares, mass = (
+        np.sum(parts, axis=0) for parts in zip(*source.map(_moments, weights), strict=True)
+    )
+    mean = total / mass
+    variances = np.maximum(squares / mass - mean**2, 0.0)
+    variances += ridge * (variances.mean() or 1.0)
+    pull = targets * weights
+    up, down = np.maximum(pull, 0.0), np.maximum(-pull, 0.0)
+    proportions = up / up.sum() - 0.5 * down / down.sum()
+    direction = _inherited_difference(source, pull) / variances
+    for _ in range(rounds):
+        parts = source.map(_sums_of_highest, direction[None], proportions)
+        direction = (np.sum(parts, axis=0)[0] - 0.5 * mean) / variances
+    return np.asarray(direction)
+
+
+def _moments(block: Block, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Weighted sums of the instances and of their squares, and of the weights."""
+    each = np.repeat(weights[block.bags], np.diff(block.offsets))
+    instances = block.instances
+    squared = instances.power(2) if sparse.issparse(instances) else np.square(instances)
+    squares = np.asarray(squared.T @ each, dtype=np.float64)
+    return block.weighted_sum(np.arange(len(each)), each), squares, float(each.sum())
 
 
 def landmark_source(
@@ -305,10 +353,14 @@ def _sums_of_highest(block: Block, directions: np.ndarray, proportions: np.ndarr
 
 
 def _inherited(source: PassSource, pull: np.ndarray, factor: tuple[np.ndarray, bool]) -> np.ndarray:
+    return np.asarray(linalg.cho_solve(factor, _inherited_difference(source, pull)))
+
+
+def _inherited_difference(source: PassSource, pull: np.ndarray) -> np.ndarray:
+    """Difference of the means of instances with the targets of their bags."""
     sizes = np.diff(source.offsets)
     sums = np.where(pull > 0, sizes @ np.maximum(pull, 0.0), sizes @ np.maximum(-pull, 0.0))
-    difference = np.sum(source.map(_weighted_sum, pull / sums), axis=0)
-    return np.asarray(linalg.cho_solve(factor, difference))
+    return np.asarray(np.sum(source.map(_weighted_sum, pull / sums), axis=0))
 
 
 def _weighted_sum(block: Block, weights: np.ndarray) -> np.ndarray:

@@ -20,19 +20,11 @@ class RaceLimits:
     near : float
         That run is continued precisely if its objective exceeds the lowest one by at most this
         fraction.
-    small_bags : float
-        Mean size of the bags up to which a dual problem has one refined start, and otherwise
-        three: a step costs more than the screen there, and in large bags few instances decide.
     """
 
     trial_tol: float = 0.1
     tol: float = 1e-3
     near: float = 3e-3
-    small_bags: float = 20.0
-
-    def n_refined(self, n_instances: int, n_bags: int) -> int:
-        """Refined starts of a dual problem."""
-        return 1 if n_instances <= self.small_bags * n_bags else 3
 
     def leaves(self, objective: float, other: float) -> bool:
         """Whether a rough run with an objective is not expected to end below another one."""

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ...._bags.segments import gather_rows, pooling_matrix
+from ...._bags.segments import gather_rows, pooling_matrix, segment_max
 from ...common.cccp import CCCPSolution
 from ...common.descent import Descent, Duals, PassLimits, descend
 from ...common.newton import GroupProblem
 from ...common.options import SolverOptions
-from ...common.passes import Block, PassSource, rows_of_block, stacked
+from ...common.passes import Block, PassSource, instance_scores, rows_of_block, stacked
 from ...common.rounding import rounding_scale
 from ...common.sample import sample_of, sampled_source
+from ...common.screen import refined_by_variances, targets_of
 from ...common.witnesses import TieRule, is_constant
 from ..losses import Hinge
 from .starts import rough_svm, screened_witnesses
@@ -107,6 +108,10 @@ def solve_mi_svm_rows(
         found = _best(model, loss, options, gap_tol, settings)
     else:
         point = _start_on_sample(model, loss, options, means=True)
+        if limits.by_variances(source.n_instances, source.n_features):
+            points = _start_by_variances(model, loss), point
+            point = min(points, key=lambda each: _objective_at(model, each))
+            model.band = limits.wider * limits.band
         found = descend(model, point, None, options, gap_tol, rough=True, **settings)
     result = RowsSolution.of(found, loss.weights, model.n_passes)
     numbers = found.held.numbers
@@ -331,6 +336,38 @@ def _best_of(
             best, lowest = (point, held), found
     assert best is not None
     return descend(model, *best, options, gap_tol, **_more_passes(model, settings))
+
+
+def _start_by_variances(model: _Maximum, loss: Hinge) -> tuple[np.ndarray, np.ndarray]:
+    """The best multiple of a refined direction, and its intercept."""
+    w = refined_by_variances(model.source, targets_of(loss.signs, loss.weights), loss.weights)
+    model.n_passes += 4
+    w /= np.linalg.norm(w)
+    values, labels, costs = _slack_scores(model, w)
+    factor, v = rough_svm(values[:, None], labels, costs, gap_tol=1e-2)
+    return factor[0] * w, v
+
+
+def _slack_scores(model: _Maximum, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The score, the sign and the cost of each slack."""
+    model.n_passes += 1
+    source, costs = model.source, model.costs
+    scores = instance_scores(source, w[None])[:, 0]
+    highest = segment_max(scores, source.offsets)
+    if not costs.by_instance:
+        return highest, costs.signs, costs.weights
+    positive, negative = costs.positive, np.flatnonzero(costs.signs < 0)
+    rows, offsets = gather_rows(source.offsets, negative)
+    values = np.concatenate([highest[positive], scores[rows]])
+    labels = np.concatenate([np.ones(len(positive)), -np.ones(len(rows))])
+    weights = np.repeat(costs.weights[negative], np.diff(offsets))
+    return values, labels, np.concatenate([costs.weights[positive], weights])
+
+
+def _objective_at(model: _Maximum, point: tuple[np.ndarray, np.ndarray]) -> float:
+    w, v = point
+    values, labels, costs = _slack_scores(model, w)
+    return 0.5 * float(w @ w) + float(costs @ np.maximum(0.0, 1.0 - labels * (values + v[0])))
 
 
 def _start_on_sample(

@@ -61,6 +61,19 @@ class RowLimits:
     race: RaceLimits = field(default_factory=RaceLimits)
     # Numbers in all instances up to which the means and a screened start are followed on all.
     all_starts: float = 2.0**24
+    # Features per instance of the sample above which variances of all instances give one more
+    # start, if there are so many instances per feature: the bags of the sample are separable then,
+    # whatever their witnesses, and all bags are not. The band at this start is wider by a factor,
+    # because a direction without support vectors changes by much.
+    features_per_row: float = 1.0
+    rows_per_feature: float = 10.0
+    wider: float = 3.0
+
+    def by_variances(self, n_instances: int, n_features: int) -> bool:
+        """Whether variances of all instances give a start."""
+        n_sampled = self.screened.wanted(n_features)
+        many = n_instances > self.rows_per_feature * n_features
+        return many and n_features > self.features_per_row * n_sampled
 
     def hold_all(self, n_instances: int, width: float) -> bool:
         """Whether all rows of negative bags belong to the working set."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._solvers.common.options import SolverOptions
 from milearn._solvers.common.passes import ArraySource
+from milearn._solvers.common.sample import SampleLimits
 from milearn._solvers.common.screen import ScreenLimits
 from milearn._solvers.svm.losses import Hinge
 from milearn._solvers.svm.maximum.dual import solve_mi_svm
@@ -61,7 +63,40 @@ def test_all_steps_of_both_runs_count(solve):
     assert found.n_iter == len(found.history) >= 2
 
 
-def test_dual_problems_of_small_bags_have_one_refined_start():
-    assert RaceLimits().n_refined(n_instances=700, n_bags=100) == 1
-    assert RaceLimits().n_refined(n_instances=30_000, n_bags=100) == 3
-    assert RaceLimits(small_bags=0.0).n_refined(n_instances=700, n_bags=100) == 3
+def few_words(n_bags=2000, n_features=900, size=5):
+    """Texts of twenty words; one text of a positive bag has some of ten words of its class."""
+    rng = np.random.RandomState(0)
+    X = sparse.random_array((size * n_bags, n_features), density=20 / n_features, rng=rng).tolil()
+    y = np.arange(n_bags) % 2
+    for row in size * np.flatnonzero(y) + rng.randint(size, size=n_bags // 2):
+        X[row, rng.randint(10, size=4)] = 1.0
+    return ArraySource(X.tocsr(), np.arange(0, size * n_bags + 1, size)), 2.0 * y - 1.0
+
+
+@pytest.mark.parametrize("slack", ["bag", "instance"])
+def test_all_instances_give_a_start_where_a_sample_has_more_features_than_rows(slack):
+    source, signs = few_words()
+    loss, options = Hinge(signs, np.ones(len(signs))), SolverOptions(1e-6, 100)
+    few = SampleLimits(instances=100, per_feature=0, bags=10)
+    ends = [
+        solve_mi_svm_rows(
+            source,
+            loss,
+            slack,
+            "auto",
+            options,
+            1e-4,
+            limits=RowLimits(all_starts=0.0, screened=few, features_per_row=features_per_row),
+        )
+        for features_per_row in (1.0, np.inf)
+    ]
+    assert all(end.converged for end in ends)
+    assert ends[0].objective < 0.99 * ends[1].objective
+    w, b, y = ends[0].w, ends[0].intercept, signs
+    scores = source.instances @ w + b
+    tops = np.maximum.reduceat(scores, source.offsets[:-1])
+    hinges = np.maximum(0.0, 1.0 - y * tops)
+    if slack == "instance":
+        each = np.add.reduceat(np.maximum(0.0, 1.0 + scores), source.offsets[:-1])
+        hinges = np.where(y > 0, hinges, each)
+    assert ends[0].objective == pytest.approx(0.5 * w @ w + hinges.sum(), rel=1e-6)
