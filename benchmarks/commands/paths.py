@@ -271,6 +271,9 @@ def choices() -> list[Choice]:
             f"{SOLVERS}.svm.maximum.view:RowLimits(features_per_row)",
             {"variances": 0.0, "none": float(never)},
             (
+                Case(
+                    "8,000 texts", MISVC(**linear), partial(texts, 8000, 600), fast=True, rounds=1
+                ),
                 Case("30,000 texts", MISVC(**linear), partial(texts, 30_000, 8500), rounds=1),
                 Case(
                     "30,000 texts, slack of instances",
