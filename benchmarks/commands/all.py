@@ -21,6 +21,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("classical", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("stored-folds", "--fast"),
     ("needles", "--fast"),
+    ("calibration", "--fast"),
     ("assumption", "--repeats 1 --methods all-misvc all-set"),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),
