@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -11,7 +12,15 @@ from typing import Any
 
 import psutil
 
-__all__ = ["PeakMemory", "Stopwatch", "anonymous", "measured", "resident"]
+__all__ = [
+    "PeakMemory",
+    "Stopwatch",
+    "anonymous",
+    "limit_cpu",
+    "limit_memory",
+    "measured",
+    "resident",
+]
 
 _LOOK_EVERY = 0.005
 
@@ -141,3 +150,22 @@ def measured(work: Callable[[], Any], *, enough: float, most: int) -> tuple[dict
         "peak_mb": above / 2**20,
     }
     return result, value
+
+
+def limit_cpu(seconds: float | None) -> None:
+    """End this process after so many further CPU seconds, where the system can (Linux)."""
+    if seconds is not None:
+        _limit("RLIMIT_CPU", math.ceil(time.process_time() + seconds))
+
+
+def limit_memory(mib: float | None) -> None:
+    """Refuse memory of this process beyond so many MiB, where the system can (Linux)."""
+    if mib is not None:
+        _limit("RLIMIT_DATA", int(mib * 2**20))
+
+
+def _limit(name: str, value: int) -> None:
+    process = psutil.Process()
+    if hasattr(process, "rlimit"):
+        _, hard = process.rlimit(getattr(psutil, name))
+        process.rlimit(getattr(psutil, name), (value, hard))

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.metrics import roc_auc_score
 
-from ..common.memory import PeakMemory, Stopwatch
-from ._estimator_fit import limit_cpu, make_estimator, noisy_bags, target_of
+from ..common.memory import PeakMemory, Stopwatch, limit_cpu
+from ._estimator_fit import make_estimator, noisy_bags, target_of
 
 __all__ = ["measure"]
 

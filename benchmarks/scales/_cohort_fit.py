@@ -6,7 +6,6 @@ Prints one line of JSON.
 from __future__ import annotations
 
 import json
-import resource
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from milearn import MISVC, MIClassifier
 from milearn.datasets import load_bag_folder, load_bags
 from milearn.model_selection import StratifiedBagKFold
 
-from ..common.memory import PeakMemory, Stopwatch, anonymous
+from ..common.memory import PeakMemory, Stopwatch, anonymous, limit_memory
 
 __all__ = ["STEPS", "measure", "write_cohort"]
 
@@ -83,9 +82,7 @@ def _done(step: str, folder: Path) -> dict[str, Any]:
 def measure(task: dict[str, Any]) -> dict[str, Any]:
     """Time and peak anonymous memory of a step; a step beyond the limit is refused."""
     folder, step = Path(task["folder"]), task["step"]
-    if task["limit_mb"]:
-        limit = int(task["limit_mb"] * 2**20)
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    limit_memory(task["limit_mb"] or None)
     with PeakMemory(anonymous) as memory:
         watch = Stopwatch()
         try:

@@ -7,9 +7,7 @@ so that a process that was ended by its limits leaves it behind.
 from __future__ import annotations
 
 import json
-import math
 import sys
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from sklearn.base import is_regressor
 
 from milearn import Bags
@@ -25,7 +22,7 @@ from milearn.datasets import make_bags
 from milearn.survival import survival_outcomes
 from milearn.utils import all_estimators
 
-from ..common.memory import PeakMemory, Stopwatch
+from ..common.memory import PeakMemory, Stopwatch, limit_cpu, limit_memory
 
 __all__ = ["compare", "make_estimator", "measure", "noisy_bags", "target_of"]
 
@@ -144,25 +141,6 @@ def _report(task: dict[str, Any], known: dict[str, Any], stage: str) -> None:
     known["stage"] = stage
     if "progress" in task:
         Path(task["progress"]).write_text(json.dumps(known))
-
-
-def limit_cpu(seconds: float | None) -> None:
-    """End this process after so many further CPU seconds, where the system can (Linux)."""
-    if seconds is not None:
-        _limit("RLIMIT_CPU", math.ceil(time.process_time() + seconds))
-
-
-def limit_memory(mib: float | None) -> None:
-    """Refuse memory of this process beyond so many MiB, where the system can (Linux)."""
-    if mib is not None:
-        _limit("RLIMIT_DATA", int(mib * 2**20))
-
-
-def _limit(name: str, value: int) -> None:
-    process = psutil.Process()
-    if hasattr(process, "rlimit"):
-        _, hard = process.rlimit(getattr(psutil, name))
-        process.rlimit(getattr(psutil, name), (value, hard))
 
 
 if __name__ == "__main__":
