@@ -38,8 +38,8 @@ VARIANTS = (("DPBoost", 1.0), ("LPBoost, naive", 1.0))
 class _TightDPBoost(DPBoost):
     """With more reductions than by default: the paper adds all that are violated."""
 
-    def _options(self) -> BoostingOptions:
-        return replace(super()._options(), max_rows=MAX_ROWS)
+    def _options(self, n_estimators: int) -> BoostingOptions:
+        return replace(super()._options(n_estimators), max_rows=MAX_ROWS)
 
 
 def grid() -> tuple[np.ndarray, np.ndarray]:
