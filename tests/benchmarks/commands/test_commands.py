@@ -151,6 +151,29 @@ def test_help_names_every_command_and_option(capsys):
         assert "--out DIR" in text
 
 
+# These run in processes of their own, or are imported where they are used.
+OF_EXTRAS = {"_dask_fit", "nets"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted(p for p in (CHECKOUT / "benchmarks").rglob("*.py") if p.stem not in OF_EXTRAS),
+    ids=lambda path: path.stem,
+)
+def test_benchmarks_begin_without_the_extras_of_the_package(path):
+    # The README's first command installs the extra "benchmark" and nothing else.
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    imported = {
+        name.partition(".")[0]
+        for node in body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([node.module] if isinstance(node, ast.ImportFrom) else [])
+        + [alias.name for alias in node.names]
+        if name
+    }
+    assert not imported & {"h5py", "pandas", "pyarrow", "dask", "distributed", "ot", "torch"}
+
+
 @pytest.mark.parametrize(
     "path", sorted((CHECKOUT / "benchmarks").rglob("*.py")), ids=lambda path: path.stem
 )
