@@ -117,7 +117,7 @@ def texts(n_bags: int, n_features: int, seed: int = 0) -> tuple[Bags, np.ndarray
     sizes = rng.integers(2, 7, n_bags)
     offsets, y = np.r_[0, np.cumsum(sizes)], np.arange(n_bags) % 2
     words = sparse.random_array(
-        (offsets[-1], n_features), density=30 / n_features, rng=rng, format="lil"
+        (offsets[-1], n_features), density=30 / n_features, random_state=rng, format="lil"
     )
     for row in offsets[:-1][y == 1]:
         words[row, rng.integers(0, 10, 3)] = 1.0

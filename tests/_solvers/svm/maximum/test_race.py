@@ -63,10 +63,12 @@ def test_all_steps_of_both_runs_count(solve):
     assert found.n_iter == len(found.history) >= 2
 
 
-def few_words(n_bags=2000, n_features=900, size=5):
+def few_words(n_bags=2000, n_features=900, size=5, seed=0):
     """Texts of twenty words; one text of a positive bag has some of ten words of its class."""
-    rng = np.random.RandomState(0)
-    X = sparse.random_array((size * n_bags, n_features), density=20 / n_features, rng=rng).tolil()
+    rng = np.random.RandomState(seed)
+    rows = np.repeat(np.arange(size * n_bags), 20)
+    columns, values = rng.randint(n_features, size=len(rows)), rng.uniform(size=len(rows))
+    X = sparse.coo_array((values, (rows, columns)), (size * n_bags, n_features)).tolil()
     y = np.arange(n_bags) % 2
     for row in size * np.flatnonzero(y) + rng.randint(size, size=n_bags // 2):
         X[row, rng.randint(10, size=4)] = 1.0
