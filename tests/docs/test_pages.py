@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+import milearn
 from benchmarks.common.page import SUFFIX, read_page
 from milearn.utils import all_estimators
 from tests.docs.test_figures import COMMAND, figures, names_of
@@ -22,6 +23,15 @@ SITE = DOCS / "_build" / "html"
 def test_every_estimator_has_a_line_on_how_to_cite_it():
     listed = set(re.findall(r":class:`~milearn(?:\.\w+)*\.(\w+)`", (DOCS / "cite.rst").read_text()))
     assert {name for name, _ in all_estimators()} <= listed
+
+
+def test_version_and_date_are_the_same_wherever_they_are_written():
+    cited = (CHECKOUT / "CITATION.cff").read_text(encoding="utf-8")
+    changes = (CHECKOUT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"^## \[(\d\S*)\] - (\S+)$", changes, re.MULTILINE)[0]
+    assert released[0] == milearn.__version__
+    assert re.findall(r"^(?:version|date-released): (\S+)$", cited, re.MULTILINE) == [*released]
+    assert f"Version {released[0]}" in (CHECKOUT / "README.md").read_text(encoding="utf-8")
 
 
 def test_figures_of_the_readme_were_printed_by_their_commands():
