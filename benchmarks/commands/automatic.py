@@ -19,9 +19,9 @@ from ..common.data import load, load_file
 from ..common.halves import ASIDE, FRESH, GUIDE, half_of
 from ..common.memory import Stopwatch
 from ..common.methods import METHODS
-from ..common.output import add_common_options
-from ..common.page import note_sources, say, show
-from ..common.protocol import Summary, run, summarise, tasks_for
+from ..common.output import add_common_options, add_recorded
+from ..common.page import say, show
+from ..common.protocol import Summary, recorded, run, summarise, tasks_for
 from ..common.records import RecordFile
 from ..common.reports import finish
 from ..common.table import Table, duration, percent
@@ -59,9 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--further-folds", type=int, default=5, metavar="N", help="elsewhere (default: 5)"
     )
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
-    parser.add_argument(
-        "--recorded", action="store_true", help="show what earlier runs recorded, and run nothing"
-    )
+    add_recorded(parser)
     parser.add_argument(
         "--sets", nargs="+", default=list(FURTHER), metavar="NAME", help="further sets"
     )
@@ -91,10 +89,7 @@ def main(args: argparse.Namespace) -> int:
                 level="full",
             )
             if args.recorded:
-                kept = file.read()
-                records = {task.key: kept[task.key] for task in tasks if task.key in kept}
-                note_sources(records.values())
-                complete = True
+                records, complete = recorded(tasks, file), True
             else:
                 records, complete = run(tasks, file, jobs=args.jobs, label="automatic")
             found.append((tasks, records))

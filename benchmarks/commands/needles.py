@@ -17,19 +17,22 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import Pipeline, make_pipeline
 
+from milearn import MISVC
 from milearn.model_selection import rank_methods
+from milearn.preprocessing import ClippedScaler
 
 from ..common.memory import Stopwatch
 from ..common.methods import METHODS
 from ..common.needles import DIGITS, REVIEWS, splits_of, why_not
 from ..common.nets import NETS, has_nets, make_nets
-from ..common.output import add_common_options, short_path
+from ..common.output import add_common_options, add_recorded, short_path
 from ..common.page import say, show
 from ..common.plots import plot_curves
-from ..common.protocol import run, scores_of
+from ..common.protocol import recorded, run, scores_of
 from ..common.records import RecordFile, digest
-from ..common.reports import finish
+from ..common.reports import finish, say_states
 from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_seed
 from ..common.table import Table, duration
 from ..common.tasks import record_of
@@ -37,6 +40,8 @@ from ..common.tasks import record_of
 HELP = "frozen features and few deciding instances: slides, digits, reviews, beside nets and means"
 
 ORACLE = "oracle"
+# The linear model of the table, which screens its starts, from the means of bags instead.
+SCREENED, MEANS = "misvc-linear", "misvc-means"
 NAMES = (
     *("default", "misvc-linear", "all-blrt"),
     *("plain-logistic", "plain-extremes", "plain-trees"),
@@ -44,8 +49,20 @@ NAMES = (
 TITLES = {
     **{name: METHODS[name].title for name in NAMES},
     **NETS,
+    MEANS: "MISVC, linear, start from means",
     ORACLE: "oracle",
 }
+# Share of deciding instances and size of the bags: with fewer instances a bag would have less than
+# one that decides. The largest draws have 650 MB in float32.
+MAP_SHARES = {0.1: 300, 0.02: 300, 0.005: 300, 0.001: 1000, 0.0002: 5000}
+MAP_BAGS, MAP_FEATURES, MAP_VALUES = (50, 200, 1000), (32, 128, 512), 1.6e8
+MAP = tuple(
+    Cell("witness", n_bags, size, n_features, share)
+    for share, size in MAP_SHARES.items()
+    for n_bags in MAP_BAGS
+    for n_features in MAP_FEATURES
+    if n_bags * size * n_features <= MAP_VALUES
+)
 SEEDS = {"guide": GUIDE_SEEDS, "kept": KEPT_SEEDS}
 FAST = tuple(
     Cell(kind, 40, 20, 16, share).name
@@ -86,13 +103,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[""],
         metavar="NAME",
         help="names of data sets or their beginnings (witness-100x, mix, digits, reviews), core "
-        "(two fifths of all), or any other cell (witness-100x350x128-2%%); default: all",
+        "(two fifths of all), map (down to .02 %%, 50 to 1,000 bags, 32 to 512 features), or "
+        "any other cell (witness-100x350x128-2%%); default: all",
     )
     parser.add_argument(
         "--methods", nargs="+", choices=list(TITLES), default=None, metavar="NAME", help="rows"
     )
     parser.add_argument("--fast", action="store_true", help="tiny slides: a look, not a result")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    add_recorded(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -103,7 +122,7 @@ def main(args: argparse.Namespace) -> int:
         seeds = seeds[:1]
         say("--fast: tiny slides, a look and not a result.\n")
     methods = args.methods or [*NAMES, *NETS, ORACLE]
-    if not has_nets() and set(methods) & set(NETS):
+    if not args.recorded and not has_nets() and set(methods) & set(NETS):
         say("The nets are left out: torchmil is not installed (pip install 'milearn[nets]').")
         methods = [name for name in methods if name not in NETS]
     tasks = [
@@ -114,15 +133,23 @@ def main(args: argparse.Namespace) -> int:
         if method != ORACLE or dataset not in (*DIGITS, *REVIEWS)
     ]
     with RecordFile(args.out / "needles.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=args.jobs, label="needles", function=run_task)
+        if args.recorded:
+            records, complete = recorded(tasks, file), True
+        else:
+            records, complete = run(tasks, file, jobs=args.jobs, label="needles", function=run_task)
     halves = sorted({half_of_seed(seed) for seed in seeds})
     say(f"Draws {', '.join(map(str, seeds))} ({' and '.join(halves)}).")
     results = Results(tasks, records)
-    show_cells(results)
-    for name in ("share", "n_bags", "size", "n_features"):
-        show_by(results, name)
-    show_ranks(results)
-    show_goals(results)
+    if args.data == ["map"]:
+        show_map(results)
+    else:
+        show_cells(results)
+        for name in ("share", "n_bags", "size", "n_features"):
+            show_by(results, name)
+        show_ranks(results)
+        show_goals(results)
+    show_starts(results)
+    say_states(records, TITLES)
     written = plot_curves(
         curves_over_share(results),
         args.out / "needles.png",
@@ -150,6 +177,10 @@ def datasets_of(wanted: Sequence[str]) -> list[str]:
         names = [name for name in every if name.startswith(beginning)]
         if beginning == "core":
             names = [*(cell.name for cell in CORE), *DIGITS, *REVIEWS]
+        elif beginning == "map":
+            # The smallest first: a run that is stopped has most of them.
+            size = {cell.name: cell.n_bags * cell.size * cell.n_features for cell in MAP}
+            names = sorted(size, key=lambda name: size[name])
         found.update(dict.fromkeys(names or [beginning]))
     datasets = []
     for name in found:
@@ -177,6 +208,8 @@ def models_of(method: str) -> list[BaseEstimator]:
     """The model of a method, or several whose AUCs are averaged; none for the oracle."""
     if method == ORACLE:
         return []
+    if method == MEANS:
+        return [make_pipeline(ClippedScaler(), MISVC(kernel="linear", init="mean"))]
     return make_nets(method) if method in NETS else [METHODS[method].build(text=False)]
 
 
@@ -211,6 +244,9 @@ def _result(task: NeedleTask) -> dict[str, Any]:
             accuracy = float(np.mean(model.predict(split.test) == split.y_test))
             for name, value in {"auc": auc, "accuracy": accuracy, **seconds}.items():
                 found.setdefault(name, []).append(value)
+            last = model[-1] if isinstance(model, Pipeline) else model
+            if isinstance(last, MISVC):
+                found.setdefault("objective", []).append(float(last.objective_))
     means = {name: float(np.mean(values)) for name, values in found.items()}
     return {**means, "aucs": found["auc"], "n_test": sum(len(split.y_test) for split in splits)}
 
@@ -231,7 +267,7 @@ class Results:
         self._means = {
             key: {
                 name: float(np.mean([each[name] for each in group]))
-                for name in ("auc", "fit_cpu_seconds")
+                for name in ("auc", "fit_cpu_seconds", "objective")
                 if all(name in each for each in group)
             }
             for key, group in groups.items()
@@ -284,6 +320,58 @@ def show_cells(results: Results) -> None:
     rows.append(["fit, CPU time, median", *times])
     title = "AUC x 100 on new bags, mean over draws"
     show(Table(["data", *(TITLES[name] for name in results.methods)], rows, title=title))
+
+
+def show_map(results: Results) -> None:
+    """One table per method: a row for each share, a column for each number of bags and features."""
+    shapes = [(n_bags, n_features) for n_bags in MAP_BAGS for n_features in MAP_FEATURES]
+    names = {(cell.share, cell.n_bags, cell.n_features): cell.name for cell in MAP}
+    for method in results.methods:
+        rows = []
+        for share, size in MAP_SHARES.items():
+            cells = [
+                results.row([names[share, *shape]], [method])[0]
+                if (share, *shape) in names
+                else "-"
+                for shape in shapes
+            ]
+            rows.append([f"{100 * share:g}%", str(size), *cells])
+        columns = ["share", "instances", *(f"{n_bags} x {d}" for n_bags, d in shapes)]
+        title = f"{TITLES[method]}: AUC x 100 on new bags, by share of deciding instances, "
+        title += "median instances of a bag, and training bags x features"
+        show(Table(columns, rows, title=title))
+    done = [name for name in results.datasets if name in results.complete]
+    missing = [name for name in results.datasets if name not in results.complete]
+    say(
+        f"{len(done)} of {len(MAP)} cells; those with training bags of more than {MAP_VALUES:.2g} "
+        f"numbers are left out.{' Not run: ' + ', '.join(missing) + '.' if missing else ''}"
+    )
+    for method in results.rivals:
+        seconds = [_known(results, name, method, "fit_cpu_seconds") for name in done]
+        if seconds:
+            say(
+                f"CPU time of a fit, {TITLES[method]}: median {duration(float(np.median(seconds)))}"
+                f", at most {duration(max(seconds))}."
+            )
+
+
+def show_starts(results: Results) -> None:
+    """Objectives of the linear model with screened starts, and with that from the means only."""
+    ratios = [
+        screened / means
+        for name in results.datasets
+        if (screened := results.value(name, SCREENED, "objective")) is not None
+        and (means := results.value(name, MEANS, "objective")) is not None
+    ]
+    if ratios:
+        # The convex steps are solved to 1e-6.
+        below = sum(ratio <= 1 + 1e-5 for ratio in ratios)
+        lower = sum(ratio < 0.99 for ratio in ratios)
+        say(
+            f"The objective with screened starts is at most that of the start from the means in "
+            f"{below} of {len(ratios)} fits, and lower by more than a hundredth in {lower}; the "
+            f"ratios are {min(ratios):.3g} to {max(ratios):.4g}."
+        )
 
 
 def same_shapes(results: Results) -> dict[float, list[str]]:

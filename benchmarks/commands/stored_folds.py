@@ -22,11 +22,11 @@ from milearn.model_selection import rank_methods
 
 from ..common.data import STORED, load, stored_folds
 from ..common.methods import METHODS, select
-from ..common.output import add_common_options
+from ..common.output import add_common_options, add_recorded
 from ..common.page import say, show
-from ..common.protocol import FoldTask, run
+from ..common.protocol import FoldTask, recorded, run
 from ..common.records import RecordFile
-from ..common.reports import finish
+from ..common.reports import finish, say_states
 from ..common.table import Table, duration
 
 HELP = "AUC on ten sets with published folds (5 x 10), beside BLRT, with mean ranks"
@@ -85,6 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=cpu_count(), metavar="N", help="processes (default: all cores)"
     )
+    add_recorded(parser)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -104,9 +105,15 @@ def main(args: argparse.Namespace) -> int:
         min(args.folds, FOLDS),
     )
     with RecordFile(args.out / "stored-folds.jsonl", fresh=args.fresh) as file:
-        records, complete = run(tasks, file, jobs=args.jobs, label="stored-folds")
+        if args.recorded:
+            records, complete = recorded(tasks, file), True
+        else:
+            records, complete = run(tasks, file, jobs=args.jobs, label="stored-folds")
+    repeats = min(args.repeats, REPEATS)
+    say(f"{repeats} of the {REPEATS} published repetitions of {FOLDS} folds.")
     show_areas(tasks, records)
     show_ranks(tasks, records)
+    say_states(records, {name: METHODS[name].title for name in args.methods})
     status = finish(records, complete, file, len(tasks))
     print(f"time:    {time.perf_counter() - start:.0f} s")
     return status
@@ -203,5 +210,5 @@ def show_ranks(tasks: Sequence[StoredTask], records: dict[str, dict[str, Any]]) 
     say(
         f"Friedman's test: p = {ranks.p_value:.2g}; ranks that differ by less than "
         f"{ranks.critical_difference:.2f} are not distinguished (Nemenyi, 5 %).\n"
-        "The papers that published these folds were not available here: no published row."
+        "Every row was computed here: the papers that published these folds were not available."
     )

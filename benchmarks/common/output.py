@@ -15,7 +15,14 @@ from .protocol import Summary
 from .records import commit, environment, source_digest
 from .table import Table, duration, percent
 
-__all__ = ["add_common_options", "print_tables", "recorded_page", "short_path", "write_plot"]
+__all__ = [
+    "add_common_options",
+    "add_recorded",
+    "print_tables",
+    "recorded_page",
+    "short_path",
+    "write_plot",
+]
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
@@ -33,6 +40,13 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         "--fresh",
         action="store_true",
         help="run everything again; the old results are kept as *.old",
+    )
+
+
+def add_recorded(parser: argparse.ArgumentParser) -> None:
+    """``--recorded``, for commands whose runs are long or of several days."""
+    parser.add_argument(
+        "--recorded", action="store_true", help="show what earlier runs recorded, and run nothing"
     )
 
 

@@ -31,7 +31,16 @@ from .progress import progress_bar
 from .records import RecordFile, digest, mixed_sources
 from .tasks import SCHEMA, record_of
 
-__all__ = ["FoldTask", "Summary", "run", "run_fold", "scores_of", "summarise", "tasks_for"]
+__all__ = [
+    "FoldTask",
+    "Summary",
+    "recorded",
+    "run",
+    "run_fold",
+    "scores_of",
+    "summarise",
+    "tasks_for",
+]
 
 
 @dataclass(frozen=True)
@@ -264,6 +273,14 @@ def run(
             )
     note_sources(records.values())
     return records, complete
+
+
+def recorded(tasks: Sequence[FoldTask], file: RecordFile) -> dict[str, dict[str, Any]]:
+    """The records of ``tasks`` that earlier runs left in the file; nothing is run."""
+    kept = file.read()
+    records = {task.key: kept[task.key] for task in tasks if task.key in kept}
+    note_sources(records.values())
+    return records
 
 
 def _stream(function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int) -> Iterator[Any]:

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from joblib import cpu_count
 
 from .output import add_common_options, recorded_page
-from .page import SUFFIX, say
+from .page import SUFFIX, UNKNOWN, say
 from .records import RecordFile
 
-__all__ = ["Report", "add_report_options", "collect", "finish", "run_reports"]
+__all__ = [
+    "Report",
+    "add_report_options",
+    "collect",
+    "finish",
+    "run_reports",
+    "say_states",
+]
 
 
 @dataclass(frozen=True)
@@ -84,6 +91,17 @@ def finish(records: dict[str, Any], complete: bool, file: RecordFile, wanted: in
     if not complete:
         return 130
     return 1 if failed else 0
+
+
+def say_states(records: dict[str, Any], titles: Mapping[str, str]) -> None:
+    """Which state of the package the records of each method are of, where there are several."""
+    methods: dict[str, dict[str, None]] = {}
+    for record in records.values():
+        state = record.get("versions", {}).get("milearn_source", UNKNOWN)
+        methods.setdefault(state, {})[titles[record["method"]]] = None
+    if len(methods) > 1:
+        found = [f"{state} ({', '.join(names)})" for state, names in sorted(methods.items())]
+        say(f"Source of the package: {'; '.join(found)}.")
 
 
 def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:

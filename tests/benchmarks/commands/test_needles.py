@@ -9,8 +9,11 @@ from benchmarks.__main__ import main
 from benchmarks.commands import needles
 from benchmarks.commands.needles import (
     FAST,
+    MAP,
+    MEANS,
     NAMES,
     ORACLE,
+    SCREENED,
     NeedleTask,
     Results,
     curves_over_share,
@@ -20,7 +23,9 @@ from benchmarks.commands.needles import (
     show_by,
     show_cells,
     show_goals,
+    show_map,
     show_ranks,
+    show_starts,
 )
 from benchmarks.common.needles import DIGITS, REVIEWS, splits_of
 from benchmarks.common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell
@@ -105,6 +110,42 @@ def test_the_oracle_takes_part_in_no_rank(capsys):
     assert "No ranks" in capsys.readouterr().out
 
 
+def test_the_map_has_a_column_for_each_shape_and_names_what_was_not_run(capsys):
+    names = datasets_of(["map"])
+    assert sorted(names) == sorted(cell.name for cell in MAP)
+    assert names[0] == "witness-50x300x32-10%"
+    methods = (SCREENED, ORACLE)
+    values = {SCREENED: 0.9, ORACLE: 0.95}
+    whole = results_of(by_method(values), cells=names, methods=methods)
+    show_map(whole)
+    printed = capsys.readouterr().out
+    assert "share  instances  50 x 32  50 x 128" in printed
+    row = next(line for line in printed.splitlines() if line.startswith("0.02%"))
+    assert row.split() == ["0.02%", "5000", *["91.0"] * 5, "-", "91.0", "-", "-"]
+    assert f"{len(MAP)} of {len(MAP)} cells" in printed
+    assert "Not run" not in printed
+    tasks = [NeedleTask(name, SCREENED, 0) for name in names]
+    show_map(Results(tasks, {task.key: {"result": {"auc": 0.5}} for task in tasks[1:]}))
+    assert f"Not run: {names[0]}." in capsys.readouterr().out
+
+
+def test_objectives_of_both_starts_are_counted(capsys):
+    tasks = [NeedleTask(cell, name, 0) for cell in CELLS for name in (SCREENED, MEANS)]
+    objectives = dict(zip(CELLS, (1.0, 0.5, 2.0, 0.999, 1.0), strict=True))
+    records = {
+        task.key: {
+            "result": {"objective": objectives[task.dataset] if task.method == SCREENED else 1.0}
+        }
+        for task in tasks
+    }
+    show_starts(Results(tasks, records))
+    printed = capsys.readouterr().out
+    assert "in 4 of 5 fits, and lower by more than a hundredth in 1;" in printed
+    assert "0.5 to 2." in printed
+    show_starts(Results(tasks[:1], records))
+    assert not capsys.readouterr().out
+
+
 def test_goals_are_counted(capsys):
     show_goals(results_of(by_method(VALUES)))
     printed = capsys.readouterr().out
@@ -119,7 +160,7 @@ def test_goals_are_counted(capsys):
     assert "in 0 of 1 cells" in printed
 
 
-@pytest.mark.parametrize("method", [*NAMES, ORACLE])
+@pytest.mark.parametrize("method", [*NAMES, MEANS, ORACLE])
 def test_every_method_runs_on_a_draw(method):
     record = run_task(NeedleTask("witness-20x6x5-30%", method, KEPT_SEEDS[0]))
     assert "error" not in record, record.get("error")
@@ -127,6 +168,7 @@ def test_every_method_runs_on_a_draw(method):
     assert 0.0 <= record["result"]["auc"] <= 1.0
     assert record["result"]["n_test"] == 500
     assert ("fit_cpu_seconds" in record["result"]) == (method != ORACLE)
+    assert ("objective" in record["result"]) == (method in (SCREENED, MEANS))
 
 
 def test_the_command_runs_and_goes_on(tmp_path, capsys):
@@ -136,6 +178,8 @@ def test_the_command_runs_and_goes_on(tmp_path, capsys):
         printed = capsys.readouterr()
     assert f"{2 * len(FAST)} of {2 * len(FAST)} records are there already" in printed.err
     assert "Draws 0 (guide)." in printed.out
+    assert main([*line, "--recorded"]) == 0
+    assert f"({2 * len(FAST)} of {2 * len(FAST)})" in capsys.readouterr().out
     assert (tmp_path / "needles.png").read_bytes().startswith(b"\x89PNG")
 
 
