@@ -18,7 +18,6 @@ from sklearn.utils import gen_batches
 
 from .blocks import Block
 from .container import Bags
-from .storage import row_blocks
 
 __all__ = [
     "MergedBags",
@@ -159,11 +158,18 @@ def bag_fingerprints(bags: Bags) -> np.ndarray:
 
     The probability that different bags have the same number is about n_bags^2 / 2^65.
     """
-    if sparse.issparse(bags.instance_rows):
-        rows = row_hashes(sparse.csr_array(bags.instances))
-    else:
-        rows = np.concatenate([row_hashes(block) for _, _, block in row_blocks(bags)])
-    return np.asarray(np.add.reduceat(_mixed(rows + _GOLDEN), bags.offsets[:-1]))
+    found = np.zeros(len(bags), dtype=np.uint64)
+    parts = bags.source(dtype=bags.dtype).map(_block_fingerprints, in_parts=True)
+    for places, sums in parts:
+        # Sums wrap around. A bag may be in several blocks.
+        found[places] += sums
+    return found
+
+
+def _block_fingerprints(block: Block) -> tuple[slice, np.ndarray]:
+    rows = block.instances
+    hashes = row_hashes(sparse.csr_array(rows) if sparse.issparse(rows) else rows)
+    return block.bags, np.add.reduceat(_mixed(hashes + _GOLDEN), block.offsets[:-1])
 
 
 def distinct_rows(fingerprints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -51,8 +51,16 @@ class RemoteBags:
         """The instances as blocks of whole bags, for algorithms that pass over them."""
         raise NotImplementedError
 
+    def mapped(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """``function(block, *arguments)`` for blocks in other processes, also of a few bags."""
+        raise NotImplementedError
+
     def transformed(self, function: Callable[..., Bags], *arguments: Any) -> Any:
         """Remote bags that are the results of ``function(bags, *arguments)`` for each part."""
+        raise NotImplementedError
+
+    def unnamed(self) -> Any:
+        """The same bags without the names of their features."""
         raise NotImplementedError
 
     def compute(self) -> Bags:
@@ -148,7 +156,7 @@ def by_blocks(
     if not bags.is_remote:
         return function(bags, *arguments)
     given = (function, bags.feature_names, gives_rows, arguments)
-    return stacked(bags.source().map(_of_block, *given))
+    return stacked(bags.mapped(_of_block, *given))
 
 
 def _of_block(

@@ -18,6 +18,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.svm import SVC, LinearSVC, NuSVR
 
 from .._bags import Bags
+from .._bags.storage import compute_dtype
 from .._kernels.instance import instance_kernel, resolve_gamma
 from .._solvers.common.nystroem import FeatureMap
 from ..preprocessing import BagStatistics
@@ -223,13 +224,18 @@ class Scaling:
     text: bool
 
     @classmethod
-    def of(cls, bags: Bags, text: bool, scaler: Any) -> Scaling:
+    def of(cls, bags: Any, text: bool, scaler: Any) -> Scaling:
         """Fit on distinct bags; texts are stored as CSR, others as dense arrays."""
-        return cls(Normalizer() if text else scaler.fit(bags.instances), text)
+        if text:
+            return cls(Normalizer(), text)
+        return cls(scaler.fit(bags.unnamed() if bags.is_remote else bags.instances), text)
 
-    def __call__(self, bags: Bags) -> Bags:
+    def __call__(self, bags: Any) -> Any:
+        if bags.is_remote:
+            return bags.transformed(self)
         bags = as_kind(bags, self.text)
-        return bags.with_instances(self.scaler.transform(bags.instances))
+        rows = bags.instances.astype(compute_dtype(bags), copy=False)
+        return bags.with_instances(self.scaler.transform(rows))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.distinct import merge_bags
+from .._bags.remote import over_blocks
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.threads import fit_context
 from .._fit.validation import encode_classes, validate_labels, validate_sample_weight
@@ -151,7 +152,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
     used. Above 3,000 bags, 500 of them are landmarks (Nystroem's approximation). Above 2,500
     instances, 150 of them are landmarks of "instance", which has only the orientation of "linear",
     and above 20,000 there is no such model, except for text. Inner folds are scored until 400 bags
-    have been tested.
+    have been tested. Bags of a Dask cluster (:class:`~milearn.distributed.DistributedBags`) have
+    the models "linear" and "trees" only, and text "instance". Their scaled instances are kept on
+    the workers during the fit.
 
     ``decision_function`` is the log odds of the calibrated probability minus that of the threshold.
     With three or more classes, each class is calibrated against the rest, and the probabilities are
@@ -307,7 +310,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
             Way(name): partial(run.bag_candidate, kernels)
             for name, kernels in size.bag_ways.items()
         }
-        if not compared:
+        if not compared and kernels:
             return dict(list(kernels.items())[:1])
         highest: dict[str, Any] = {LINEAR: run.linear_candidate, INSTANCE: run.instance_candidate}
         if n_columns > 1:
@@ -326,6 +329,8 @@ class MIClassifier(CallbackSupport, BagClassifier):
                 for name, make in highest.items()
             }
         last = found[INSTANCE] if size.instance_kernel else {}
+        if not compared:
+            return dict(list((last or found[LINEAR]).items())[:1])
         if size.text:
             return kernels | last
         return {Way(TREES): run.trees_candidate} | found[LINEAR] | kernels | last
@@ -344,6 +349,7 @@ class MIClassifier(CallbackSupport, BagClassifier):
 
     # -- prediction ---------------------------------------------------------------------------
 
+    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each bag.
 
@@ -360,6 +366,9 @@ class MIClassifier(CallbackSupport, BagClassifier):
         bags = self._checked(X)
         scores = self._function.bag_scores(bags)
         return probabilities(self._calibration.calibrated(scores))
+
+    def _takes_remote_bags(self) -> bool:
+        return True
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._signed(self._function.bag_scores(bags))

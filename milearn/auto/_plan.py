@@ -60,7 +60,7 @@ class SizePlan:
 
     # Whether instances are compared by angles.
     text: bool
-    # Kernels of the average.
+    # Kernels of the average; none for distributed bags.
     kernels: tuple[str, ...]
     # Landmarks of the average kernel.
     n_components: int | None
@@ -85,6 +85,8 @@ class SizePlan:
         For text, each kernel is a separate model. In an average, the weight of an uninformative
         kernel does not depend on the labels, while out-of-fold scores reveal it.
         """
+        if not self.kernels:
+            return {}
         if not self.text:
             return {AVERAGE: self.kernels}
         return {name: (name,) for name in self.kernels}
@@ -103,6 +105,8 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
     SizePlan
     """
     text = is_text(bags)
+    if bags.is_remote:
+        return _distributed_plan(len(bags), text, limits)
     kernels: tuple[str, ...] = TEXT_KERNELS if text else DENSE_KERNELS
     notes = []
     if _pair_cost(bags) > limits.pair_cost:
@@ -128,9 +132,7 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
             f"RBF kernel values with more than {instance_components} of {bags.n_instances} "
             "instances, and their other orientation"
         )
-    n_scored_folds = min(N_FOLDS, ceil(N_FOLDS * limits.test_bags / len(bags)))
-    if n_scored_folds < N_FOLDS:
-        notes.append(f"inner folds {n_scored_folds + 1} to {N_FOLDS}")
+    n_scored_folds, left_out = _scored_folds(len(bags), limits)
     return SizePlan(
         text=text,
         kernels=kernels,
@@ -138,8 +140,31 @@ def size_plan(bags: Bags, limits: SizeLimits) -> SizePlan:
         instance_kernel=instance_kernel,
         instance_components=instance_components,
         n_scored_folds=n_scored_folds,
-        notes=tuple(notes),
+        notes=(*notes, *left_out),
     )
+
+
+def _distributed_plan(n_bags: int, text: bool, limits: SizeLimits) -> SizePlan:
+    """The plan for what passes over the instances, or uses one row per bag."""
+    n_scored_folds, left_out = _scored_folds(n_bags, limits)
+    notes = ["kernels between bags: the bags are distributed"]
+    if not text:
+        notes.append("highest instances by the RBF kernel: the bags are distributed")
+    return SizePlan(
+        text=text,
+        kernels=(),
+        n_components=None,
+        instance_kernel="linear" if text else None,
+        instance_components=None,
+        n_scored_folds=n_scored_folds,
+        notes=(*notes, *left_out),
+    )
+
+
+def _scored_folds(n_bags: int, limits: SizeLimits) -> tuple[int, list[str]]:
+    """Number of inner folds that are scored, and a note if others are not."""
+    n_scored = min(N_FOLDS, ceil(N_FOLDS * limits.test_bags / n_bags))
+    return n_scored, [f"inner folds {n_scored + 1} to {N_FOLDS}"] if n_scored < N_FOLDS else []
 
 
 def _pair_cost(bags: Bags) -> float:

@@ -86,7 +86,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
     -----
     Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2. Kernels, scalings,
     inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
-    selected by generalised cross-validation.
+    selected by generalised cross-validation. Bags of a Dask cluster have the models "ridge" and
+    "trees" only, and text "instance".
 
     Examples
     --------
@@ -163,7 +164,7 @@ class MIRegressor(CallbackSupport, BagRegressor):
         if scored:
             judged = judge_ways(scored, folds, judge, run.dropped)
         else:
-            judged = {AVERAGE: Judged(0.0, 0.0, {}, not_calibrated(1), 0.0, Way(AVERAGE))}
+            judged = {way.name: Judged(0.0, 0.0, {}, not_calibrated(1), 0.0, way) for way in ways}
         paradigm = chosen_way(judged)
         function = function_of(paradigm, judged, run.whole)
         square = float(unit.scale_[0] ** 2)
@@ -186,14 +187,22 @@ class MIRegressor(CallbackSupport, BagRegressor):
 
     def _ways(self, run: Run, compared: bool) -> dict[Way, Any]:
         """The ways to learn and how to prepare them, cheap ones first; one if none is compared."""
-        ways: dict[Way, Any] = {Way(AVERAGE): partial(run.bag_candidate, run.size.kernels)}
+        size = run.size
+        average: dict[Way, Any] = {}
+        if size.kernels:
+            average[Way(AVERAGE)] = partial(run.bag_candidate, size.kernels)
+        rows = {Way(RIDGE): run.ridge_candidate, Way(TREES): run.trees_candidate}
+        if size.text:
+            rows = {}
+        highest = {}
+        if size.instance_kernel:
+            highest[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
         if not compared:
-            return ways
-        if not run.size.text:
-            ways = {Way(RIDGE): run.ridge_candidate, Way(TREES): run.trees_candidate} | ways
-        if run.size.instance_kernel:
-            ways[Way(INSTANCE)] = partial(run.instance_candidate, CoupledMISVR)
-        return ways
+            return dict(list((average | highest | rows).items())[:1])
+        return rows | average | highest
+
+    def _takes_remote_bags(self) -> bool:
+        return True
 
     def _bag_scores(self, bags: Bags) -> np.ndarray:
         return self._values(self._function.bag_scores(bags))

@@ -14,6 +14,7 @@ from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 from sklearn.linear_model import RidgeCV
 
 from .._bags import Bags
+from .._bags.blocks import Block
 from .._bags.distinct import MergedBags
 from .._compat import FitTask
 from .._fit.warn import warn_user
@@ -210,8 +211,8 @@ class Run:
     def linear_candidate(self, kind: type, **settings: Any) -> InstanceCandidate:
         """The linear model, with a cost that means the same for any number of features."""
         bags, chosen = self._scaled[1], self.merged.distinct_positions
-        rows = (bags if len(chosen) == len(bags) else bags[chosen]).instances
-        norm = float(np.einsum("ij,ij->", rows, rows, dtype=np.float64)) / len(rows)
+        distinct = bags if len(chosen) == len(bags) else bags[chosen]
+        norm = sum(distinct.source().map(_squares, in_parts=True)) / distinct.n_instances
         C = _LINEAR_COST / norm if norm > 0 else _LINEAR_COST
         return self.instance_candidate(kind, kernel="linear", C=C, **settings)
 
@@ -332,3 +333,9 @@ class Run:
                 f"time_limit={self.budget} left out {', '.join(missing)}: raise it to compare all.",
                 UserWarning,
             )
+
+
+def _squares(block: Block) -> float:
+    """Sum of the squares of all values."""
+    rows = block.instances
+    return float(np.einsum("ij,ij->", rows, rows, dtype=np.float64))

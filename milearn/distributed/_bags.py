@@ -12,7 +12,7 @@ import numpy as np
 from distributed import Client, Future, get_client, wait
 
 from .._bags import Bags
-from .._bags.blocks import BLOCK_BYTES
+from .._bags.blocks import BLOCK_BYTES, PassSource
 from .._bags.remote import RemoteBags
 from .._bags.segments import bag_ranges, offsets_of
 from .._fit.validation import check_bags
@@ -25,14 +25,18 @@ from ._tasks import (
     described,
     name_of,
     put,
+    results,
     runs,
     selected,
+    tasks,
 )
 
-__all__ = ["PARTITION_BYTES", "DistributedBags", "Partitions"]
+__all__ = ["LOCAL_BYTES", "PARTITION_BYTES", "DistributedBags", "Partitions"]
 
 # Size of a partition of bags in memory, as stored.
 PARTITION_BYTES = 64 * 2**20
+# A pass over so much takes less time than the messages to the workers.
+LOCAL_BYTES = 16 * 2**20
 
 
 class Partitions:
@@ -43,10 +47,17 @@ class Partitions:
     client : distributed.Client
     futures : list of Future, the Bags of each partition
     bounds : ndarray of shape (n_partitions + 1,), first bag of each
+    local_bytes : int, size up to which selected bags are passed over in this process
     """
 
-    def __init__(self, client: Client, futures: Sequence[Future], sizes: list[np.ndarray]) -> None:
-        self.client, self.futures = client, list(futures)
+    def __init__(
+        self,
+        client: Client,
+        futures: Sequence[Future],
+        sizes: list[np.ndarray],
+        local_bytes: int = LOCAL_BYTES,
+    ) -> None:
+        self.client, self.futures, self.local_bytes = client, list(futures), local_bytes
         self.bounds = offsets_of([len(part) for part in sizes])
         self.offsets = offsets_of(np.concatenate(sizes))
 
@@ -136,7 +147,12 @@ class DistributedBags(RemoteBags):
 
     @classmethod
     def from_bags(
-        cls, X: Any, *, partition_bytes: int = PARTITION_BYTES, client: Client | None = None
+        cls,
+        X: Any,
+        *,
+        partition_bytes: int = PARTITION_BYTES,
+        local_bytes: int = LOCAL_BYTES,
+        client: Client | None = None,
     ) -> DistributedBags:
         """Send bags in memory to the workers.
 
@@ -150,6 +166,8 @@ class DistributedBags(RemoteBags):
             The bags. Graphs, instance data and bag data are not sent.
         partition_bytes : int, default=67108864
             Size of a partition. A bag is in one partition.
+        local_bytes : int, default=16777216
+            Size up to which selected bags are brought to this process for passes over them.
         client : distributed.Client, default=None
             By default, the client of the process.
 
@@ -172,7 +190,7 @@ class DistributedBags(RemoteBags):
             place = workers[len(futures) % len(workers) :][:1] if workers else None
             futures.append(put(client, bags[first:last], "bags", workers=place))
             sizes.append(bags.sizes[first:last])
-        return cls(Partitions(client, futures, sizes), described(bags))
+        return cls(Partitions(client, futures, sizes, local_bytes), described(bags))
 
     @property
     def n_partitions(self) -> int:
@@ -181,8 +199,11 @@ class DistributedBags(RemoteBags):
 
     def source(
         self, *, block_bytes: int = BLOCK_BYTES, dtype: Any = None, n_jobs: int = 1
-    ) -> DaskSource:
+    ) -> PassSource:
         """The instances as blocks of whole bags, for algorithms that pass over them.
+
+        Up to ``local_bytes`` of :meth:`from_bags` they are brought to this process once, because
+        the messages to the workers would take longer than the passes.
 
         Parameters
         ----------
@@ -195,9 +216,32 @@ class DistributedBags(RemoteBags):
 
         Returns
         -------
-        DaskSource
+        PassSource
             It is lazy until a function is mapped over it.
         """
+        size = self.n_instances * self.shape[1] * self.dtype.itemsize
+        if 0 < size <= self._partitions.local_bytes:
+            return self._here.source(block_bytes=block_bytes, dtype=dtype)
+        return self._source_there(block_bytes, dtype)
+
+    def mapped(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """Apply a function to blocks of whole bags on the workers.
+
+        Parameters
+        ----------
+        function : callable
+            ``function(block, *arguments)``.
+        *arguments : object
+            Further arguments; they are pickled.
+
+        Returns
+        -------
+        list
+            The results in the order of the blocks.
+        """
+        return self._source_there(BLOCK_BYTES, None).map(function, *arguments)
+
+    def _source_there(self, block_bytes: int, dtype: Any) -> DaskSource:
         return DaskSource(
             self._partitions.client,
             self._parts,
@@ -227,16 +271,26 @@ class DistributedBags(RemoteBags):
         """
         client = self._partitions.client
         given = [put(client, argument, "argument") for argument in arguments]
-        futures = [
-            client.submit(apply_to_part, bags, segments, function, *given, key=name_of("bags"))
-            for bags, segments in self._parts
-        ]
-        description = client.submit(described, futures[0], key=name_of("description")).result()
+        futures = tasks(client, "bags", apply_to_part, self._parts, function, *given)
+        head = client.submit(described, futures[0], key=name_of("description"))
+        description = results(client, [head])[0]
         positions = [_places(segments) for _, segments in self._segments]
-        made = Partitions(client, futures, [self.sizes[places] for places in positions])
+        sizes = [self.sizes[places] for places in positions]
+        made = Partitions(client, futures, sizes, self._partitions.local_bytes)
         order = np.concatenate(positions)
         in_order = bool((np.diff(order) > 0).all())
         return DistributedBags(made, description, None if in_order else np.argsort(order))
+
+    def unnamed(self) -> DistributedBags:
+        """The same bags without the names of their features.
+
+        Returns
+        -------
+        DistributedBags
+            Over the same partitions.
+        """
+        description = {**self._description, "feature_names": None}
+        return DistributedBags(self._partitions, description, self._positions)
 
     def compute(self) -> Bags:
         """Load all selected bags into the memory of this process.
@@ -247,13 +301,15 @@ class DistributedBags(RemoteBags):
             The selected bags in their order.
         """
         client = self._partitions.client
-        futures = [
-            client.submit(selected, bags, segments, key=name_of("compute"))
-            for bags, segments in self._parts
-        ]
-        whole = Bags.concatenate(client.gather(futures))
+        futures = tasks(client, "compute", selected, self._parts)
+        whole = Bags.concatenate(results(client, futures))
         order = np.concatenate([_places(segments) for _, segments in self._segments])
         return whole if (np.diff(order) > 0).all() else whole[np.argsort(order)]
+
+    @cached_property
+    def _here(self) -> Bags:
+        """The selected bags, if they are small."""
+        return self.compute()
 
     def _selected(self, positions: np.ndarray) -> DistributedBags:
         if self._positions is not None:
@@ -310,13 +366,15 @@ class DistributedBags(RemoteBags):
         keys = [future.key for future in self._partitions.futures]
         sizes = np.diff(self._partitions.offsets)
         parts = [sizes[first:last] for first, last in pairwise(self._partitions.bounds)]
-        return _connected, (address, keys, parts, self._description, self._positions)
+        size = self._partitions.local_bytes
+        return _connected, (address, keys, parts, size, self._description, self._positions)
 
 
 def _connected(
     address: str,
     keys: list[str],
     sizes: list[np.ndarray],
+    local_bytes: int,
     description: dict[str, Any],
     positions: np.ndarray | None,
 ) -> DistributedBags:
@@ -336,7 +394,8 @@ def _connected(
             f"The scheduler at {address} has no longer the partitions of these distributed bags: "
             "keep them in the process that pickled them, or read the files again."
         )
-    return DistributedBags(Partitions(client, futures, sizes), description, positions)
+    made = Partitions(client, futures, sizes, local_bytes)
+    return DistributedBags(made, description, positions)
 
 
 def _unchanged(bags: Bags) -> Bags:

@@ -17,8 +17,8 @@ from ..datasets import load_bags
 from ..datasets._errors import BagFileError
 from ..datasets._formats.folder import FoundBag, labels_of, read_found, survey
 from ..datasets._formats.npy_folder import is_npy_folder
-from ._bags import PARTITION_BYTES, DistributedBags, Partitions
-from ._tasks import bare, current_client, described, is_mapped, name_of, put
+from ._bags import LOCAL_BYTES, PARTITION_BYTES, DistributedBags, Partitions
+from ._tasks import bare, current_client, described, is_mapped, name_of, put, results
 
 __all__ = ["scan_bag_folder", "scan_bags"]
 
@@ -31,6 +31,7 @@ def scan_bags(
     *,
     dtype: Any = None,
     partition_bytes: int = PARTITION_BYTES,
+    local_bytes: int = LOCAL_BYTES,
     client: Client | None = None,
     **options: Any,
 ) -> Bunch:
@@ -48,6 +49,8 @@ def scan_bags(
         Type of the instances of files that are not mapped. By default, the type in the files.
     partition_bytes : int, default=67108864
         Size of a partition of a folder of .npy files, as stored.
+    local_bytes : int, default=16777216
+        Size up to which selected bags are brought to this process for passes over them.
     client : distributed.Client, default=None
         By default, the client of the process.
     **options : dict
@@ -86,7 +89,7 @@ def scan_bags(
         raise ValueError("paths is empty: name at least one file.")
     options = {"dtype": dtype, **options}
     shards = [client.submit(_shard, file, options, key=name_of("shard")) for file in files]
-    heads = client.gather([client.submit(_head, shard, key=name_of("head")) for shard in shards])
+    heads = results(client, [client.submit(_head, shard, key=name_of("head")) for shard in shards])
     _check_alike(files, heads)
     futures, sizes = [], []
     for shard, head in zip(shards, heads, strict=True):
@@ -99,7 +102,7 @@ def scan_bags(
             sizes.append(head["sizes"][first:last])
     targets = [head["target"] for head in heads]
     bunch = Bunch(
-        data=DistributedBags(Partitions(client, futures, sizes), heads[0]),
+        data=DistributedBags(Partitions(client, futures, sizes, local_bytes), heads[0]),
         target=None if any(part is None for part in targets) else np.concatenate(targets),
     )
     if heads[0]["target_names"] is not None:
@@ -154,6 +157,7 @@ def scan_bag_folder(
     dtype: Any = None,
     empty: str = "raise",
     partition_bytes: int = PARTITION_BYTES,
+    local_bytes: int = LOCAL_BYTES,
     client: Client | None = None,
 ) -> Bunch:
     """Distributed bags of a folder with one file per bag.
@@ -177,6 +181,8 @@ def scan_bag_folder(
         Whether files without instances raise an error or are skipped.
     partition_bytes : int, default=67108864
         Size of a partition as stored. A bag is in one partition.
+    local_bytes : int, default=16777216
+        Size up to which selected bags are brought to this process for passes over them.
     client : distributed.Client, default=None
         By default, the client of the process.
 
@@ -232,7 +238,8 @@ def scan_bag_folder(
         "is_sparse": False,
         "feature_names": None,
     }
-    bunch = Bunch(data=DistributedBags(Partitions(client, futures, sizes), description))
+    made = Partitions(client, futures, sizes, local_bytes)
+    bunch = Bunch(data=DistributedBags(made, description))
     bunch.update(labels_of(found))
     bunch["dropped"] = found.dropped
     return bunch

@@ -14,7 +14,7 @@ from distributed import Client, Future
 from distributed.protocol.pickle import dumps
 
 from .._bags.blocks import Block, stacked
-from ._tasks import BlockSize, fold_part, map_part, name_of, put
+from ._tasks import BlockSize, Parts, fold_part, map_part, name_of, put, results, tasks
 
 __all__ = ["DaskSource"]
 
@@ -43,7 +43,7 @@ class DaskSource:
     def __init__(
         self,
         client: Client,
-        parts: Sequence[tuple[Future, Future]],
+        parts: Parts,
         offsets: np.ndarray,
         *,
         n_features: int,
@@ -77,14 +77,9 @@ class DaskSource:
         self, size: BlockSize, function: Callable[..., Any], arguments: Sequence[Any]
     ) -> list[Any]:
         given = [self._sent(argument) for argument in arguments]
-        futures = [
-            self.client.submit(
-                map_part, bags, segments, size, function, *given, key=name_of("pass")
-            )
-            for bags, segments in self.parts
-        ]
+        futures = tasks(self.client, "pass", map_part, self.parts, size, function, *given)
         # Keep the order of the parts of a bag.
-        found = sorted(chain.from_iterable(self.client.gather(futures)), key=itemgetter(0))
+        found = sorted(chain.from_iterable(results(self.client, futures)), key=itemgetter(0))
         return [result for _, result in found]
 
     def fold(self, function: Callable[..., Any], state: Any, *arguments: Any) -> Any:
@@ -98,7 +93,7 @@ class DaskSource:
             state = self.client.submit(
                 fold_part, bags, segments, size, function, state, *given, key=name_of("fold")
             )
-        return state.result() if self.parts else state
+        return results(self.client, [state])[0] if self.parts else state
 
     def gather(self, rows: np.ndarray) -> Any:
         """The given instances, in the type to compute in."""

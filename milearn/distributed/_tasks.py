@@ -40,9 +40,14 @@ __all__ = [
     "map_part",
     "name_of",
     "put",
+    "results",
     "runs",
     "selected",
+    "tasks",
 ]
+
+# The bags of each partition, and which of them.
+Parts = Sequence[tuple[Future, Any]]
 
 # Dask warns of graphs of 10 MB, and every part must fit into a message.
 _PIECE_BYTES = 2**22
@@ -102,11 +107,27 @@ def put(
     if compress:
         data = zlib.compress(data, 1)
     place = {"workers": workers, "allow_other_workers": workers is not None}
-    pieces = [
-        client.submit(bytes, data[start : start + _PIECE_BYTES], key=f"{key}-{start}", **place)
-        for start in range(0, len(data), _PIECE_BYTES)
-    ]
+    pieces: list[Any] = [data]
+    if len(data) > _PIECE_BYTES:
+        pieces = [
+            client.submit(bytes, data[start : start + _PIECE_BYTES], key=f"{key}-{start}", **place)
+            for start in range(0, len(data), _PIECE_BYTES)
+        ]
     return client.submit(_joined, compress, *pieces, key=key, **place)
+
+
+def tasks(
+    client: Client, kind: str, function: Callable[..., Any], parts: Parts, *arguments: Any
+) -> list[Future]:
+    """``function(bags, segments, *arguments)`` for each part, in one message to the scheduler."""
+    key = name_of(kind)
+    columns = [*zip(*parts, strict=True), *([argument] * len(parts) for argument in arguments)]
+    return list(client.map(function, *columns, key=[f"{key}-{at}" for at in range(len(parts))]))
+
+
+def results(client: Client, futures: Sequence[Future]) -> list[Any]:
+    """The results of tasks, in their order."""
+    return list(client.gather(futures))
 
 
 def _joined(compressed: bool, *pieces: bytes) -> Any:

@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.base import clone
 
 from .._bags import Bags
+from .._bags.blocks import Block
 from .._bags.segments import bag_ranges
-from .._bags.storage import row_blocks
 from .._kernels.average import FittedKernels, ScaledKernels, average_kernel
 from .._kernels.learned import LEARNED_KERNELS, learn_bag_kernels
 from .._kernels.memory import require_memory
@@ -125,18 +125,21 @@ def default_scalings() -> tuple[Any, ...]:
 
 def is_text(bags: Bags) -> bool:
     """Whether at most 5 % of the entries are nonzero, in dense or sparse storage."""
-    if sparse.issparse(bags.instance_rows):
-        entries = int(np.count_nonzero(bags.instances.data))
-    else:
-        entries = sum(int(np.count_nonzero(block)) for _, _, block in row_blocks(bags))
+    entries = sum(bags.source(dtype=bags.dtype).map(_n_nonzero, in_parts=True))
     return bool(0 < entries <= _TEXT_DENSITY * bags.n_instances * bags.shape[1])
 
 
-def as_kind(bags: Bags, text: bool) -> Bags:
-    """The bags with texts as CSR, and other instances as a dense matrix."""
-    is_sparse = sparse.issparse(bags.instance_rows)
-    if is_sparse == text:
+def _n_nonzero(block: Block) -> int:
+    rows = block.instances
+    return int(np.count_nonzero(rows.data if sparse.issparse(rows) else rows))
+
+
+def as_kind(bags: Any, text: bool) -> Any:
+    """The bags with texts as CSR, and other instances as a dense matrix; they may be remote."""
+    if bags.is_sparse == text:
         return bags
+    if bags.is_remote:
+        return bags.transformed(as_kind, text)
     if text:
         return bags.with_instances(sparse.csr_array(bags.instances))
     require_memory(
@@ -243,13 +246,18 @@ def learn_scaled(
 
 def check_range(bags: Bags) -> None:
     """Refuse instances whose squares overflow, before a kernel has values that are not finite."""
-    values = bags.instances.data if bags.is_sparse else bags.instances
-    largest = float(max(values.max(initial=0.0), -values.min(initial=0.0)))
+    largest = max(bags.source().map(_largest, in_parts=True), default=0.0)
     if largest > _LARGEST:
         raise ValueError(
             f"X holds values up to {largest:.1e}, whose squares overflow: scale the features, for "
             "instance by MaxAbsScaler in an InstanceTransformer."
         )
+
+
+def _largest(block: Block) -> float:
+    rows = block.instances
+    values = rows.data if sparse.issparse(rows) else rows
+    return float(max(values.max(initial=0.0), -values.min(initial=0.0)))
 
 
 def learn_average(

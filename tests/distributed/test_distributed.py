@@ -18,7 +18,18 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, QuantileTransformer, StandardScaler
 
-from milearn import BAMIC, M3IC, MISVC, MISVR, Bags, CoupledMISVC, CoupledMISVR, InstanceMISVC
+from milearn import (
+    BAMIC,
+    M3IC,
+    MISVC,
+    MISVR,
+    Bags,
+    CoupledMISVC,
+    CoupledMISVR,
+    InstanceMISVC,
+    MIClassifier,
+    MIRegressor,
+)
 from milearn._bags.storage import is_read_in_blocks
 from milearn._solvers.common import passes
 from milearn.datasets import make_bags, save_bags
@@ -69,8 +80,8 @@ def data():
 
 @pytest.fixture(scope="module")
 def there(client, data):
-    """Bags in five partitions or so."""
-    return DistributedBags.from_bags(data[0], partition_bytes=data[0].nbytes // 5)
+    """Bags in five partitions or so, with all passes on the workers."""
+    return DistributedBags.from_bags(data[0], partition_bytes=data[0].nbytes // 5, local_bytes=0)
 
 
 def dense(matrix):
@@ -131,9 +142,8 @@ def test_passes_are_those_of_bags(client, data, form):
     values = data[0].instances.astype(np.float16).astype(np.float64)
     stored = sparse.csr_array(values) if form == "csr" else values.astype(form)
     bags = Bags(stored, data[0].offsets)
-    source = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 3).source(
-        block_bytes=8 * 6 * 3
-    )
+    sent = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 3, local_bytes=0)
+    source = sent.source(block_bytes=8 * 6 * 3)
     here = bags.source(block_bytes=8 * 6 * 3)
     weights = np.random.RandomState(0).normal(size=(2, 6))
     # A product of a block depends on its rows by rounding, and partitions end blocks.
@@ -170,6 +180,25 @@ def test_a_large_argument_is_sent_once(there):
 
 def _sum(block, values):
     return values.sum() + block.first_row
+
+
+def test_a_few_bags_are_passed_over_in_this_process(client, data):
+    bags, _ = data
+    size = bags[::2].nbytes
+    sent = DistributedBags.from_bags(bags, partition_bytes=size // 3, local_bytes=size)
+    assert set(sent.source().map(_process)) - {os.getpid()}
+    few = sent[::2]
+    assert set(few.source().map(_process)) == {os.getpid()}
+    assert set(few.transformed(_doubled).source().map(_process)) == {os.getpid()}
+    # Whoever predicts has few rounds and much to compute.
+    assert os.getpid() not in few.mapped(_process)
+    rows = np.array([20, 3, 3])
+    np.testing.assert_array_equal(few.source().gather(rows), bags[::2].instances[rows])
+    assert few.source().fold(_count, 0, 2) == 2 * few.n_instances
+
+
+def _process(block):
+    return os.getpid()
 
 
 def test_pickles_are_the_bags_while_somebody_has_them(client, data):
@@ -356,7 +385,68 @@ def test_embeddings_come_to_this_process(there, data, model):
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_a_search_over_distributed_bags(there, data):
+class ClassifierOfFewModels(MIClassifier):
+    """In this process, what MIClassifier has for distributed bags."""
+
+    def _ways(self, run, given, *, compared):
+        kept = {"instance"} if run.size.text else {"trees", "linear"}
+        ways = super()._ways(run, given, compared=compared)
+        return {way: make for way, make in ways.items() if way.name in kept}
+
+
+class RegressorOfFewModels(MIRegressor):
+    """In this process, what MIRegressor has for distributed bags."""
+
+    def _ways(self, run, compared):
+        ways = super()._ways(run, compared)
+        return {way: make for way, make in ways.items() if way.name in {"ridge", "trees"}}
+
+
+def words_of(bags, y):
+    """CSR bags of few words; the first instance of a positive bag has the first word."""
+    rng = np.random.RandomState(0)
+    values = np.zeros((bags.n_instances, 40))
+    values[np.arange(len(values)), rng.randint(1, 40, len(values))] = 1.0
+    values[bags.offsets[:-1][y == 1], 0] = 2.0
+    return Bags(sparse.csr_array(values), bags.offsets)
+
+
+@pytest.mark.parametrize("form", ["dense", "float32", "text", "values"])
+def test_models_without_settings_are_those_of_few_models(client, data, form):
+    bags, y = data[0][:36], data[1][:36]
+    model, here = MIClassifier(random_state=0), ClassifierOfFewModels(random_state=0)
+    if form == "float32":
+        bags = Bags(bags.instances.astype(np.float32), bags.offsets, feature_names=list("abcdef"))
+    elif form == "text":
+        bags = words_of(bags, y)
+    elif form == "values":
+        y = y + np.random.RandomState(0).normal(size=36)
+        model, here = MIRegressor(random_state=0), RegressorOfFewModels(random_state=0)
+    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2)
+    model.fit(there, y)
+    here.fit(bags, y)
+    assert model.paradigm_ == here.paradigm_
+    assert model.skipped_[0] == "kernels between bags: the bags are distributed"
+    assert list(model.scores_) == list(here.scores_)
+    # Inner folds stop at a relative step of 1e-3, and the two algorithms stop at other points.
+    for name, measures in here.scores_.items():
+        assert model.scores_[name] == pytest.approx(measures, abs=0.02)
+    method = "predict" if form == "values" else "predict_proba"
+    expected = getattr(here, method)(bags)
+    np.testing.assert_allclose(getattr(model, method)(there), expected, atol=0.01)
+    np.testing.assert_allclose(getattr(model, method)(bags), expected, atol=0.01)
+
+
+@pytest.mark.parametrize("kind", [MIClassifier, MIRegressor])
+def test_models_without_settings_take_a_few_distributed_bags(there, data, kind):
+    y = data[1].copy()
+    few = [int(np.argmax(y == 0)), int(np.argmax(y == 1))]
+    model = kind(random_state=0).fit(there[few], y[few].astype(float))
+    assert model.scores_ == {}
+    np.testing.assert_allclose(model.predict(there[few]), model.predict(data[0][few]))
+
+
+def test_a_search_over_distributed_bags(client, data):
     bags, y = data
 
     def searched(X):
@@ -365,12 +455,13 @@ def test_a_search_over_distributed_bags(there, data):
         folds = list(StratifiedBagKFold(2).split(X, y))
         return GridSearchCV(make_pipeline(*steps), grid, cv=folds[:1]).fit(X, y)
 
-    y = y[:60]
-    found, expected = searched(there[:60]), searched(bags[:60])
+    there = DistributedBags.from_bags(bags[:60], partition_bytes=bags.nbytes // 5)
+    bags, y = bags[:60], y[:60]
+    found, expected = searched(there), searched(bags)
     np.testing.assert_allclose(
         found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
     )
-    assert found.score(there[:60], y) == expected.score(bags[:60], y)
+    assert found.score(there, y) == expected.score(bags, y)
 
 
 def test_values_that_are_not_finite_are_refused_by_their_bag(client, data):
@@ -421,7 +512,7 @@ def test_transformers_that_need_all_instances_say_so(there):
 
 def test_a_fit_outlives_a_worker(client, data):
     bags, y = data
-    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 4)
+    there = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 4, local_bytes=0)
     model = MISVC(1.0, kernel="linear", random_state=0)
     expected = copy.deepcopy(model).fit(there, y)
     pids = client.run(os.getpid)
