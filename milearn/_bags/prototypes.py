@@ -14,14 +14,15 @@ __all__ = ["PrototypeLimits", "drawn_bags", "drawn_points"]
 
 @dataclass(frozen=True)
 class PrototypeLimits:
-    """Sizes up to which ``n_prototypes="auto"`` uses all instances, or all bags."""
+    """Sizes up to which "auto" uses all instances, or all bags."""
 
     # Number of instances.
     n_points: int = 10_000
     # Number of similarities between bags and instances, unless there are few instances.
     n_entries: int = 2**25
     n_few_points: int = 1000
-    # Number of pairs of a training instance and an instance of a prototype bag.
+    # Number of pairs of a training instance and an instance of a prototype bag, or of two instances
+    # of a sample.
     n_pairs: int = 2**33
 
     def points(self, n_points: int, n_bags: int) -> int:
@@ -32,6 +33,11 @@ class PrototypeLimits:
     def bags(self, bags: Bags, most: int) -> int:
         """Number of the bags that are used, at most ``most``."""
         by_pairs = int(len(bags) * self.n_pairs / bags.n_instances**2)
+        return max(1, min(len(bags), most, by_pairs))
+
+    def sample(self, bags: Bags, most: int) -> int:
+        """Number of the bags that are compared with each other, at most ``most``."""
+        by_pairs = int(len(bags) * self.n_pairs**0.5 / bags.n_instances)
         return max(1, min(len(bags), most, by_pairs))
 
 

@@ -9,15 +9,19 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.prototypes import PrototypeLimits, drawn_bags
 from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import warn_of_stops
 from .._fit.threads import fit_context
-from .._solvers.cluster.k_medoids import k_medoids, spread_medoids
+from .._solvers.cluster.k_medoids import assigned, k_medoids, spread_medoids
 from ..base import BagClusterer
 from ..metrics import bag_distances
 
 __all__ = ["BAMIC"]
+
+# Bags up to which max_samples="auto" uses all.
+_AUTO_BAGS = 5000
 
 
 class BAMIC(BagClusterer):
@@ -48,7 +52,12 @@ class BAMIC(BagClusterer):
         is used in the first run, and the other runs start from random medoids.
     max_iter : int, default=300
         Maximum number of assignments per start.
-    {random_state: the starts}
+    max_samples : int, "auto" or None, default="auto"
+        Number of bags, drawn without replacement, among which medoids are searched; afterwards all
+        bags are assigned to the nearest medoid. None uses all bags. "auto" does so up to 5,000 bags
+        and :math:`2^{33}` pairs of instances, and above draws as many bags as have both. Given
+        medoids are always among the drawn bags.
+    {random_state: the starts and the drawn bags}
     n_jobs : int, default=None
         Number of parallel jobs for the distances. None means 1 unless in a
         :func:`joblib.parallel_config` context, -1 means all processors.
@@ -62,9 +71,10 @@ class BAMIC(BagClusterer):
     medoid_bags_ : Bags of n_clusters bags
         The medoids themselves.
     objective_ : float
-        Value of the problem above.
+        Value of the problem above, for all bags.
     objective_history_ : ndarray
-        The value after each assignment of the best run. It does not increase.
+        The value after each assignment of the best run. It does not increase. If bags were drawn,
+        it is that of the drawn bags.
     n_iter_ : int
         Number of assignments of the best run.
     converged_ : bool
@@ -93,13 +103,16 @@ class BAMIC(BagClusterer):
     Notes
     -----
     The algorithm is that of [1]_. All runs share one matrix of distances, which dominates the
-    memory, and most of the time is spent on computing it from all pairs of instances. Features
-    should be on the same scale.
+    memory, and most of the time is spent on computing it from all pairs of instances. Both grow
+    with the square of the number of bags, so a sample of many bags is clustered, as in CLARA [2]_,
+    but only one, which is larger. Features should be on the same scale.
 
     References
     ----------
     .. [1] M.-L. Zhang, Z.-H. Zhou. Multi-instance clustering with applications to multi-instance
        prediction. Applied Intelligence 31, 2009.
+    .. [2] L. Kaufman, P. J. Rousseeuw. Finding Groups in Data: An Introduction to Cluster Analysis,
+       chapter 3. Wiley, 1990.
 
     Examples
     --------
@@ -118,6 +131,7 @@ class BAMIC(BagClusterer):
         "init": [StrOptions({"random", "k-means++"}), "array-like"],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_samples": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
@@ -130,6 +144,7 @@ class BAMIC(BagClusterer):
         init: Any = "random",
         n_init: int = 10,
         max_iter: int = 300,
+        max_samples: int | str | None = "auto",
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -138,6 +153,7 @@ class BAMIC(BagClusterer):
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.max_samples = max_samples
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -159,26 +175,34 @@ class BAMIC(BagClusterer):
         """
         bags, noted = self._validate_clusters(X)
         given = None if isinstance(self.init, str) else self._given_medoids(len(bags))
-        distances = bag_distances(bags, metric=self.metric, n_jobs=self.n_jobs)
         rng = check_random_state(self.random_state)
-        starts = [] if given is None else [given]
+        drawn = self._drawn(bags, given, rng)
+        whole = len(drawn) == len(bags)
+        sample = bags if whole else bags[drawn]
+        distances = bag_distances(sample, metric=self.metric, n_jobs=self.n_jobs)
+        starts = [] if given is None else [np.searchsorted(drawn, given)]
         while len(starts) < self.n_init:
             starts.append(
                 spread_medoids(distances, self.n_clusters, rng)
                 if isinstance(self.init, str) and self.init == "k-means++"
-                else rng.choice(len(bags), self.n_clusters, replace=False)
+                else rng.choice(len(sample), self.n_clusters, replace=False)
             )
         result = k_medoids(distances, np.array(starts), max_iter=self.max_iter)
+        medoids = in_memory(sample[result.medoids])
+        labels, objective = result.labels, result.objective
+        if not whole:
+            near = bag_distances(bags, medoids, metric=self.metric, n_jobs=self.n_jobs)
+            labels, objective = assigned(near, drawn[result.medoids])
         self._replace_fitted(
             {
                 **noted,
-                "medoids_": result.medoids,
-                "medoid_bags_": in_memory(bags[result.medoids]),
-                "objective_": result.objective,
+                "medoids_": drawn[result.medoids],
+                "medoid_bags_": medoids,
+                "objective_": objective,
                 "objective_history_": np.array(result.history),
                 "n_iter_": result.n_iter,
                 "converged_": result.converged,
-                "labels_": result.labels,
+                "labels_": labels,
                 "_metric": self.metric,
             }
         )
@@ -201,6 +225,16 @@ class BAMIC(BagClusterer):
         bags = self._checked(X)
         distances = bag_distances(bags, self.medoid_bags_, metric=self._metric, n_jobs=self.n_jobs)
         return distances.argmin(axis=1)
+
+    def _drawn(
+        self, bags: Bags, given: np.ndarray | None, rng: np.random.RandomState
+    ) -> np.ndarray:
+        """Positions of the bags among which medoids are searched, ascending."""
+        n_drawn = len(bags) if self.max_samples is None else self.max_samples
+        if n_drawn == "auto":
+            n_drawn = PrototypeLimits().sample(bags, _AUTO_BAGS)
+        drawn = drawn_bags(bags, max(int(n_drawn), self.n_clusters), rng)
+        return drawn if given is None else np.union1d(drawn, given)
 
     def _given_medoids(self, n_bags: int) -> np.ndarray:
         medoids = np.asarray(self.init)

@@ -31,6 +31,14 @@ def test_all_bags_up_to_the_limits():
     assert PrototypeLimits(n_pairs=1).bags(bags, 1000) == 1
 
 
+def test_a_sample_has_at_most_so_many_pairs():
+    bags = bags_of(20, 5)
+    assert PrototypeLimits(n_pairs=100**2).sample(bags, 1000) == 20
+    assert PrototypeLimits(n_pairs=100**2).sample(bags, 7) == 7
+    assert PrototypeLimits(n_pairs=50**2).sample(bags, 1000) == 10
+    assert PrototypeLimits(n_pairs=1).sample(bags, 1000) == 1
+
+
 def test_drawn_points_are_distinct_and_do_not_depend_on_the_order_of_bags():
     bags = bags_of(20, 3)
     twice = bags[np.r_[np.arange(20), np.arange(20)]]

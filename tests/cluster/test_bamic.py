@@ -81,6 +81,34 @@ def test_groups_are_found(metric, init):
     assert clustering_accuracy(y_new, model.predict(new)) == 1.0
 
 
+def test_medoids_of_a_sample_are_those_of_its_bags_and_all_bags_are_assigned():
+    X, y = groups_of_bags(90)
+    model = BAMIC(3, max_samples=25, init="k-means++", random_state=0).fit(X)
+    assert clustering_accuracy(y, model.labels_) == 1.0
+    near = np.array([[mean_hausdorff(bag, X[int(m)]) for m in model.medoids_] for bag in X])
+    np.testing.assert_array_equal(model.labels_, near.argmin(axis=1))
+    assert model.objective_ == pytest.approx(near.min(axis=1).sum())
+    # Fewer distances are summed in the runs.
+    assert model.objective_history_[-1] < 0.5 * model.objective_
+    np.testing.assert_array_equal(model.predict(X), model.labels_)
+    every = BAMIC(3, init="k-means++", random_state=0).fit(X)
+    assert every.objective_ <= model.objective_ < 1.2 * every.objective_
+
+
+def mean_hausdorff(a, b):
+    between = cdist(a, b)
+    return (between.min(axis=1).sum() + between.min(axis=0).sum()) / sum(between.shape)
+
+
+def test_given_medoids_and_one_bag_per_cluster_are_in_every_sample():
+    X, y = groups_of_bags()
+    model = BAMIC(3, init=[2, 1, 0], n_init=1, max_samples=1, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.labels_, 2 - y)
+    assert len(set(BAMIC(4, max_samples=1, random_state=0).fit(X).medoids_)) == 4
+    same = BAMIC(3, max_samples=4, random_state=0).fit([np.ones((2, 2))] * 9)
+    assert set(same.labels_) == {0, 1, 2}
+
+
 def test_given_medoids_are_the_first_start():
     X, y = groups_of_bags()
     model = BAMIC(3, init=[2, 1, 0], n_init=1).fit(X)

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..common.rounding import RELATIVE_TIE
 
-__all__ = ["MedoidsResult", "k_medoids", "spread_medoids"]
+__all__ = ["MedoidsResult", "assigned", "k_medoids", "spread_medoids"]
 
 
 @dataclass
@@ -88,10 +88,28 @@ def k_medoids(distances: np.ndarray, starts: np.ndarray, *, max_iter: int) -> Me
     )
 
 
+def assigned(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, float]:
+    """Nearest medoid of each item, and the sum of the distances to it.
+
+    Parameters
+    ----------
+    near : ndarray of shape (n, k)
+        Distances of all items to the medoids.
+    medoids : ndarray of shape (k,)
+        Positions of the medoids among the items.
+    """
+    labels, totals = _nearest(near.T[None], medoids[None])
+    return labels[0], float(totals[0])
+
+
 def _assign(distances: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Nearest medoid of each item and the sum of distances to it, one row per start."""
+    return _nearest(distances[medoids], medoids)
+
+
+def _nearest(near: np.ndarray, medoids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The same from distances of shape (n_starts, k, n)."""
     runs = np.arange(len(medoids))[:, None]
-    near = distances[medoids]
     labels = near.argmin(axis=1)
     # Each medoid belongs to its own cluster, even if two medoids are equal, so no cluster is empty.
     labels[runs, medoids] = np.arange(medoids.shape[1])
