@@ -23,7 +23,6 @@ from sklearn.exceptions import EfficiencyWarning
 from .warn import warn_user
 
 __all__ = [
-    "LONG_SECONDS",
     "duration",
     "features_seconds",
     "kernel_seconds",
@@ -31,9 +30,6 @@ __all__ = [
     "relaxation_seconds",
     "warn_if_long",
 ]
-
-# There is a warning before fits that take longer than this.
-LONG_SECONDS = 1800.0
 
 # Seconds times the square of the number of instances, and times the cube of the number of bags.
 _KERNEL_RATES = {"maximum": (3e-7, 3e-8), "coupled": (1.5e-7, 0.0), "labels": (4e-7, 0.0)}
@@ -85,21 +81,23 @@ def mixture_seconds(n_instances: int) -> float:
 
 def duration(seconds: float) -> str:
     """A rough time in words."""
-    if seconds < LONG_SECONDS:
+    if seconds < 1800:
         return f"{max(1.0, seconds / 60):.0f} min"
     hours = seconds / 3600.0
     return f"{hours:.1f} hours" if hours < 48 else f"{hours / 24:.0f} days"
 
 
-def warn_if_long(seconds: float, n_bags: int, n_instances: int, remedy: str) -> None:
-    """Warn before a fit that takes long, with advice.
+def warn_if_long(
+    seconds: float, n_bags: int, n_instances: int, remedy: str, long_seconds: float = 1800.0
+) -> None:
+    """Warn before a fit that takes longer than ``long_seconds``, with advice.
 
     Warns
     -----
     EfficiencyWarning
-        If the estimate is above half an hour.
+        If the estimate is above it.
     """
-    if seconds <= LONG_SECONDS:
+    if seconds <= long_seconds:
         return
     warn_user(
         f"A fit to {n_bags:,} bags with {n_instances:,} instances is estimated to take "

@@ -59,8 +59,6 @@ __all__ = ["LEARNED_KERNELS", "LearnedBagKernels", "learn_bag_kernel", "learn_ba
 _ROW_CLIP = 3.0
 # Scale of exp(-d^2 / s) between rows of unit length.
 _COSINE_SCALE = 0.5
-# Size of the rows of similarities to training instances that are computed at once.
-_ROW_BYTES = 2**27
 
 
 # -- bags and training instances -------------------------------------------------------------------
@@ -338,8 +336,13 @@ class LearnedBagKernels:
     n_train: int
     n_features: int
 
-    def matrices(self, instances: Any, offsets: np.ndarray) -> list[np.ndarray]:
-        """Kernels of new bags with the training bags, each of shape (n_new, n_train)."""
+    def matrices(
+        self, instances: Any, offsets: np.ndarray, row_bytes: int = 2**27
+    ) -> list[np.ndarray]:
+        """Kernels of new bags with the training bags, each of shape (n_new, n_train).
+
+        New bags are compared in parts, whose values take up to ``row_bytes``.
+        """
         if instances.shape[1] != self.n_features:
             raise ValueError(
                 f"The bags have {instances.shape[1]} features but the kernel was fitted on bags "
@@ -349,7 +352,7 @@ class LearnedBagKernels:
         sparsely = sparse.issparse(instances)
         _check_memory(self.kernels, new, self.n_train, 0)
         out = [np.empty((len(new), self.n_train)) for _ in self.kernels]
-        step = max(1, _ROW_BYTES // (8 * self._width(new)))
+        step = max(1, row_bytes // (8 * self._width(new)))
         for first in range(0, len(new), step):
             last = min(first + step, len(new))
             rows, inner = new.range(first, last)

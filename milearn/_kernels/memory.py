@@ -13,12 +13,6 @@ __all__ = ["available_memory", "block_bytes", "require_memory"]
 # A block of this size fits into the processor's cache. Larger blocks are not faster.
 _CACHED_BYTES = 8 * 2**20
 
-_CGROUPS = Path("/sys/fs/cgroup")
-
-# Smaller requests are not checked, because reading the system's files takes longer than a small
-# fit.
-_UNASKED_BYTES = 2**20
-
 
 def block_bytes() -> int:
     """Size of a block of kernel values or distances.
@@ -29,18 +23,20 @@ def block_bytes() -> int:
     return max(1, min(_CACHED_BYTES, int(get_config()["working_memory"] * 2**20)))
 
 
-def available_memory() -> float:
+def available_memory(groups: Path = Path("/sys/fs/cgroup")) -> float:
     """Memory that can be allocated without swapping, in bytes.
 
     This is the available memory of the system, including reclaimable page cache, limited by the
-    control group of the process (a container).
+    control group of the process (a container), whose files are in ``groups``.
     """
-    limits = [float(psutil.virtual_memory().available), *_left_in_groups()]
+    limits = [float(psutil.virtual_memory().available), *_left_in_groups(groups)]
     return min(limits)
 
 
 def require_memory(needed: float, what: str, remedy: str) -> None:
-    """Raise an error if the required memory is not available; up to a MiB is not checked.
+    """Raise an error if the required memory is not available.
+
+    Up to a MiB is not checked, because reading the system's files takes longer than a small fit.
 
     Parameters
     ----------
@@ -54,7 +50,7 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
     ------
     MemoryError
     """
-    if needed <= _UNASKED_BYTES:
+    if needed <= 2**20:
         return
     available = available_memory()
     if needed > available:
@@ -64,16 +60,16 @@ def require_memory(needed: float, what: str, remedy: str) -> None:
         )
 
 
-def _left_in_groups() -> Iterator[float]:
+def _left_in_groups(groups: Path) -> Iterator[float]:
     """Available memory in the control groups of the process, for versions 2 and 1."""
     for limit, usage, cache in (
         ("memory.max", "memory.current", "inactive_file"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes", "total_inactive_file"),
     ):
         try:
-            most = (_CGROUPS / limit).read_text().strip()
-            used = int((_CGROUPS / usage).read_text())
-            lines = (_CGROUPS / limit).with_name("memory.stat").read_text().splitlines()
+            most = (groups / limit).read_text().strip()
+            used = int((groups / usage).read_text())
+            lines = (groups / limit).with_name("memory.stat").read_text().splitlines()
         except (OSError, ValueError):
             continue
         if most.isdigit():

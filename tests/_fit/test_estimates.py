@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.exceptions import EfficiencyWarning
 
 from milearn import Bags
-from milearn._fit import estimates
 from milearn._fit.estimates import (
     features_seconds,
     kernel_seconds,
     mixture_seconds,
     relaxation_seconds,
+    warn_if_long,
 )
 from milearn.datasets import make_bags
-from milearn.svm import MISVC, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC
+from milearn.svm import MISVC, SDPMIL, CoupledMISVC, CoupledMISVR, InstanceMISVC, _formulations
 
 # CPU seconds with one thread: bags, instances, features; seen, and not only when this was written.
 SEEN = [
@@ -63,7 +65,7 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
         raise Begun
 
     monkeypatch.setattr(where, begin)
-    monkeypatch.setattr(estimates, "LONG_SECONDS", 1e-3)
+    monkeypatch.setattr(_formulations, "warn_if_long", partial(warn_if_long, long_seconds=1e-3))
     bags, y = make_bags(40, random_state=0)
     target = y.astype(float) if isinstance(model, CoupledMISVR) else y
     said = rf"40 bags with {bags.n_instances} instances .* by a factor of 10 perhaps\): .*{remedy}"
@@ -76,7 +78,7 @@ def test_it_is_said_before_the_fit_begins(model, where, remedy, monkeypatch):
 def test_what_is_short_or_goes_by_passes_says_nothing(monkeypatch):
     bags, y = make_bags(160, random_state=0)
     MISVC().fit(bags[:40], y[:40])
-    monkeypatch.setattr(estimates, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(_formulations, "warn_if_long", partial(warn_if_long, long_seconds=0.0))
     MISVC(kernel="linear").fit(bags, y)
     CoupledMISVC(n_components=5, random_state=0).fit(bags, y)
 

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import FunctionTransformer
 
 from milearn import Bags
-from milearn._kernels import learned, memory, squares
+from milearn._kernels import memory, squares
 from milearn._kernels.average import ScaledKernels, average_kernel
 from milearn._kernels.bag_vectors import (
     l1_distances,
@@ -225,9 +225,8 @@ def test_blocks_change_nothing(shape, sparsely, monkeypatch):
     new = fitted.matrices(kind(Y.instances), Y.offsets)
     for module in ("pairs", "bag_vectors", "emd"):
         monkeypatch.setattr(f"milearn._kernels.{module}.block_shape", lambda: shape)
-    monkeypatch.setattr(learned, "_ROW_BYTES", 8 * 30)
     again, train_again = learn_bag_kernels(LEARNED_KERNELS, kind(X.instances), X.offsets, n_jobs=2)
-    new_again = again.matrices(kind(Y.instances), Y.offsets)
+    new_again = again.matrices(kind(Y.instances), Y.offsets, row_bytes=8 * 30)
     for before, after in zip([*train, *new], [*train_again, *new_again], strict=True):
         np.testing.assert_allclose(after, before, rtol=1e-9, atol=1e-12)
 
@@ -361,7 +360,7 @@ def test_new_bags_in_another_storage(name, cosine, tmp_path):
 
 
 def test_errors(monkeypatch):
-    X = random_bags(10)
+    X, many = random_bags(10), random_bags(11, n_bags=400)
     with pytest.raises(ValueError, match="'means' is unknown: choose from 'mean'"):
         learn_bag_kernel("means", X.instances, X.offsets)
     with pytest.raises(ValueError, match="width=0 is not positive"):
@@ -370,11 +369,11 @@ def test_errors(monkeypatch):
     with pytest.raises(ValueError, match="3 features but the kernel was fitted on bags with 4"):
         fitted.matrix(X.instances[:, :3], X.offsets)
     monkeypatch.setattr(memory, "available_memory", lambda: 1000.0)
-    monkeypatch.setattr(memory, "_UNASKED_BYTES", 0)
     with pytest.raises(MemoryError, match="learn them on fewer bags"):
-        learn_bag_kernel("miles_rows", X.instances, X.offsets)
-    with pytest.raises(MemoryError, match="kernels mean of 9 x 9 bags"):
-        fitted.matrix(X.instances, X.offsets)
+        learn_bag_kernel("miles_rows", many.instances, many.offsets)
+    new = Bags(np.ones((20_000, 4)), np.arange(20_001))
+    with pytest.raises(MemoryError, match="kernels mean of 20000 x 9 bags"):
+        fitted.matrix(new.instances, new.offsets)
 
 
 def test_text_is_not_made_dense(monkeypatch):

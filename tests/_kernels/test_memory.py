@@ -17,21 +17,20 @@ def groups(tmp_path, monkeypatch):
     """A system with 8 GiB available, of which 1 GiB is free, and no control group."""
     found = SimpleNamespace(available=8 * 2**30, free=2**30)
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: found)
-    monkeypatch.setattr(memory, "_CGROUPS", tmp_path)
     return tmp_path
 
 
 def test_page_cache_counts_as_available(groups):
-    assert memory.available_memory() == 8 * 2**30
+    assert memory.available_memory(groups) == 8 * 2**30
 
 
 def test_a_container_of_version_2_limits(groups):
     (groups / "memory.max").write_text(f"{500 * MIB}\n")
     (groups / "memory.current").write_text(f"{300 * MIB}\n")
     (groups / "memory.stat").write_text(f"anon {10 * MIB}\ninactive_file {100 * MIB}\n")
-    assert memory.available_memory() == 300 * MIB
+    assert memory.available_memory(groups) == 300 * MIB
     (groups / "memory.max").write_text("max\n")
-    assert memory.available_memory() == 8 * 2**30
+    assert memory.available_memory(groups) == 8 * 2**30
 
 
 def test_a_container_of_version_1_limits(groups):
@@ -40,10 +39,11 @@ def test_a_container_of_version_1_limits(groups):
     (folder / "memory.limit_in_bytes").write_text(f"{400 * MIB}\n")
     (folder / "memory.usage_in_bytes").write_text(f"{450 * MIB}\n")
     (folder / "memory.stat").write_text(f"inactive_file 0\ntotal_inactive_file {20 * MIB}\n")
-    assert memory.available_memory() == 0.0
+    assert memory.available_memory(groups) == 0.0
 
 
-def test_the_guard_names_size_and_remedy(groups):
+def test_the_guard_names_size_and_remedy(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 8.0 * 2**30)
     memory.require_memory(8 * 2**30, "The matrix", "take less")
     with pytest.raises(
         MemoryError, match=r"^The matrix takes 8193 MiB and 8192 MiB are available: take less\.$"
@@ -51,8 +51,8 @@ def test_the_guard_names_size_and_remedy(groups):
         memory.require_memory(8193 * MIB, "The matrix", "take less")
 
 
-def test_the_system_is_not_asked_for_a_small_matrix(groups, monkeypatch):
-    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: SimpleNamespace(available=0.0))
+def test_the_system_is_not_asked_for_a_small_matrix(monkeypatch):
+    monkeypatch.setattr(memory, "available_memory", lambda: 0.0)
     memory.require_memory(MIB, "The matrix", "take less")
     with pytest.raises(MemoryError, match="0 MiB are available"):
         memory.require_memory(MIB + 1, "The matrix", "take less")

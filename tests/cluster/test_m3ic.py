@@ -244,6 +244,22 @@ def test_warnings_say_what_was_missed(monkeypatch):
         M3IC(3, C=100.0, random_state=0).fit(X)
 
 
+def test_rounding_does_not_decide_the_number_of_cuts():
+    # The sums of a product depend on the order of the features, as they do on the processor. An
+    # objective that was higher by rounding once led to a third step with three times the cuts.
+    k, n_bags, n_features = 6, 60, 20
+    rng = np.random.default_rng(1)
+    instances = rng.normal(size=(4 * n_bags, n_features))
+    places = 4 * np.arange(n_bags) + rng.integers(4, size=n_bags)
+    instances[places] += rng.normal(size=(k, n_features))[np.arange(n_bags) % k]
+    offsets, found = np.arange(0, 4 * n_bags + 1, 4), []
+    for _ in range(4):
+        shuffled = Bags(instances[:, rng.permutation(n_features)], offsets)
+        model = M3IC(k, C=100.0, min_cluster_size=3, n_init=1, random_state=0).fit(shuffled)
+        found.append((model.n_iter_, model.n_cuts_))
+    assert len(set(found)) == 1, found
+
+
 def test_verbose_prints_the_objective(capsys):
     X, _ = concept_bags()
     M3IC(3, n_init=2, random_state=0, verbose=True).fit(X)
