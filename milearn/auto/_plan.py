@@ -40,6 +40,8 @@ class SizeLimits:
         Landmarks among the instances above that.
     rbf_instances : int
         Instances above which there is no RBF kernel.
+    tree_values : float
+        Statistics of all bags that each split of a regression tree may consider.
     test_bags : int
         Test bags that are sufficient for selection and calibration. Inner folds after them are not
         scored.
@@ -51,6 +53,7 @@ class SizeLimits:
     exact_instances: int = 2_500
     instance_landmarks: int = 150
     rbf_instances: int = 20_000
+    tree_values: float = 1e6
     test_bags: int = 400
 
 

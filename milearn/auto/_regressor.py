@@ -86,8 +86,9 @@ class MIRegressor(CallbackSupport, BagRegressor):
     -----
     Values are standardised, and fitted with C = 10 (1 for text) and nu = 1/2. Kernels, scalings,
     inner folds and large data are handled as in :class:`MIClassifier`. The penalty of "ridge" is
-    selected by generalised cross-validation. Bags of a Dask cluster have the models "ridge" and
-    "trees" only, and text "instance".
+    selected by generalised cross-validation. Trees consider all statistics at each split if these
+    are at most a million values, otherwise as many of them, at least their square root. Bags of a
+    Dask cluster have the models "ridge" and "trees" only, and text "instance".
 
     Examples
     --------

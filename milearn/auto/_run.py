@@ -77,6 +77,7 @@ class Run:
 
     Attributes
     ----------
+    limits : SizeLimits
     size : SizePlan
     training : Training
     skipped : list of str
@@ -98,7 +99,8 @@ class Run:
         self.budget, self.n_jobs = estimator.time_limit, estimator.n_jobs
         self.verbose = bool(estimator.verbose)
         self.merged, self.seed = merged, seed
-        self.size = size_plan(merged.bags, estimator._size_limits)
+        self.limits = estimator._size_limits
+        self.size = size_plan(merged.bags, self.limits)
         self.training = Training(
             targets, n_columns, is_regressor(estimator), merged.weights, self.size.cost
         )
@@ -218,8 +220,24 @@ class Run:
 
     def trees_candidate(self) -> StatisticsCandidate:
         """Trees on statistics of the scaled bags."""
-        kind = ExtraTreesRegressor if self.training.regression else ExtraTreesClassifier
-        return self._statistics(kind(**_TREES, random_state=self.seed), _STATISTICS)
+        model: Any = ExtraTreesClassifier(**_TREES, random_state=self.seed)
+        if self.training.regression:
+            n_considered = self._considered()
+            model = ExtraTreesRegressor(**_TREES, max_features=n_considered, random_state=self.seed)
+        return self._statistics(model, _STATISTICS)
+
+    def _considered(self) -> int:
+        """Number of the statistics that a split of a regression tree considers: all of small data.
+
+        Otherwise as many as ``limits.tree_values`` allows, but at least their square root, as in
+        classification.
+        """
+        n_bags, n_features = self.merged.bags.shape
+        n_columns = len(_STATISTICS) * n_features
+        n_allowed = max(int(self.limits.tree_values / n_bags), int(n_columns**0.5))
+        if n_allowed < n_columns:
+            self.skipped.append(f"splits of trees on more than {n_allowed} of {n_columns} columns")
+        return min(n_allowed, n_columns)
 
     def ridge_candidate(self) -> StatisticsCandidate:
         """Ridge regression on the means of the scaled bags."""

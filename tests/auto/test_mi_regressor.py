@@ -8,6 +8,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 
 from milearn import Bags, MIRegressor
 from milearn.auto._calibration import calibrate_values
+from milearn.auto._plan import SizeLimits
 from milearn.datasets import load_bags, make_affinity
 from milearn.svm import BagSVR
 
@@ -127,6 +128,20 @@ def test_a_budget_leaves_out_all_ways_but_the_first(affinity):
         model = MIRegressor(time_limit=1e-9, random_state=0).fit(X, y)
     assert list(model.scores_) == ["ridge"]
     assert model.skipped_
+
+
+@pytest.mark.parametrize(("tree_values", "n_considered"), [(400.0, 10), (1.0, 6)])
+def test_trees_of_large_data_consider_fewer_statistics(tree_values, n_considered):
+    class Limited(Only):
+        _size_limits = SizeLimits(tree_values=tree_values)
+
+    X, y, _ = noisy(0, n_bags=40)  # 40 statistics, whose square root is 6
+    model = Limited("trees").fit(X, y)
+    assert model.skipped_ == [f"splits of trees on more than {n_considered} of 40 columns"]
+    assert {tree.max_features_ for tree in model._function.model.estimators_} == {n_considered}
+    whole = Only("trees").fit(X, y)
+    assert whole.skipped_ == []
+    assert {tree.max_features_ for tree in whole._function.model.estimators_} == {40}
 
 
 def test_artificial_molecules(data_dir):
