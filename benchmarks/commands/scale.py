@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ..common.output import add_recorded
 from ..common.reports import add_report_options, collect, run_reports
 
 HELP = "time and memory against the size of the data, with slopes"
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", metavar="ESTIMATOR", help="of 'estimators': which ones are fitted"
     )
+    add_recorded(parser)
     parser.add_argument(
         "--seconds",
         type=float,

@@ -20,7 +20,7 @@ from ..common.fresh import in_fresh_process
 from ..common.page import say, show
 from ..common.protocol import run
 from ..common.records import RecordFile, digest, source_digest
-from ..common.reports import Report, finish
+from ..common.reports import Report, finish, say_states
 from ..common.table import Table
 from ..common.tasks import record_of
 
@@ -29,6 +29,8 @@ __all__ = ["PAIRS", "REPORTS", "SIZES", "DefaultTask", "Pair", "run_defaults", "
 # Bags, instances of a bag, features.
 SIZES = ((2000, 10, 20), (300, 300, 50), (20_000, 10, 50))
 SECONDS, MEMORY = 60.0, 2048.0
+# Largest part of the fit that a prediction should take, unless it is short.
+_PREDICTION, _SHORT = 0.1, 0.5
 # Factor on the goal at which the system refuses memory: the peak is then known.
 _ROOM = 2.0
 # A refusal after a longer part of the time is one in the middle of the work.
@@ -100,13 +102,15 @@ def run_defaults(args: argparse.Namespace) -> int:
     unknown = sorted(set(only) - set(names))
     if unknown:
         raise SystemExit(f"Unknown estimators: {', '.join(unknown)}.")
-    sizes = SIZES[:1] if args.fast else SIZES
+    sizes = dict(zip("ABC", SIZES[:1] if args.fast else SIZES, strict=False))
     every = {
         (name, size): DefaultTask(_words(size), name, size, seconds, MEMORY)
         for name in names
-        for size in sizes
+        for size in sizes.values()
     }
     wanted = [task for (name, _), task in every.items() if name in only]
+    if getattr(args, "recorded", False):
+        wanted = []
     with RecordFile(args.out / "estimators.jsonl", fresh=args.fresh) as file:
         records, complete = run(wanted, file, jobs=1, label="estimators", function=run_task)
         # Of the estimators that were not asked for, what earlier runs found.
@@ -116,23 +120,74 @@ def run_defaults(args: argparse.Namespace) -> int:
             if each.get("seconds") == seconds and each.get("memory") == MEMORY
         }
     latest |= {(each["method"], tuple(each["size"])): each for each in records.values()}
-    rows = [
-        [name if size == sizes[0] else "", _words(size), *_cells(latest.get((name, size)), seconds)]
-        for name, size in every
-        if any((name, other) in latest for other in sizes)
-    ]
-    columns = ["estimator", "bags x instances x features", "fit", "predict", "peak", ""]
-    show(Table(columns, rows, "llrrrl"))
-    found = [latest[key] for key in every if key in latest]
-    missed = sum(not within(each.get("result", {}), seconds) for each in found)
-    say(
-        f"\nCPU seconds of fit and prediction (of transform where there is none), peak memory of "
-        f"the process in MiB. {len(found) - missed} of {len(found)} end within {seconds:g} s and "
-        f"{MEMORY:g} MiB, or refuse before they begin.\nDefaults, random_state=0; bags of "
-        "make_bags(concept_distance=3, flip_y=0.1, random_state=0), the prediction for the same "
-        "bags; one thread, a process each."
+    found = {key: latest[key] for key in every if key in latest}
+    show(_table(names, sizes, found, seconds))
+    for line in _findings(sizes, found, seconds):
+        say(line)
+    meaning = "; ".join(
+        f"{letter}: {n_bags:,} bags of {bag_size} instances with {n_features} features"
+        for letter, (n_bags, bag_size, n_features) in sizes.items()
     )
-    return finish(records, complete, file, len(wanted))
+    say(
+        f"\n{meaning}.\nCPU seconds of fit and prediction (of transform where there is none), peak "
+        "memory of the process in MiB. Defaults,\nrandom_state=0; bags of make_bags("
+        "concept_distance=3, flip_y=0.1, random_state=0), the prediction for the same bags; one\n"
+        "thread, a process each."
+    )
+    by_key = {each["key"]: each for each in found.values()}
+    say_states(by_key, dict(zip(names, names, strict=True)))
+    return finish(by_key, complete, file, len(found) if not wanted else len(every))
+
+
+Sizes = dict[str, tuple[int, int, int]]
+Found = dict[tuple[str, tuple[int, int, int]], dict[str, Any]]
+
+
+def _table(names: list[str], sizes: Sizes, found: Found, seconds: float) -> Table:
+    """One row per estimator: fit, prediction and peak at each size, and remarks."""
+    rows = []
+    for name in names:
+        records = {letter: found.get((name, size)) for letter, size in sizes.items()}
+        if not any(records.values()):
+            continue
+        cells: list[str] = []
+        remarks: dict[str, list[str]] = {}
+        for letter, record in records.items():
+            *figures, remark = _cells(record, seconds)
+            cells += figures
+            for each in filter(None, remark.split("; ")):
+                remarks.setdefault(each, []).append(letter)
+        remark = "; ".join(f"{', '.join(letters)}: {each}" for each, letters in remarks.items())
+        rows.append([name, *cells, remark])
+    columns = [f"{what}, {letter}" for letter in sizes for what in ("fit", "predict", "MiB")]
+    return Table(["estimator", *columns, ""], rows, "l" + "r" * len(columns) + "l")
+
+
+def _findings(sizes: Sizes, found: Found, seconds: float) -> list[str]:
+    """Which fits and predictions miss the limits, and what was refused."""
+    letters = {size: letter for letter, size in sizes.items()}
+    results = {
+        f"{name} {letters[size]}": record.get("result", {})
+        for (name, size), record in found.items()
+    }
+    missed = [name for name, result in results.items() if not within(result, seconds)]
+    slow = [
+        name
+        for name, result in results.items()
+        if result.get("predict_seconds", 0.0)
+        > max(_SHORT, _PREDICTION * result.get("fit_seconds", 0.0))
+    ]
+    return [
+        f"{len(results) - len(missed)} of {len(results)} end within {seconds:g} s and {MEMORY:g} "
+        f"MiB, or refuse before they begin; missed: {', '.join(missed) or 'none'}.",
+        f"Predictions that take more than {100 * _PREDICTION:g} % of the fit, and more than "
+        f"{_SHORT:g} s: {', '.join(slow) or 'none'}.",
+        *(
+            f"{name}: {result['refusal']}"
+            for name, result in results.items()
+            if "refusal" in result
+        ),
+    ]
 
 
 def within(result: dict[str, Any], seconds: float) -> bool:
@@ -170,7 +225,7 @@ def _cells(record: dict[str, Any] | None, seconds: float) -> list[str]:
     peaks = [
         result[f"{stage}_peak_mib"] for stage in ("fit", "predict") if f"{stage}_peak_mib" in result
     ]
-    remarks = [result["refusal"]] if "refusal" in result else []
+    remarks = ["refused"] if "refusal" in result else []
     remarks += [result["ended"]] if result.get("ended", "time") != "time" else []
     remarks += sorted(result.get("warnings", {}))
     return [*cells, f"{max(peaks):.0f}" if peaks else "-", "; ".join(remarks)]

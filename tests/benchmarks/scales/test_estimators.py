@@ -73,16 +73,35 @@ def test_the_table_has_times_refusals_and_limits(tmp_path, monkeypatch, capsys):
     sizes = [n_bags for n_bags, _, _ in estimators.SIZES]
     assert fitted == [(name, size) for name in ("MISVC", "M3IC") for size in sizes]
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    assert "M3IC 2,000 x 10 x 20 1.0 0.5 300 ConvergenceWarning" in lines
-    assert "300 x 300 x 50 > 60 - -" in lines
-    assert "20,000 x 10 x 50 2.0 killed 300 exit status -9" in lines
+    assert (
+        "M3IC 1.0 0.5 300 > 60 - - 2.0 killed 300 A: ConvergenceWarning; C: exit status -9" in lines
+    )
     # What an earlier call found is in the table too.
-    assert lines.count("MISVC 2,000 x 10 x 20 0.2 - 300 MemoryError: no") == 2
+    assert lines.count("MISVC 0.2 - 300 50.0 - 300 0.2 - 300 A, B, C: refused") == 2
     assert any("3 of 6 end within 60 s" in line for line in lines)
+    assert any(line.endswith("missed: M3IC B, M3IC C, MISVC B.") for line in lines)
+    assert "MISVC A: MemoryError: no" in lines
+    assert any(line.endswith("more than 0.5 s: none.") for line in lines)
     # Nothing is repeated.
     del fitted[:]
     assert estimators.run_defaults(arguments(tmp_path, only=["M3IC"])) == 0
+    assert estimators.run_defaults(arguments(tmp_path, recorded=True)) == 0
     assert fitted == []
+    assert "6 of 6" in capsys.readouterr().out
+
+
+def test_slow_predictions_are_named(tmp_path, monkeypatch, capsys):
+    times = {2000: (1.0, 0.5), 300: (20.0, 1.9), 20_000: (20.0, 2.1)}
+
+    def made_up(module, task, cpu_timeout):
+        return result(*times[task["n_bags"]])
+
+    monkeypatch.setattr(estimators, "in_fresh_process", made_up)
+    assert estimators.run_defaults(arguments(tmp_path, only=["BAMIC"])) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "Predictions that take more than 10 % of the fit, and more than 0.5 s: BAMIC C." in printed
+    )
 
 
 def test_all_public_estimators_and_no_others(tmp_path, monkeypatch, capsys):
