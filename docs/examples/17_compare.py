@@ -52,9 +52,9 @@ from milearn.svm import MISVC, BagSVC
 scaler, linear = InstanceTransformer(StandardScaler()), LogisticRegression(C=0.1)
 methods = {
     "MI-SVM": make_pipeline(scaler, MISVC()),
-    "kernel between bags": make_pipeline(scaler, BagSVC()),
+    "bag kernel": make_pipeline(scaler, BagSVC()),
     "VLAD": make_pipeline(scaler, VLAD(random_state=0), linear),
-    "minimum, maximum": make_pipeline(BagStatistics(("min", "max")), StandardScaler(), linear),
+    "min, max": make_pipeline(BagStatistics(("min", "max")), StandardScaler(), linear),
     "mean": make_pipeline(BagStatistics(("mean",)), StandardScaler(), linear),
     "nearest mean": NearestMean(),
 }
@@ -65,10 +65,7 @@ print(found)
 # Ranks
 # -----
 # On each data set the best method has rank 1. Friedman's test answers whether the methods differ at all.
-ranks = found.ranks()
-for name, rank in zip(ranks.methods, ranks.ranks, strict=True):
-    print(f"{rank:.2f}  {name}")
-print(f"Friedman's test: p = {ranks.p_value:.2g}")
+print(found.ranks())
 
 # %%
 # A bar joins methods without a significant difference. Wilcoxon's test looks at each pair alone; Nemenyi's test compares the

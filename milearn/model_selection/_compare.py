@@ -118,7 +118,7 @@ class Comparison:
         complete = ~np.isnan(table).any(axis=1)
         return rank_methods(table[complete], self.estimators, alpha=alpha)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         rows = [["", *self.estimators]]
         for name, parts in zip(self.datasets, self._folds(None), strict=True):
             rows.append([name, *(f"{np.mean(part):.3f} +- {np.std(part):.3f}" for part in parts)])

@@ -49,6 +49,20 @@ class Ranks:
     nemenyi: np.ndarray
     wilcoxon: np.ndarray
 
+    def __repr__(self) -> str:
+        lines = ["mean rank  method"]
+        for name, rank in zip(self.methods, self.ranks, strict=True):
+            lines.append(f"{rank:9.2f}  {name}")
+        pairs = self.wilcoxon[np.triu_indices(len(self.methods), 1)]
+        friedman = f"{self.p_value:.2g}" if self.p_value == self.p_value else "not defined"
+        lines += [
+            f"Number of data sets: {self.n_datasets}",
+            f"p-value of Friedman's test: {friedman}",
+            f"Significant differences (Wilcoxon-Holm, level {self.alpha:g}): "
+            f"{np.count_nonzero(pairs <= self.alpha)} of {len(pairs)} pairs",
+        ]
+        return "\n".join(lines)
+
     def cliques(self, test: str = "wilcoxon") -> list[tuple[int, int]]:
         """Longest runs of consecutive methods without a significant difference in any pair.
 
@@ -143,6 +157,14 @@ def rank_methods(scores: Any, methods: Sequence[str], *, alpha: float = 0.05) ->
     >>> found = rank_methods(scores, ["A", "B", "C"])
     >>> found.methods, found.ranks
     (('A', 'B', 'C'), array([1.25 , 1.875, 2.875]))
+    >>> print(found)
+    mean rank  method
+         1.25  A
+         1.88  B
+         2.88  C
+    Number of data sets: 4
+    p-value of Friedman's test: 0.057
+    Significant differences (Wilcoxon-Holm, level 0.05): 0 of 3 pairs
     """
     values = np.asarray(scores, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != len(methods) or len(methods) < 2 or not len(values):

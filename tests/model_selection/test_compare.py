@@ -87,6 +87,7 @@ def test_scores_are_those_of_cross_val_score_on_the_same_folds():
     first, second, *_ = str(found).splitlines()
     assert first.split() == ["ridge", "mean"]
     assert second.startswith(f"set 0  {found.table()[0, 0]:.3f} +- ")
+    assert repr(found) == str(found)
 
 
 def test_several_scores_functions_and_bunches():
