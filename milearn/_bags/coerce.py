@@ -69,18 +69,27 @@ def as_floats(values: np.ndarray, what: str) -> np.ndarray:
         return values
     if np.iscomplexobj(values):
         raise ValueError("Complex data not supported: instances must be real numbers.")
+    if values.dtype.kind in "US":
+        raise ValueError(_text_among_numbers(what, values.flat[0] if values.size else ""))
     if values.dtype.kind not in "biufO":
-        advice = f", {CATEGORY_ADVICE}" if values.dtype.kind in "US" else ""
-        raise ValueError(
-            f"{what} holds {values.dtype} values: encode them as numbers first{advice}."
-        )
+        raise ValueError(f"{what} holds {values.dtype} values: encode them as numbers first.")
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
+        text = first_text(values)
+        if text is not None:
+            raise ValueError(_text_among_numbers(what, text)) from error
         raise ValueError(
             f"{what} holds a value that is not a number ({error}): encode it first, "
             f"{CATEGORY_ADVICE}."
         ) from error
+
+
+def _text_among_numbers(what: str, text: Any) -> str:
+    return (
+        f"{what} holds text, such as {text[:20]!r}: encode it as numbers first, {CATEGORY_ADVICE}. "
+        "Bags hold text only without numbers (Bags.from_documents)."
+    )
 
 
 def canonical_csr(matrix: Any) -> sparse.csr_array:

@@ -10,7 +10,7 @@ import numpy as np
 from .images import patches_of_images
 from .series import windows_of_series
 from .stack import stack_blocks
-from .text import column_of_texts, parts_of_documents
+from .text import bags_of_texts, parts_of_documents
 
 __all__ = ["RawConstructors"]
 
@@ -183,8 +183,8 @@ class RawConstructors:
         -----
         Estimators need numbers. :class:`~milearn.preprocessing.InstanceTransformer` passes the
         texts to vectorisers of scikit-learn, and to pipelines that begin with one, as a list of
-        strings, and to other transformers as a matrix of one column. Text cannot be saved by
-        :func:`milearn.datasets.save_bags`: save the documents.
+        strings, and to other transformers as a matrix of one column.
+        :func:`milearn.datasets.save_bags` writes text as npz, npy-folder and Parquet.
 
         Examples
         --------
@@ -200,6 +200,6 @@ class RawConstructors:
         """
         texts, offsets, starts = parts_of_documents(documents, split)
         data = None if starts is None else {"start": starts}
-        made = cls(np.empty((len(texts), 1)), offsets, instance_data=data)
-        names = np.array(["text"], dtype=object)
-        return made._changed(instances=column_of_texts(texts), feature_names=names)  # type: ignore[attr-defined]
+        rows, names = np.zeros((len(texts), 1)), ["text"]
+        made = cls(rows, offsets, feature_names=names, instance_data=data)
+        return bags_of_texts(made, texts)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .segments import offsets_of
 
-__all__ = ["column_of_texts", "holds_text", "parts_of_documents"]
+__all__ = ["bags_of_texts", "column_of_texts", "holds_text", "parts_of_documents"]
 
 # A blank line, or the end of a sentence with the first letter of the next one.
 _SENTENCE = re.compile(
@@ -32,6 +32,11 @@ def column_of_texts(texts: list[str]) -> np.ndarray:
     column = np.empty((len(texts), 1), dtype=object)
     column[:, 0] = texts
     return column
+
+
+def bags_of_texts(bags: Any, texts: list[str]) -> Any:
+    """The bags with texts in the place of their instances, as their only feature."""
+    return bags._changed(instances=column_of_texts(texts))
 
 
 def parts_of_documents(

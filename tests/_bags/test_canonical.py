@@ -373,14 +373,16 @@ def test_graph_of_wrong_shape(kind):
         (
             [["1", "2"]],
             ValueError,
-            "instances holds <U1 values: encode them as numbers first, for example by "
-            "pandas.get_dummies or sklearn's OneHotEncoder.",
+            "instances holds text, such as '1': encode it as numbers first, for example by "
+            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
+            "(Bags.from_documents).",
         ),
         (
             np.array([["a", 1]], dtype=object),
             ValueError,
-            "instances holds a value that is not a number (could not convert string to float: "
-            "'a'): encode it first, for example by pandas.get_dummies or sklearn's OneHotEncoder.",
+            "instances holds text, such as 'a': encode it as numbers first, for example by "
+            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
+            "(Bags.from_documents).",
         ),
         (
             np.array([["2020-01-01"]], dtype="datetime64[D]"),

@@ -130,8 +130,9 @@ def test_from_list_of_frames(library):
         (
             [np.ones((1, 2)), [["a", "b"]]],
             ValueError,
-            "Bag 1 holds <U1 values: encode them as numbers first, for example by "
-            "pandas.get_dummies or sklearn's OneHotEncoder.",
+            "Bag 1 holds text, such as 'a': encode it as numbers first, for example by "
+            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
+            "(Bags.from_documents).",
         ),
         (
             [Bags.singletons(np.eye(2))],
@@ -465,7 +466,8 @@ def test_categories_in_a_frame_are_refused_with_the_remedy(kind):
     frame = pd.DataFrame({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0], "ring": kind(["a", "b", "a"])})
     refuses(
         lambda: Bags.from_frame(frame, "id"),
-        "Column 'ring' holds <U1 values: encode them as numbers first, for example by "
-        "pandas.get_dummies or sklearn's OneHotEncoder.",
+        "Column 'ring' holds text, such as 'a': encode it as numbers first, for example by "
+        "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
+        "(Bags.from_documents).",
     )
     assert Bags.from_frame(pd.get_dummies(frame, columns=["ring"]), "id").shape == (2, 3)

@@ -14,7 +14,6 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from milearn import MISVC, Bags
-from milearn.datasets import save_bags
 from milearn.inspection import InstanceScoresDisplay
 from milearn.metrics import bag_kernel
 from milearn.preprocessing import BagStatistics, InstanceTransformer
@@ -94,7 +93,7 @@ def test_texts_are_selected_joined_merged_pickled_and_hashed():
         bags.instances[0, 0] = "other"
 
 
-def test_text_that_meets_numbers_is_an_error_with_the_remedy(tmp_path):
+def test_text_that_meets_numbers_is_an_error_with_the_remedy():
     bags = Bags.from_documents(DOCUMENTS)
     remedy = "needs numbers; encode the text .* InstanceTransformer"
     with pytest.raises(ValueError, match=f"The instances are text: MISVC {remedy}"):
@@ -105,9 +104,6 @@ def test_text_that_meets_numbers_is_an_error_with_the_remedy(tmp_path):
         InstanceTransformer(TfidfVectorizer()).fit(Bags.singletons([[1.0]]))
     with pytest.raises(ValueError, match="cannot be joined: encode the text"):
         Bags.concatenate([bags, Bags.singletons([[1.0]])])
-    for suffix in ("npz", "csv", "parquet"):
-        with pytest.raises(ValueError, match="text"):
-            save_bags(tmp_path / f"bags.{suffix}", bags)
 
 
 # -- encoding --------------------------------------------------------------------------------------

@@ -287,8 +287,9 @@ def test_large_finite_values_are_no_infinity():
         (
             np.full((2, 2, 2), "a"),
             ValueError,
-            "instances holds <U1 values: encode them as numbers first, for example by "
-            "pandas.get_dummies or sklearn's OneHotEncoder.",
+            "instances holds text, such as 'a': encode it as numbers first, for example by "
+            "pandas.get_dummies or sklearn's OneHotEncoder. Bags hold text only without numbers "
+            "(Bags.from_documents).",
         ),
     ],
     ids=[

@@ -175,6 +175,8 @@ def valid_files(folder: Path, seed: int) -> dict[str, list[dict[str, bytes]]]:
     for form in ("npz", "npy-folder"):
         found[form].append(_written(folder, form, rich, y, **fields))
         found[form].append(_written(folder, form, half, y))
+        documents = Bags.from_documents(["One text. Another."] * len(X))
+        found[form].append(_written(folder, form, documents, y))
     found["arff"].append({"x.arff": _ARFF})
     found["c45"] += [{"x.data": _C45, "x.names": _C45_NAMES}, {"x.data": _C45}]
     found["svmlight"] += [{"x.svmlight": _ANDREWS}, {"x.svmlight": _SVMLIGHT}]

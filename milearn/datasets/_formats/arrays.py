@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from ..._bags import Bags
+from ..._bags.segments import offsets_of
+from ..._bags.text import bags_of_texts, holds_text
 from ..._fit.outcomes import has_outcomes, outcome_fields, survival_outcomes
 from .._errors import ContentError
 from .record import (
@@ -29,11 +33,14 @@ _OUTCOMES = ("y_event", "y_time")
 # Keys of the names of further arrays of instances and bags, and of their numbered arrays.
 _DATA = ("instance_data", "bag_data")
 _CSR = ("data", "indices", "indptr", "shape")
+# Bags of text: all texts in UTF-8, one after the other, and the first byte of each.
+_TEXT = ("text", "text_offsets")
 _REMEDY = "write bag files with milearn.datasets.save_bags."
 
 
 def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
     """The data set of the arrays of :func:`arrays_of`; unknown keys are ignored."""
+    texts = None
     if "instances" in arrays:
         instances: Any = arrays["instances"]
         if instances.ndim != 2:
@@ -42,6 +49,9 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
             )
     elif all(key in arrays for key in _CSR):
         instances = _csr(arrays, "", "instances")
+    elif all(key in arrays for key in _TEXT):
+        texts = _texts(*(arrays[key] for key in _TEXT))
+        instances = np.zeros((len(texts), 1))
     else:
         raise ContentError(
             f"neither 'instances' nor {', '.join(map(repr, _CSR))} is among the arrays "
@@ -70,7 +80,36 @@ def record_of(arrays: dict[str, np.ndarray]) -> BagRecord:
                 "save the file again."
             )
     fields = {name: arrays[key] for name in FIELDS if (key := _KEYS.get(name, name)) in arrays}
+    if texts is not None:
+        bags = bags_of_texts(bags, texts)
     return BagRecord(bags, _target(arrays), fields, str(arrays.get("DESCR", "")))
+
+
+def _texts(content: np.ndarray, offsets: np.ndarray) -> list[str]:
+    """The texts of the arrays of :func:`_text_parts`."""
+    valid = (
+        (content.dtype, content.ndim, offsets.ndim) == (np.uint8, 1, 1)
+        and offsets.dtype.kind in "iu"
+        and offsets.size > 0
+        and (offsets[0], offsets[-1]) == (0, content.size)
+        and bool((offsets[1:] >= offsets[:-1]).all())
+    )
+    if not valid:
+        raise ContentError("the arrays of texts are inconsistent; save the file again.")
+    places, together = offsets.tolist(), content.tobytes()
+    try:
+        return [together[i:j].decode() for i, j in pairwise(places)]
+    except UnicodeDecodeError as error:
+        raise ContentError(f"the texts are not UTF-8 ({error}); save the file again.") from error
+
+
+def _text_parts(bags: Bags) -> dict[str, np.ndarray]:
+    try:
+        parts = [str(text).encode() for text in bags.instances[:, 0]]
+    except UnicodeEncodeError as error:
+        raise ContentError(f"a text holds half a character ({error}); correct it.") from error
+    content = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    return dict(zip(_TEXT, (content, offsets_of([len(part) for part in parts])), strict=True))
 
 
 def _target(arrays: dict[str, np.ndarray]) -> np.ndarray | None:
@@ -119,6 +158,8 @@ def arrays_of(record: BagRecord) -> dict[str, Any]:
     arrays: dict[str, Any] = {"bag_offsets": bags.offsets.astype(np.int64)}
     if bags.is_sparse:
         arrays |= _csr_parts(bags.instances, "")
+    elif holds_text(bags):
+        arrays |= _text_parts(bags)
     else:
         arrays["instances"] = bags.instance_rows
     if record.target is not None and has_outcomes(record.target):

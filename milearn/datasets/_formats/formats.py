@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from ..._bags.text import holds_text
 from ..._fit.outcomes import has_outcomes
 from .._errors import ContentError
 from .arff import read_arff, write_arff
@@ -36,6 +37,7 @@ class Format:
     companions: tuple[str, ...] = ()  # suffixes of further files
     holds: tuple[str, ...] | None = None  # fields; None for everything
     dense_only: bool = False
+    holds_text: bool = False
     needs_labels: bool = False
     needs_names: bool = False  # which tell the bags apart
 
@@ -63,6 +65,11 @@ class Format:
             raise ContentError(
                 f"the format {name!r} holds one label per bag but y has shape {target.shape}; save "
                 "as .npz."
+            )
+        if holds_text(bags) and not self.holds_text:
+            raise ContentError(
+                f"the format {name!r} cannot hold text; save as .npz or .parquet, or encode the "
+                "text first."
             )
         if self.dense_only and bags.is_sparse:
             raise ContentError(
@@ -94,7 +101,9 @@ FORMATS = {
     "npy-folder": Format(read_npy_folder, write_npy_folder, options=("mmap", "verify")),
     "csv": _table(read_csv, write_csv, (".csv",), options=(*_TABLE_OPTIONS, "delimiter")),
     "tsv": _table(partial(read_csv, delimiter="\t"), partial(write_csv, delimiter="\t"), (".tsv",)),
-    "parquet": _table(read_parquet, write_parquet, (".parquet", ".pq"), start=b"PAR1"),
+    "parquet": _table(
+        read_parquet, write_parquet, (".parquet", ".pq"), start=b"PAR1", holds_text=True
+    ),
     "c45": Format(
         read_c45,
         write_c45,

@@ -13,6 +13,7 @@ from sklearn.utils import Bunch
 
 from ..._bags import Bags
 from ..._bags.storage import converted
+from ..._bags.text import holds_text
 from .._atomic import writing
 from .._errors import ContentError, naming
 from .formats import FORMATS, format_of
@@ -50,7 +51,7 @@ def load_bags(
     npz        .npz                 the layout of :func:`save_bags`; supports everything
     npy-folder (a folder)           the same as .npy files, which can be memory-mapped
     csv, tsv   .csv, .tsv           one row per instance, a header line, a column with the bag
-    parquet    .parquet, .pq        the same table (needs pyarrow)
+    parquet    .parquet, .pq        the same table, or one column of text (needs pyarrow)
     c45        .data, with .names   UCI archive, as for Musk
     arff       .arff                WEKA, one relational attribute
     mat        .mat                 Andrews' MATLAB files: features, bag_ids, labels
@@ -189,6 +190,8 @@ def load_bags(
 
 
 def _converted(bags: Bags, dtype: Any, as_sparse: bool | None) -> Bags:
+    if holds_text(bags) and (dtype is not None or as_sparse):
+        raise ValueError("The instances are text: leave dtype and as_sparse out.")
     becomes_sparse = bags.is_sparse if as_sparse is None else as_sparse
     if dtype is not None:
         if np.dtype(dtype) not in (np.float64, np.float32, np.float16):
@@ -266,7 +269,7 @@ def save_bags(
     BagFileError
         If the format cannot store all of the data. An existing file is then not changed. Only npz
         and npy-folder store everything with exact values and types; csv, tsv, parquet and c45 only
-        support dense instances.
+        support dense instances, and text only npz, npy-folder and parquet.
 
     See Also
     --------

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._bags.text import bags_of_texts
 from .._errors import ContentError
 from .record import BagRecord, group_rows, read_numbers
 from .text import (
@@ -230,19 +231,50 @@ def read_parquet(path: Path, *, missing: str = "error", **options: Any) -> BagRe
     columns = _Columns(list(table.column_names), options)
     if table.num_rows == 0:
         raise ContentError(NOTHING)
+    kinds, only = _pyarrow(path).types, len(columns.features) == 1
+    nested = kinds.is_nested
+    texts = _texts(table.column(columns.features[0]), kinds, columns.names[0]) if only else None
     values = [
-        _feature(table.column(column), name, missing)
+        _feature(table.column(column), name, missing, kinds)
         for column, name in zip(columns.features, columns.names, strict=True)
+        if texts is None
     ]
-    nested = _pyarrow(path).types.is_nested
     kept = {
         part: _entries(table.column(column), table.column_names[column], part, nested)
         for part, column in columns.parts.items()
     }
-    return columns.record(np.column_stack(values), kept)
+    if texts is None:
+        return columns.record(np.column_stack(values), kept)
+    # The numbers of the rows as the only feature show in which order the texts are in the bags.
+    record = columns.record(np.arange(float(len(texts)))[:, np.newaxis], kept)
+    rows = record.bags.instances[:, 0].astype(np.intp)
+    record.bags = bags_of_texts(record.bags, [texts[row] for row in rows])
+    return record
 
 
-def _feature(column: Any, name: str, missing: str) -> np.ndarray:
+def _is_text(column: Any, kinds: Any) -> bool:
+    return bool(kinds.is_string(column.type) or kinds.is_large_string(column.type))
+
+
+def _texts(column: Any, kinds: Any, name: str) -> list[str] | None:
+    """The texts of a column; None for other values."""
+    if not _is_text(column, kinds):
+        return None
+    if column.null_count:
+        row = column.is_null().to_pylist().index(True)
+        raise ContentError(
+            f"row {row + 1}, column {name!r}: the text is missing; fill it in, or leave the row "
+            "out."
+        )
+    return list(column.to_pylist())
+
+
+def _feature(column: Any, name: str, missing: str, kinds: Any) -> np.ndarray:
+    if _is_text(column, kinds):
+        raise ContentError(
+            f"the column {name!r} holds text, which bags hold only without columns of numbers; "
+            "encode it before reading, or leave it out."
+        )
     try:
         values = column.to_numpy()
         if values.dtype != np.float32:

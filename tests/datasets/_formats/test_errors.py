@@ -371,7 +371,9 @@ def test_a_damaged_names_file(tmp_path, names, sentence):
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (["red", "blue"], "the column 'f' does not hold numbers; encode it before reading, or "
+        (["red", None], "row 2, column 'f': the text is missing; fill it in, or leave the row "
+         "out."),
+        ([["red"], ["blue"]], "the column 'f' does not hold numbers; encode it before reading, or "
          "leave it out."),
         ([1.0, None], "row 2, column 'f': the value is missing or not finite; fill it in, or pass "
          "missing='nan' and impute before fitting."),
@@ -385,6 +387,17 @@ def test_parquet_columns_must_be_numbers(tmp_path, column, sentence):
     with pytest.raises(BagFileError) as caught:
         load_bags(path)
     assert str(caught.value) == f"{path}: {sentence}"
+
+
+def test_parquet_columns_of_text_and_numbers_are_refused(tmp_path):
+    path = tmp_path / "x.parquet"
+    path.write_bytes(_parquet(bag=["a", "a"], f=["red", "blue"], g=[1.0, 2.0]))
+    with pytest.raises(BagFileError) as caught:
+        load_bags(path)
+    assert str(caught.value) == (
+        f"{path}: the column 'f' holds text, which bags hold only without columns of numbers; "
+        "encode it before reading, or leave it out."
+    )
 
 
 def test_an_unterminated_quote_of_a_megabyte_fails_at_once(tmp_path):

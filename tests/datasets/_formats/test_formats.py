@@ -138,6 +138,63 @@ def test_npz_keeps_everything(tmp_path, kind, request):
     assert_array_equal(third.bag_links, fields["bag_links"])
 
 
+DOCUMENTS = ["Sätze. 好。 The end.", "One sentence", "A first one. Another\none."]
+
+
+@pytest.mark.parametrize("form", ["npz", "npy-folder"])
+def test_bags_of_text_round_trip(tmp_path, form):
+    X, path = Bags.from_documents(DOCUMENTS), tmp_path / "x"
+    save_bags(path, X, ["no", "yes", "no"], format=form, bag_names=["a", "b", "c"])
+    again = load_bags(path, format=form, mmap=form == "npy-folder" or None)
+    assert again.data.instances.tolist() == X.instances.tolist()
+    assert again.data.dtype == object
+    assert_array_equal(again.data.offsets, X.offsets)
+    assert_array_equal(again.data.instance_data["start"], X.instance_data["start"])
+    assert (again.feature_names.tolist(), again.target.tolist()) == (["text"], [0, 1, 0])
+    for unsuitable in ({"dtype": "float32"}, {"as_sparse": True}):
+        with pytest.raises(ValueError, match="are text: leave dtype and as_sparse out"):
+            load_bags(path, format=form, **unsuitable)
+
+
+def test_a_parquet_table_with_one_column_of_text(tmp_path):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    rows = [("d2", 1, "x"), ("d1", 0, "y"), ("d2", 1, "z"), ("d1", 0, "")]
+    pd.DataFrame(rows, columns=["bag", "label", "sentence"]).to_parquet(tmp_path / "x.parquet")
+    read = load_bags(tmp_path / "x.parquet")
+    assert [bag[:, 0].tolist() for bag in read.data] == [["x", "z"], ["y", ""]]
+    assert read.data.feature_names.tolist() == ["sentence"]
+    assert (read.bag_names.tolist(), read.target.tolist()) == (["d2", "d1"], [1, 0])
+    X = Bags.from_documents([["A b.", "C"], ["D"]], split=None)
+    save_bags(tmp_path / "y.parquet", X, [1, 0])
+    assert load_bags(tmp_path / "y.parquet").data.instances.tolist() == X.instances.tolist()
+
+
+@pytest.mark.parametrize("form", ["csv", "tsv", "data", "arff", "mat", "svmlight"])
+def test_formats_of_numbers_refuse_text(tmp_path, form):
+    X = Bags.from_documents([["A b.", "C"], ["D"]], split=None)
+    with pytest.raises(BagFileError, match=r"cannot hold text; save as \.npz or \.parquet"):
+        save_bags(tmp_path / f"x.{form}", X, [1, 0])
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"text": np.arange(4.0)}, "the arrays of texts are inconsistent"),
+        ({"text_offsets": np.array([0, 3, 2])}, "the arrays of texts are inconsistent"),
+        ({"text_offsets": np.array([0, 2, 1, 3])}, "the arrays of texts are inconsistent"),
+        ({"text_offsets": np.empty(0, dtype=int)}, "the arrays of texts are inconsistent"),
+        ({"text": np.array([65, 255, 66], dtype=np.uint8)}, "the texts are not UTF-8"),
+    ],
+)
+def test_damaged_arrays_of_text(tmp_path, wrong, sentence):
+    content = {"text": np.array([65, 66, 67], dtype=np.uint8), "text_offsets": np.array([0, 1, 3])}
+    np.savez(tmp_path / "x.npz", **content | {"bag_offsets": np.array([0, 2])} | wrong)
+    with pytest.raises(BagFileError, match=sentence):
+        load_bags(tmp_path / "x.npz")
+
+
 def test_npz_without_labels_and_with_many(tmp_path, dense):
     save_bags(tmp_path / "x.npz", list(dense))
     assert load_bags(tmp_path / "x.npz").target is None
