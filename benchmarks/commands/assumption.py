@@ -75,9 +75,9 @@ def main(args: argparse.Namespace) -> int:
     show(table_of(chosen, tasks, known))
     say(
         f"Mean area under the ROC curve of test bags over {args.repeats} draw(s); a star where "
-        f"every draw\nis above {PASSES:g}. 'single concept' and 'false frequency' are passed by "
-        "what looks for one instance;\nin 'two concepts' a positive bag needs one of each, which "
-        "no maximum over instances promises."
+        f"every draw\nis above {PASSES:g}. 'single concept' and 'false frequency' are passed "
+        "by methods that search for one instance;\nin 'two concepts' a positive bag "
+        "needs one of each, which a maximum over instances cannot represent."
     )
     return int(any("error" in known[task.key] for task in tasks))
 

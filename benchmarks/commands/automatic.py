@@ -26,7 +26,7 @@ from ..common.records import RecordFile
 from ..common.reports import finish
 from ..common.table import Table, duration, percent
 
-HELP = "MIClassifier() and MIRegressor() without settings, beside plain baselines on the same folds"
+HELP = "MIClassifier() and MIRegressor() without settings, and baselines on the same folds"
 
 PLAIN = ("plain-mean", "plain-minmax", "plain-set", "plain-linear", "plain-single")
 FURTHER = (
@@ -220,7 +220,7 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
             *("to the best", "AUC", "best AUC", "fit, CPU time"),
         ]
         part = "new texts" if half == "fresh" else f"the sets of the half {half!r}"
-        title = f"accuracy % on {part}, beside five baselines, same folds"
+        title = f"accuracy % on {part}, compared with five baselines on the same folds"
         show(Table(columns, rows, "ll" + "r" * (len(columns) - 2), title=title))
         near = sum(difference >= -1.0 for difference in differences)
         say(
@@ -234,11 +234,11 @@ def show_further(summaries: Sequence[Summary], records: dict[str, dict[str, Any]
 
 def _halves() -> str:
     return (
-        f"Guide (decided what the defaults are): {', '.join(GUIDE)}.\n"
+        f"Guide (used to choose the defaults): {', '.join(GUIDE)}.\n"
         f"Aside: {', '.join(ASIDE)}.\n"
-        f"New texts, made when nothing was open any more: {', '.join(FRESH)}.\n"
-        "The texts aside had been looked at before the last change, see the guide; the other sets "
-        "aside when nothing was open any more."
+        f"New texts, generated after all choices were made: {', '.join(FRESH)}.\n"
+        "The texts aside had been used before the last change, see the results; the other sets "
+        "aside only after all choices were made."
     )
 
 

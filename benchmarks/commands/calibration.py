@@ -34,7 +34,7 @@ from ..common.reports import finish
 from ..common.table import Table
 from ..common.tasks import record_of
 
-HELP = "slope and Brier score of MIClassifier's probabilities, and MIRegressor beside trees and SVR"
+HELP = "probabilities of MIClassifier (slope, Brier score), and MIRegressor, trees and SVR"
 
 N_BAGS, SHARES, DRAWS, N_TEST = (40, 100, 200), (1 / 2, 1 / 21), 6, 400
 REGRESSORS = ("MIRegressor", "trees", "SVR")

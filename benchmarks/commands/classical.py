@@ -62,7 +62,7 @@ def main(args: argparse.Namespace) -> int:
         title = f"more than {_POINTS_BELOW:g} points below their row of the same method:"
         show(Table(columns, below, "lllrr", title=title))
     rows = [[name, *map(str, row)] for name, row in PUBLISHED]
-    title = "published, unchecked, with protocols of their own:"
+    title = "published, not checked, with other protocols:"
     show(Table(["source", *PUBLISHED_SETS], rows, title=title))
     show(cost_table(records))
     ranks = ranks_of(summaries, args.methods)

@@ -42,7 +42,7 @@ try:
 except ImportError:  # where it stood before
     from milearn.preprocessing import SingleInstance
 
-HELP = "objectives and accuracies of every estimator, beside those of another checkout"
+HELP = "objectives and accuracies of every estimator, compared with another checkout"
 
 DATASETS = ("musk1", "elephant", "digits")
 N_FOLDS = 5

@@ -12,7 +12,7 @@ from pathlib import Path
 from ..common.page import SUFFIX, Page, read_page, say, show
 from ..common.table import Table
 
-HELP = "every goal of speed, memory and accuracy beside the figure of the kept table"
+HELP = "every goal of speed, memory and accuracy, compared with the recorded table"
 
 KEPT_PAGES = Path(__file__).resolve().parents[2] / "docs" / "results"
 

@@ -37,7 +37,7 @@ from ..common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell, half_of_s
 from ..common.table import Table, duration
 from ..common.tasks import record_of
 
-HELP = "frozen features and few deciding instances: slides, digits, reviews, beside nets and means"
+HELP = "frozen features and few deciding instances: slides, digits, reviews; networks and means"
 
 ORACLE = "oracle"
 # The linear model of the table, which screens its starts, from the means of bags instead.

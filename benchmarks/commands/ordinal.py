@@ -32,7 +32,7 @@ from ..common.output import RESULTS
 from ..common.page import say, show
 from ..common.table import Table, duration
 
-HELP = "ordered classes: all thresholds beside one against the rest and rounded values"
+HELP = "ordered classes: all thresholds compared with one-vs-rest and rounded values"
 
 N_BAGS, N_GRADES = 150, 4
 COSTS = {"C": [0.01, 0.1, 1.0]}

@@ -6,7 +6,7 @@ import argparse
 
 from ..common.reports import add_report_options, collect, run_reports
 
-HELP = "published tables again: our figure beside the published one"
+HELP = "published tables again: our value next to the published one"
 
 # One module per paper.
 MODULES: tuple[str, ...] = (

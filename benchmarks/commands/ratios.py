@@ -1,4 +1,4 @@
-"""``ratios``: a fit of each family beside a fit of plain scikit-learn, in half a minute.
+"""``ratios``: a fit of each family compared with plain scikit-learn, in half a minute.
 
 Seconds of two computers cannot be compared; ratios within one process can, and a change for the
 worse is seen by the factor to the kept figures.
@@ -33,7 +33,7 @@ from ..common.output import RESULTS
 from ..common.page import SUFFIX, read_page, say, show
 from ..common.table import Table
 
-HELP = "fits of each family beside plain scikit-learn, as ratios; CI prints them"
+HELP = "fits of each family compared with plain scikit-learn, as ratios; CI prints them"
 
 # A ratio is the least of so many, each of fits that follow on each other.
 ROUNDS = 3
@@ -119,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
             columns=("estimator", "plain", "s", "plain s", "ratio", "kept ratio"),
             rows=tuple(rows),
             align="llrrrr",
-            note=f"Each the least of {ROUNDS} rounds, in one process and one thread.",
+            note=f"Each is the minimum of {ROUNDS} rounds, in one process and one thread.",
         )
     )
     if worse:

@@ -27,18 +27,18 @@ _COMMANDS = {
     "nested": "Repeated nested cross-validation",
     "classical": "Every classifier on the classical sets",
     "stored-folds": "Ten sets with the folds that were published with them",
-    "needles": "Frozen features and few instances that decide, beside nets",
+    "needles": "Frozen features and few deciding instances, compared with networks",
     "assumption": "Which classifiers keep the multiple-instance assumption",
     "automatic": "The estimators that need no settings",
-    "selection": "One search over several estimators, beside the best baseline",
+    "selection": "One search over several estimators, compared with the best baseline",
     "defaults": "Settings without a search, over many data sets",
     "speed": "Time and memory against baselines and peers",
     "backends": "Backends of the quadratic programs",
-    "ratios": "A fit of each family beside plain scikit-learn",
+    "ratios": "A fit of each family compared with plain scikit-learn",
     "sites": "Folds that keep sites together",
-    "survival": "Survival of bags, beside scikit-survival on features of bags",
+    "survival": "Survival of bags, compared with scikit-survival on features of bags",
     "ordinal": "Ordered classes",
-    "goals": "What was to be reached, and what is",
+    "goals": "Goals, and the values reached",
 }
 
 _STYLE = """

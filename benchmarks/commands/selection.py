@@ -12,7 +12,7 @@ from ..common.protocol import Summary
 from ..common.table import Table, percent
 from .nested import add_nested_options, run_nested
 
-HELP = "one GridSearchCV over several estimators, nested, beside the best of the plain baselines"
+HELP = "one GridSearchCV over several estimators, nested, compared with the best plain baseline"
 
 DATASETS = ("musk1", "musk2", "elephant", "fox", "tiger")
 NAMES = ("default", "baseline-minmax", "baseline-mean", "baseline-setkernel", "selected")
@@ -27,7 +27,7 @@ def main(args: argparse.Namespace) -> int:
     rows = verdicts(summaries)
     if rows:
         columns = ["data", "selected", "best baseline", "baseline", "reached"]
-        title = "what the search chose (by accuracy and AUC), beside the best baseline"
+        title = "chosen by the search (accuracy and AUC), compared with the best baseline"
         show(Table(columns, rows, "lrrll", title=title))
     rows = choices(records)
     if rows:

@@ -22,7 +22,7 @@ from ..common.output import RESULTS
 from ..common.page import say, show
 from ..common.table import Table, duration
 
-HELP = "folds that keep sites together: exact beside greedy, with gaps and times"
+HELP = "folds that keep sites together: exact and greedy, with gaps and times"
 
 
 @dataclass(frozen=True)

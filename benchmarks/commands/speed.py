@@ -26,7 +26,7 @@ from ..common.table import Table, duration, megabytes
 from ..common.tasks import record_of
 from ._speed_fit import BASELINE, OURS, TRAIN_SHARE
 
-HELP = "time and memory of fits and predictions, beside one SVC and the packages that are here"
+HELP = "time and memory of fits and predictions, compared with one SVC and installed packages"
 
 # A group of rows: methods without a kernel have tables of their own.
 KERNELS = ("linear", "rbf", "none")
@@ -169,10 +169,10 @@ def _legend() -> str:
         "own, rows in turn.\nCPU time: shortest of a fit, and of a prediction for all bags; "
         "ratio: to that of the baseline, shortest over\nshortest; rounds: median [least, largest] "
         "of the rounds' ratios; memory: peak above the process before,\nmedian of the rounds. "
-        "Java: in a JVM that runs already, its collector's time and garbage included."
+        "Java: in a running JVM, with the time and memory of its garbage collector."
         "\nobjective: recomputed here for another package; beside ours: its time in ours for the "
         "same problem, where the\nvalues agree to 1 %. train, test: accuracy in percent of one "
-        f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, nothing tuned:\nan indication. "
+        f"more fit on {100 * TRAIN_SHARE:.0f} % of the bags, without tuning:\nan indication. "
         '"no kernel": the baseline has a linear one.'
     )
 

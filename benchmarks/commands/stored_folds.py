@@ -29,7 +29,7 @@ from ..common.records import RecordFile
 from ..common.reports import finish, say_states
 from ..common.table import Table, duration
 
-HELP = "AUC on ten sets with published folds (5 x 10), beside BLRT, with mean ranks"
+HELP = "AUC on ten sets with published folds (5 x 10), compared with BLRT, with mean ranks"
 
 NAMES = (
     "default",

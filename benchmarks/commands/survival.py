@@ -37,7 +37,7 @@ from ..common.survival import Cohort, Patients, draw_patients
 from ..common.table import Table, duration
 from ..common.tasks import record_of
 
-HELP = "survival of bags: MICoxPH beside scikit-survival on means, maxima and statistics"
+HELP = "survival of bags: MICoxPH compared with scikit-survival on means, maxima and statistics"
 
 SHARES, CENSORED = (1.0, 0.1, 0.03, 0.01, 0.005), (0.3, 0.6)
 REPEATS, FOLDS = 5, 3

@@ -124,8 +124,8 @@ def run_images(args: argparse.Namespace) -> int:
     say(
         "\nThe first splits of cheung2006-table1: half of each class to train on, instances "
         "standardised there. One\nsetting each; where rows of bags are made, C by five folds "
-        "within the training half. The published\nfigures are unchecked, Hist-SVM is on "
-        "histograms of colours and not on these instances."
+        "within the training half. The published\nfigures were not checked. Hist-SVM uses "
+        "histograms of colours instead of these instances."
     )
     return finish(records, complete, file, len(tasks))
 

@@ -337,9 +337,9 @@ def run_table2(args: argparse.Namespace) -> int:
     say(
         "\nMSE on the published test part; err: share of molecules on the wrong side of 1/2. "
         "All parameters by 2 x 5 folds of\nthe training part: kernel width, C and nu by nu-SVR on "
-        f"the bag kernel, then C * coupling of {PRODUCTS}\nby CoupledMISVR. Features as they are. "
+        f"the bag kernel, then C * coupling of {PRODUCTS}\nby CoupledMISVR. Features unscaled. "
         f"+20, +40, +400: irrelevant features appended, mean over {seeds} draws (the paper does "
-        "not\nsay how its own were drawn; ours are values of the columns that are there, shuffled)."
+        "not\ndescribe its irrelevant features; ours are shuffled values of the other columns)."
     )
     return finish(records, complete, file, len(tasks))
 

@@ -48,9 +48,9 @@ def run_bounds(args: argparse.Namespace) -> int:
     show(Table(header, rows))
     say(
         f"\nBound as a share of the optimum by enumeration: mean (least) of {repeats} random "
-        "problems with up to three\ninstances per bag. Guo's value is no bound: below zero it says "
-        "nothing, above one it is wrong.\nhull per bag: a candidate that was not chosen, by cvxpy "
-        "where it is installed."
+        "problems with up to three\ninstances per bag. Guo's value is not a bound: below "
+        "zero it is not informative, above one it is wrong.\nhull per bag: a "
+        "candidate that was not chosen, by cvxpy where it is installed."
     )
     return 0
 

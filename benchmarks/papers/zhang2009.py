@@ -211,14 +211,14 @@ def run_table3(args: argparse.Namespace) -> int:
         "\npublished: Table 3 of the paper. The rows with 'best' choose by the true classes, as "
         f"the paper did:\nM3IC the best of {len(COSTS)} x {len(BALANCES)} points (C, balance), "
         f"each the smallest objective of {STARTS} random starts;\nBAMIC the best of {BAMIC_RUNS} "
-        "runs. The others never see a class: default parameters, the start with\nthe smallest "
+        "runs. The others do not use the classes: default parameters, the start with\nthe smallest "
         f"objective; mean +- sd over {seeds} seeds. Instances: unit = standardised, then scaled to "
         "unit\nlength (the paper names no scaling); one cluster for all bags has the share of "
         "the largest class:\n33.3 % of corel, 20.0 % of the others. empty: share of the runs that "
         "left a cluster empty."
     )
     if any(name.startswith("corel1000-") for name in names):
-        say("corel1000 stands in for SIVAL, which could not be had:")
+        say("corel1000 replaces SIVAL, which is not available:")
         for name in names:
             if name.startswith("corel1000-"):
                 say(f"  {name}: {members(name)}")
@@ -307,7 +307,7 @@ def run_sizes(args: argparse.Namespace) -> int:
     show(sizes_table(rows, records))
     say(
         "\nFive groups of five classes of corel1000_10class, 100 bags of each class, instances "
-        "standardised and scaled\nto unit length; C = 1, balance = 1, no look at the classes; mean "
+        "standardised and scaled\nto unit length; C = 1, balance = 1, without the classes; mean "
         f"accuracy over {seeds} seeds, {min(seeds, SIZE_SEEDS_BAMIC)} for BAMIC.\nempty: runs that "
         "left a cluster empty; smallest: bags of the smallest cluster of all runs. A smallest size "
         "of\n90 is nearly that of the classes, which are all of 100 bags."
@@ -458,6 +458,6 @@ REPORTS = (
         "accuracy of M3IC and BAMIC, paper's protocol and a label-free one",
         run_table3,
     ),
-    Report("zhang2009-sizes", "M3IC whose clusters are kept, beside BAMIC and k-means", run_sizes),
+    Report("zhang2009-sizes", "M3IC with minimum sizes of clusters, BAMIC and k-means", run_sizes),
     Report("zhang2009-table4", "time of one run of M3IC and BAMIC", run_table4),
 )

@@ -370,8 +370,9 @@ def run_webkb(args: argparse.Namespace) -> int:
         show(table)
         say(
             "CPU time: shortest of three in turn; peaks: memory above the process before the fit, "
-            "without / with the graph, each in\na process of its own (0: what loading the data had "
-            "left was enough); process: all that it held, data and libraries\nincluded."
+            "without / with the graph, each in\na process of its own (0: memory "
+            "that was free after loading the data was enough); process: whole process, with data\n"
+            "and libraries."
         )
     say(
         "\nAccuracy over the pages without label (transductive), mean +- standard deviation over "

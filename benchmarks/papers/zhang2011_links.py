@@ -196,9 +196,9 @@ def run_links(args: argparse.Namespace) -> int:
         "Accuracy over the pages without label (transductive), mean +- standard deviation over "
         "draws of labels, pages fixed.\nover none: mean difference to no links on the same draws, "
         "+- its standard error; p: paired t test, Holm over all rows;\n*: below "
-        f"{_LEVEL}. It speaks of draws of labels from these pages, not of other pages.\n"
+        f"{_LEVEL}. The test is about draws of labels from these pages, not about other pages.\n"
         "permuted: the co-citation graph between permuted pages. Every row: "
-        f"C of {COST:g} a label, mu = {SHARE:g} C, tol={TOL}; nothing is chosen."
+        f"C of {COST:g} a label, mu = {SHARE:g} C, tol={TOL}; no parameter is chosen."
     )
     return finish(records, complete, file, len(tasks))
 

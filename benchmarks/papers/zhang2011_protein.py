@@ -216,7 +216,7 @@ def run_protein(args: argparse.Namespace) -> int:
     say(
         f"\n{folds} folds, C and mu by {N_INNER} inner folds, instances standardised. The "
         "published links are sequence alignments\n(ClustalW scores above 25), which the data do "
-        "not hold: the surrogate graph is made of the features, so that\nrow is a different "
+        "not contain: the surrogate graph is made of the features, so that\nrow is a different "
         "experiment. InstanceMISVC: C fixed, one fold, given up after "
         f"{MAX_CPU_SECONDS} CPU s. fit:\nthe chosen fit."
     )

@@ -103,7 +103,7 @@ def run_approximate(args: argparse.Namespace) -> int:
         'n_components="auto" (the last row of each estimator), one bag above the largest exact fit '
         "of the rule.\nDefaults, random_state=0; bags of make_bags(concept_distance=3, flip_y=0.1, "
         "random_state=0): 90 % is the best accuracy. One thread, a process each. SparseMISVC "
-        "labels instances by its first SVM, so the objectives of its second one need not compare."
+        "labels instances by its first SVM, so the objectives of its second one are not comparable."
     )
     return finish(records, complete, file, len(tasks))
 

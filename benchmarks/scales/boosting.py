@@ -138,6 +138,6 @@ def run_sizes(args: argparse.Namespace) -> int:
 
 
 REPORTS = (
-    Report("boosting-sets", "DPBoost and LPBoost beside plain gradient boosting", run_sets),
+    Report("boosting-sets", "DPBoost and LPBoost compared with gradient boosting", run_sets),
     Report("boosting-bags", "DPBoost and LPBoost with more bags", run_sizes),
 )

@@ -80,7 +80,7 @@ def run_dask(args: argparse.Namespace) -> int:
             f"{result['workers']:.6f} over the workers."
         )
     if "refused" in found:
-        say(f"What cannot: {found['refused']['sentence']}")
+        say(f"The error of a kernel: {found['refused']['sentence']}")
     return finish(records, complete, file, len(tasks))
 
 
@@ -107,9 +107,9 @@ def _show_times(found: dict[str, Any]) -> None:
     say(
         f"\n{found['n_instances']:,} x 100, MISVC(C=1, kernel='linear'), slack 'bag': ratio of "
         f"wall times {ratio:.2f} (goal {TIME_GOAL}{late}); objectives differ by {apart:.0e} (goal "
-        f"{GAP:g}{other}).\nLargest pass beside the working set: {found['largest_pass']:,} bytes "
-        f"(goal {PASS_GOAL:,}{large}), of which {found['largest_down']:,} at most go down and "
-        f"{found['largest_up']:,} come up;\nlargest working set: "
+        f"{GAP:g}{other}).\nLargest pass without the working set: {found['largest_pass']:,} bytes "
+        f"(goal {PASS_GOAL:,}{large}), of which {found['largest_down']:,} at most are "
+        f"sent to the workers and {found['largest_up']:,} are sent back;\nlargest working set: "
         f"{found['largest_rows'] / 2**20:.1f} MiB. {found['n_partitions']} partitions, sent "
         f"once in {duration(found['send_seconds'])}. Times are the shorter of two, in turn."
     )

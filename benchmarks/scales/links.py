@@ -119,5 +119,5 @@ def _row(title: str, result: dict[str, Any]) -> list[str]:
 
 
 REPORTS = (
-    Report("milsd-links", "MILSD: time against the number of links, beside MISVC", run_links),
+    Report("milsd-links", "MILSD: time and number of links, compared with MISVC", run_links),
 )

@@ -140,7 +140,7 @@ def run_memory(args: argparse.Namespace) -> int:
         verdict = "" if result["peak_mb"] < MEMORY_GOAL_MB else ", MISSED"
         say(
             f"\npeak anonymous memory {result['peak_mb']:.0f} MB (goal {MEMORY_GOAL_MB:.0f}"
-            f"{verdict}), {result['before_mb']:.0f} MB of it before the fit;\nlooked at "
+            f"{verdict}), {result['before_mb']:.0f} MB of it before the fit;\nmeasured "
             f"{result['looks']} times in {result['wall_seconds']:.0f} s. Pages of the memory map "
             "itself are not counted: the system may\ntake them back."
         )

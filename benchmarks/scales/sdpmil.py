@@ -119,8 +119,9 @@ def run_scale(args: argparse.Namespace) -> int:
     show(Table(["data", "instances", "columns", *times, "ratio", "steps", "error"], rows))
     say(
         f"\nCPU time, shortest of {rounds}, linear kernel, the last row of SDPMIL(C={C_RBF:g}).fit "
-        f"beside SVC(C={C_RBF:g}).fit;\nslope: of log time over log instances by least squares "
-        f"(the paper's bound: {PUBLISHED_BOUND}); error: largest of residuals and relative gap."
+        f"compared with SVC(C={C_RBF:g}).fit;\nslope: of log time over log instances by least "
+        f"squares (the paper's bound: {PUBLISHED_BOUND}); error: largest of residuals and "
+        "relative gap."
     )
     return finish(records, complete, file, len(tasks))
 

@@ -60,7 +60,7 @@ def test_classical_prints_ranks_and_shares_records_with_nested(tmp_path, capsys)
     assert args.main(args) == 0
     out = capsys.readouterr().out
     assert "average rank over 2 data sets" in out
-    assert "published, unchecked" in out
+    assert "published, not checked" in out
     args = build_parser().parse_args(["nested", *options])
     assert args.main(args) == 0
     assert "8 of 8 records are there already" in capsys.readouterr().err

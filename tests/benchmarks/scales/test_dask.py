@@ -98,4 +98,4 @@ def test_what_is_missed_is_said(monkeypatch, tmp_path, capsys):
     assert "objectives differ by 0e+00 (goal 0.001)" in printed
     assert "1,000 bytes (goal 1,048,576)" in printed
     assert "scores differ by 5e-02" in printed
-    assert "What cannot: MISVC needs all instances." in printed
+    assert "The error of a kernel: MISVC needs all instances." in printed
