@@ -50,6 +50,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_signature": False,
+    "reset_modules": ("matplotlib", "gallery_style.larger_fonts"),
     "plot_gallery": not os.environ.get("MILEARN_DOCS_NO_EXAMPLES"),
     "write_computation_times": False,
 }

@@ -113,7 +113,8 @@ def draw_start() -> None:
         if not example.options.get(doctest.SKIP):
             exec(example.source, names)
     for name, display in (("scores", names["one"]), ("witnesses", names["many"])):
-        display.figure_.savefig(TARGET / f"start-{name}.png", dpi=100, metadata={"Software": None})
+        display.figure_.set_size_inches(6.4, 3.2)
+        display.figure_.savefig(TARGET / f"start-{name}.png", dpi=120, metadata={"Software": None})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,9 @@ sys.path.insert(0, str(DOCS.parent))
 from benchmarks.common.page import SUFFIX, read_page  # noqa: E402 (the path comes first)
 from benchmarks.common.table import Table  # noqa: E402
 
+# A number with its unit or deviation, such as "89.6 +- 1.8" or "0.52 s".
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(e[-+]?\d+)?( ?(%|\w{1,4}))?( \+- +[\d.]+)?( ?\S{1,4})?")
+
 
 class Printed(Directive):
     """The tables of one command.
@@ -99,6 +102,9 @@ def drawn(directive: Directive, table: Table) -> list[nodes.Node]:
             lines.append(("   * - " if number == 0 else "     - ") + text)
     node = nodes.Element()
     directive.state.nested_parse(StringList(lines, "printed"), 0, node)
+    for entry in node.findall(nodes.entry):
+        if _NUMBER.fullmatch(entry.astext()):
+            entry["classes"].append("number")  # not broken into lines
     return list(node.children)
 
 

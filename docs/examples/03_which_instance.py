@@ -61,7 +61,7 @@ print(f"a digit picked at random would be one in {np.mean(1 / sizes):.0%}")
 # -----------
 # Instances are often patches of an image. With their coordinates the scores become a heat map. Here 36 digits form one
 # image, two of them are 9s, and each digit is an instance of one bag. One 9 is red and circled: it is the witness. The
-# other one, below it, is the palest of the rest. One 9 is enough to make the bag positive, and the model was not
+# other one, below it, has the highest score of the rest. One 9 is enough to make the bag positive, and the model was not
 # trained to find all of them.
 rng = np.random.default_rng(3)
 pool, shown = X.instances[X.offsets[120] :], digits.instance_digits[X.offsets[120] :]

@@ -100,10 +100,10 @@ ax.set_title("Words with the largest weights")
 bag = test[np.argmax(model.decision_function(X[test]))]
 inner = model[:-1].transform(X[[bag]])
 scores = model[-1].instance_decision_function(inner)[:16]
-figure, ax = plt.subplots(figsize=(9.0, 4.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(8.0, 5.4), layout="constrained")
 ax.barh(np.arange(len(scores)), scores, color=np.where(scores > 0, "#D55E00", "#0072B2"))
 ax.set_yticks(
-    np.arange(len(scores)), [f"{text[:70]} ..." for text in X[bag][: len(scores), 0]], fontsize=8
+    np.arange(len(scores)), [f"{text[:40]} ..." for text in X[bag][: len(scores), 0]], fontsize=10
 )
 ax.invert_yaxis()
 ax.axvline(0.0, color="black", linewidth=0.8)

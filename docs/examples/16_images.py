@@ -93,8 +93,8 @@ scores = model.fit(X_train, y_train).decision_function(X_test)
 print(f"AUC on new pages: {roc_auc_score(y_test, scores):.3f}")
 
 # %%
-# Three positive test pages with the deciding patch of each. The model misses the first page, whose score is negative. The
-# position of a patch is its row of ``instance_data["coords"]``.
+# Three positive test pages with the deciding patch of each. The second page is missed: its score is just below
+# zero, although the patch is the right one. The position of a patch is its row of ``instance_data["coords"]``.
 figure, axes = plt.subplots(1, 3, figsize=(9.0, 3.2), layout="constrained")
 inner = model[:-1].transform(X_test)
 corners = X_test.instance_data["coords"][model[-1].witness(inner)]

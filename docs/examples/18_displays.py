@@ -22,7 +22,7 @@ import matplotlib.pyplot as plt
 from sklearn.calibration import CalibrationDisplay
 from sklearn.metrics import ConfusionMatrixDisplay, RocCurveDisplay
 
-figure, axes = plt.subplots(1, 3, figsize=(12.0, 3.8), layout="constrained")
+figure, axes = plt.subplots(1, 3, figsize=(10.0, 3.6), layout="constrained")
 RocCurveDisplay.from_estimator(model, X_test, y_test, plot_chance_level=True, ax=axes[0])
 ConfusionMatrixDisplay.from_estimator(
     model, X_test, y_test, ax=axes[1], cmap="Blues", colorbar=False
@@ -30,6 +30,8 @@ ConfusionMatrixDisplay.from_estimator(
 CalibrationDisplay.from_estimator(model, X_test, y_test, n_bins=8, strategy="quantile", ax=axes[2])
 for ax, title in zip(axes, ("ROC curve", "Confusion matrix", "Reliability"), strict=True):
     ax.set_title(title)
+axes[0].set(xlabel="false positive rate", ylabel="true positive rate")
+axes[2].set(xlabel="mean predicted probability", ylabel="proportion of positives")
 
 # %%
 # Reliability: of the bags with a probability of 0.8, eight of ten should be positive. Points near the diagonal mean that you can

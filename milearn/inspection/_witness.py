@@ -323,7 +323,9 @@ class WitnessDisplay(Display):
                 ax.plot([], [], linestyle="none", label=part.strip())
         names = self.feature_names
         shown = [str(f) if names is None else str(names[f]) for f in features]
-        crowded = max(map(len, shown)) * len(shown) > 60
+        # A character is about 0.6 times as wide as high.
+        letters = 0.6 * ax.xaxis.label.get_size() * (max(map(len, shown)) + 1) * len(shown)
+        crowded = letters > 72.0 * ax.get_position().width * ax.figure.get_size_inches()[0]
         ax.set_xticks(np.arange(len(shown)), shown, rotation=90 if crowded else 0)
         ax.set_xlim(-0.5, len(shown) - 0.5)
         self._label("feature", "standard deviations\nfrom the mean")

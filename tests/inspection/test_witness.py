@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import sparse
@@ -158,3 +161,17 @@ def test_labels_of_another_length_are_refused(data):
         WitnessDisplay.from_estimator(model, X, y[:-1])
     with pytest.raises(ValueError, match="one row per bag"):
         WitnessDisplay.from_instances(np.ones((3, 2)), [1.0, 2.0])
+
+
+@pytest.mark.parametrize(("width", "rotation"), [(9.4, 0.0), (4.5, 90.0)])
+def test_names_of_features_do_not_overlap(width, rotation):
+    figure, ax = plt.subplots(figsize=(width, 3.0))
+    values = np.random.default_rng(0).normal(size=(10, 20))
+    display = WitnessDisplay.from_instances(
+        values, np.ones(10), mean=np.zeros(20), std=np.ones(20), ax=ax
+    )
+    figure.canvas.draw()
+    labels = display.ax_.get_xticklabels()
+    assert {label.get_rotation() for label in labels} == {rotation}
+    boxes = [label.get_window_extent() for label in labels]
+    assert all(left.x1 <= right.x0 for left, right in itertools.pairwise(boxes))
