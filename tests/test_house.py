@@ -6,6 +6,8 @@ import ast
 import importlib
 import inspect
 import runpy
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -283,6 +285,16 @@ def test_solver_libraries_are_imported_by_solvers_only():
     }
     assert "milearn/_solvers/common/qp.py" in users
     assert {path for path in users if not path.startswith("milearn/_solvers/")} == set()
+
+
+def test_an_import_of_the_package_leaves_solver_libraries_and_extras_alone():
+    code = "import sys, milearn; print(*{name.partition('.')[0] for name in sys.modules})"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout.split()
+    assert "milearn" in loaded
+    heavy = SOLVER_LIBRARIES | {"matplotlib", "dask", "distributed", "h5py", "pooch", "ot", "torch"}
+    assert set(loaded) & heavy == set()
 
 
 def type_tests(tree, classes):

@@ -13,6 +13,8 @@ from tests.common import certificates, soak
 # A problem whose objective is made again, and some of other kinds.
 MAXIMUM = 6
 SEEDS = (1, 4, 9, 24)
+# M3IC on features of sizes 100,000, whose cuts cancel each other: no backend solved its programs.
+CANCELLING = 720181
 
 
 class Raises(MISVC):
@@ -101,6 +103,13 @@ def test_the_command_judges_and_counts(capsys):
     assert soak.main(["--only", *map(str, SEEDS)]) == 0
     last = capsys.readouterr().out.splitlines()
     assert any(line.startswith("all") and f" {len(SEEDS)} " in line for line in last)
+
+
+def test_cuts_of_unscaled_features_end_in_a_warning():
+    problem = soak.draw(CANCELLING)
+    converged, made_again, _ = soak.judge(problem)
+    assert made_again
+    assert converged == (problem.model.dual_gap_ <= 0.02 * problem.model.C)
 
 
 def test_a_seed_makes_the_same_problem():

@@ -23,6 +23,7 @@ from typing import Protocol
 
 import numpy as np
 
+from ...exceptions import SolverError
 from ..common.qp import ActiveSet, QPProblem, solve_qp
 
 __all__ = ["ConvexSet", "CuttingPlaneResult", "Oracle", "cutting_plane"]
@@ -33,6 +34,8 @@ Oracle = Callable[[np.ndarray], tuple[float, np.ndarray]]
 # Violations up to this fraction of the risk are considered rounding errors.
 _ROUNDING = 1e-13
 _QP_TOL = 1e-9
+# Added to the programs that no backend solves, relative to the largest entry.
+_CURVATURE = 1e-11
 # Maximum number of Newton steps of a dual program with a convex set, and of line search halvings.
 _MAX_NEWTON_STEPS = 50
 _MAX_HALVINGS = 60
@@ -129,10 +132,12 @@ def cutting_plane(
         history.append(best.objective)
         best.lower_bound, best.violation = lower, violation
         best.n_iter, best.n_cuts = n_iter, model.size
-        missing = violation > max(tol, _ROUNDING * value)
+        precision = max(tol, _ROUNDING * value)
+        missing = violation > precision
         # A start with zero risk violates no cut, but it does not minimise the model.
         if not missing and (n_iter > 1 or not w.any()):
-            best.converged = True
+            # Minimisers of programs with few digits violate no cut either; the bound tells them.
+            best.converged = best.gap <= 2.0 * cost * precision
             break
         if n_iter == max_iter:
             break
@@ -220,7 +225,14 @@ class _CutModel:
         idle = (self.proportions <= 0) & (np.arange(n) < n - 1)
         full = np.array([self.proportions.sum() > 1 - 1e-9])
         start = ActiveSet(lower=idle, upper=np.zeros(n, dtype=bool), tight=full)
-        proportions: np.ndarray = np.maximum(solve_qp(problem, tol=_QP_TOL, start=start).x, 0.0)
+        try:
+            found = solve_qp(problem, tol=_QP_TOL, start=start)
+        except SolverError:
+            # Cuts of unscaled features cancel each other in more digits than there are. A small
+            # curvature prevents this; bounds are computed without it, so they hold.
+            problem.P = problem.P + _CURVATURE * float(np.diagonal(problem.P).max()) * np.eye(n)
+            found = solve_qp(problem, tol=_QP_TOL, start=start)
+        proportions: np.ndarray = np.maximum(found.x, 0.0)
         return proportions
 
     def _by_newton(self, held: ConvexSet, scale: float, enough: float) -> np.ndarray:

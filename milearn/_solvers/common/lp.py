@@ -9,11 +9,9 @@ continues from it. Solutions are checked by their optimality conditions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import highspy
 import numpy as np
 
 from ...exceptions import SolverError
@@ -25,8 +23,12 @@ _FEASIBILITY_TOL = 1e-9
 _MAX_RESIDUAL = 1e-6
 _DUAL_SIMPLEX, _PRIMAL_SIMPLEX = 1, 4
 
-# highspy has no type annotations.
-_new_highs: Callable[[], Any] = highspy.Highs
+
+def _highspy() -> Any:
+    """The library, imported with the first program; it has no type annotations."""
+    import highspy
+
+    return highspy
 
 
 @dataclass
@@ -100,7 +102,8 @@ class LPModel:
     """
 
     def __init__(self, max_index: int = 2**31 - 1) -> None:
-        self._highs, self.max_index = _new_highs(), max_index
+        self._library = _highspy()
+        self._highs, self.max_index = self._library.Highs(), max_index
         for option, value in (
             ("output_flag", False),
             ("threads", 1),
@@ -198,7 +201,7 @@ class LPModel:
             self._check(delete(len(positions), positions), "removing rows or columns")
             out = set(positions.tolist())
             statuses[side] = [each for k, each in enumerate(statuses[side]) if k not in out]
-        basic = highspy.HighsBasisStatus.kBasic
+        basic = self._library.HighsBasisStatus.kBasic
         if valid and sum(each.count(basic) for each in statuses) == self.n_rows:
             basis.col_status, basis.row_status = statuses
             self._check(highs.setBasis(basis), "the basis after a removal")
@@ -207,7 +210,7 @@ class LPModel:
 
     def basic(self) -> tuple[np.ndarray, np.ndarray]:
         """Which columns and rows are basic, by their numbers."""
-        basis, basic = self._highs.getBasis(), highspy.HighsBasisStatus.kBasic
+        basis, basic = self._highs.getBasis(), self._library.HighsBasisStatus.kBasic
         if not basis.valid:
             raise SolverError("The linear program has no basis: solve it first.")
         columns = self._columns.spread([status == basic for status in basis.col_status]) > 0
@@ -226,7 +229,7 @@ class LPModel:
         basic_rows : ndarray of bool, shape (n_rows,)
             Rows with slack; the others are at their upper bound.
         """
-        status, basis = highspy.HighsBasisStatus, highspy.HighsBasis()
+        status, basis = self._library.HighsBasisStatus, self._library.HighsBasis()
         kinds = np.where(basic_columns, 0, np.where(upper_columns, 1, 2)).tolist()
         basis.col_status = [(status.kBasic, status.kUpper, status.kLower)[kind] for kind in kinds]
         kinds = np.where(basic_rows, 0, 1).tolist()
@@ -264,16 +267,18 @@ class LPModel:
         """
         strategy = _PRIMAL_SIMPLEX if primal else _DUAL_SIMPLEX
         status = self._run(strategy, time_limit)
-        if status == highspy.HighsModelStatus.kTimeLimit:
+        if status == self._library.HighsModelStatus.kTimeLimit:
             return None
-        result = self._read_result() if status == highspy.HighsModelStatus.kOptimal else None
+        result = self._read_result() if status == self._library.HighsModelStatus.kOptimal else None
         if result is None or not self._usable(result):
             # After many changes the basis may be ill-conditioned: solve again without it.
             self.clear_basis()
             status = self._run(_DUAL_SIMPLEX, time_limit)
-            if status == highspy.HighsModelStatus.kTimeLimit:
+            if status == self._library.HighsModelStatus.kTimeLimit:
                 return None
-            result = self._read_result() if status == highspy.HighsModelStatus.kOptimal else None
+            result = (
+                self._read_result() if status == self._library.HighsModelStatus.kOptimal else None
+            )
         if result is None or not self._usable(result):
             name = self._highs.modelStatusToString(status)
             found = (
@@ -328,5 +333,5 @@ class LPModel:
         return bool(residual <= _MAX_RESIDUAL)
 
     def _check(self, status: Any, what: str) -> None:
-        if status == highspy.HighsStatus.kError:
+        if status == self._library.HighsStatus.kError:
             raise SolverError(f"HiGHS refused {what} (status: {status.name}).")

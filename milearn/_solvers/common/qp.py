@@ -11,17 +11,19 @@ used, a method of multipliers that does not need a well-conditioned Newton syste
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import qpsolvers
-from osqp import OSQPException
 from scipy import sparse
 
 from ...exceptions import SolverError
 from .active_set import active_set_iterations, polish
 from .gram import Matrix
 from .qp_problem import ActiveSet, QPProblem, QPResult
+
+# Imported where a program is solved: qpsolvers imports all its backends, and templates with osqp.
+if TYPE_CHECKING:
+    import qpsolvers
 
 __all__ = [
     "BACKENDS",
@@ -107,6 +109,8 @@ def solve_qp(
 
 def _usable(problem: QPProblem, tol: float, solver: str) -> tuple[QPResult | None, str]:
     """The solution of the backend, or None if it is not good enough, and the backend's status."""
+    from osqp import OSQPException
+
     try:
         solution = _solution_of(problem, tol, solver)
     except OSQPException as error:
@@ -206,6 +210,8 @@ def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolve
     solver : str
     tol : float
     """
+    import qpsolvers
+
     precision = max(tol, _FIRST_ORDER_TOL) if solver == "osqp" else tol
     settings: dict[str, Any] = dict.fromkeys(_PRECISION_OPTIONS.get(solver, ()), precision)
     settings |= _EXTRA_OPTIONS.get(solver, {})
@@ -214,10 +220,14 @@ def call_backend(problem: qpsolvers.Problem, solver: str, tol: float) -> qpsolve
 
 def requires_sparse(solver: str) -> bool:
     """Whether a backend would have to convert dense matrices, with a warning."""
+    import qpsolvers
+
     return solver in qpsolvers.sparse_solvers and solver not in qpsolvers.dense_solvers
 
 
 def _solution_of(problem: QPProblem, tol: float, solver: str) -> qpsolvers.Solution:
+    import qpsolvers
+
     matrices: list[Matrix] = [problem.P, problem.G, problem.A]
     if requires_sparse(solver):
         matrices = [sparse_columns(matrix) for matrix in matrices]
