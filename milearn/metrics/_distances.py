@@ -10,7 +10,8 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
-from .._bags.segments import segment_max, segment_min, segment_sum
+from .._bags.distinct import rows_per_block
+from .._bags.segments import bag_ranges, segment_max, segment_min, segment_sum
 from .._fit.validation import check_bags
 from .._kernels.emd import earth_movers, require_pot
 from .._kernels.memory import block_bytes, require_memory
@@ -100,9 +101,10 @@ def bag_distances(
     Notes
     -----
     All pairs of instances are compared, in blocks of a few MiB. Apart from these blocks, only the
-    result and a centred float64 copy of dense instances are kept in memory. Distances between
-    nearly equal instances are computed without cancellation, so the distance of equal instances
-    is exactly zero.
+    result and a centred float64 copy of the instances are kept in memory. If ``Y`` is given and the
+    copy of ``X`` exceeds scikit-learn's ``working_memory``, it is made for some bags after others.
+    Distances between nearly equal instances are computed without cancellation, so the distance of
+    equal instances is exactly zero.
 
     "emd" solves a linear program for each pair of bags: an assignment problem for two bags of
     equal size up to 64, otherwise the network simplex method of POT [4]_. A pair takes about 50
@@ -152,7 +154,27 @@ def bag_distances(
         generator = check_random_state(random_state)
         left = _drawn(left, int(max_instances), generator)
         right = left if symmetric else _drawn(right, int(max_instances), generator)
-    _check_memory(left, right, symmetric)
+    at_once = _rows_at_once(left)
+    _check_memory(left, right, symmetric, at_once)
+
+    def computed(part: Bags) -> np.ndarray:
+        return _distances(part, right, symmetric, metric, directed, squared, n_jobs)
+
+    if symmetric or left.n_instances <= at_once:
+        return computed(left)
+    ranges = bag_ranges(left.offsets, at_once)
+    return np.concatenate([computed(left[first:last]) for first, last in ranges])
+
+
+def _distances(
+    left: Bags,
+    right: Bags,
+    symmetric: bool,
+    metric: str,
+    directed: bool,
+    squared: bool,
+    n_jobs: int | None,
+) -> np.ndarray:
     rows, columns = _sides(left, right, symmetric)
     if metric == "emd":
         return earth_movers(rows, columns, symmetric=symmetric, n_jobs=n_jobs)
@@ -222,14 +244,26 @@ def _drawn(bags: Bags, most: int, generator: Any) -> Bags:
     return Bags(bags.instances[np.concatenate(kept)], np.concatenate([[0], np.cumsum(sizes)]))
 
 
-def _check_memory(left: Bags, right: Bags, symmetric: bool) -> None:
-    # The result is in memory twice while it is made symmetric, and so are dense instances, with two
-    # more columns.
+def _bytes_per_instance(bags: Bags) -> float:
+    """Memory of the copies of an instance."""
+    # Dense instances are in memory twice, with two more columns.
+    rows = bags.instance_rows
+    cells = rows.nnz / max(1, bags.n_instances) if bags.is_sparse else bags.shape[1] + 2
+    return float(16.0 * cells)
+
+
+def _rows_at_once(bags: Bags) -> int:
+    """Number of instances whose copies fit into ``working_memory``."""
+    return rows_per_block(max(1, int(_bytes_per_instance(bags))))
+
+
+def _check_memory(left: Bags, right: Bags, symmetric: bool, at_once: int) -> None:
+    # The result is in memory twice: while it is made symmetric, or put together from blocks.
     needed = 16.0 * len(left) * len(right) + BLOCKS_HELD * block_bytes()
-    for side in (left,) if symmetric else (left, right):
-        n_copied = side.instances.nnz if sparse.issparse(side.instances) else None
-        cells = side.n_instances * (side.shape[1] + 2) if n_copied is None else n_copied
-        needed += 16.0 * cells
+    needed += _bytes_per_instance(right) * right.n_instances
+    if not symmetric:
+        n_copied = min(left.n_instances, max(at_once, int(left.sizes.max(initial=0))))
+        needed += _bytes_per_instance(left) * n_copied
     require_memory(
         needed,
         f"The matrix of distances between {len(left)} x {len(right)} bags",

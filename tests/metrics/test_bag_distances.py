@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -159,6 +160,34 @@ def test_blocks_follow_the_working_memory_of_scikit_learn():
         expected = all_pairs(X, X, "mean")
         np.testing.assert_allclose(bag_distances(X, n_jobs=2), expected, rtol=1e-10)
     assert 8 * rows * columns <= 2**19 / 4
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("thin", [False, True])
+def test_bags_that_are_copied_in_blocks(metric, thin):
+    if metric == "emd":
+        pytest.importorskip("ot", reason="the extra emd is not installed")
+    X, Y = random_bags(20, largest=15), random_bags(5, seed=1)
+    if thin:
+        X, Y = (bags.with_instances(sparse.csr_array(bags.instances)) for bags in (X, Y))
+    expected = bag_distances(X, Y, metric=metric)
+    with config_context(working_memory=0.001):  # ten dense instances
+        found = bag_distances(X, Y, metric=metric)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+def test_the_copy_of_many_bags_is_bounded(monkeypatch):
+    X = Bags.singletons(np.random.default_rng(0).normal(size=(40_000, 20)))
+    monkeypatch.setattr(memory, "available_memory", lambda: 1e7)
+    with config_context(working_memory=1.0):
+        tracemalloc.start()
+        try:
+            found = bag_distances(X, X[:2], metric="min")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 1e7  # a copy of all instances takes 7 MB, and their two forms 14 MB
+    np.testing.assert_allclose(found, cdist(X.instances, X.instances[:2]), atol=1e-12)
 
 
 def test_a_matrix_that_does_not_fit_is_refused_with_a_remedy(monkeypatch):
