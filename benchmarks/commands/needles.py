@@ -324,6 +324,7 @@ def show_cells(results: Results) -> None:
 
 def show_map(results: Results) -> None:
     """One table per method: a row for each share, a column for each number of bags and features."""
+    titles = TITLES | {SCREENED: "MISVC, linear, screened starts"}
     shapes = [(n_bags, n_features) for n_bags in MAP_BAGS for n_features in MAP_FEATURES]
     names = {(cell.share, cell.n_bags, cell.n_features): cell.name for cell in MAP}
     for method in results.methods:
@@ -337,7 +338,7 @@ def show_map(results: Results) -> None:
             ]
             rows.append([f"{100 * share:g}%", str(size), *cells])
         columns = ["share", "instances", *(f"{n_bags} x {d}" for n_bags, d in shapes)]
-        title = f"{TITLES[method]}: AUC x 100 on new bags, by share of deciding instances, "
+        title = f"{titles[method]}: AUC x 100 on new bags, by share of deciding instances, "
         title += "median instances of a bag, and training bags x features"
         show(Table(columns, rows, title=title))
     done = [name for name in results.datasets if name in results.complete]
@@ -350,7 +351,7 @@ def show_map(results: Results) -> None:
         seconds = [_known(results, name, method, "fit_cpu_seconds") for name in done]
         if seconds:
             say(
-                f"CPU time of a fit, {TITLES[method]}: median {duration(float(np.median(seconds)))}"
+                f"CPU time of a fit, {titles[method]}: median {duration(float(np.median(seconds)))}"
                 f", at most {duration(max(seconds))}."
             )
 

@@ -94,14 +94,17 @@ def finish(records: dict[str, Any], complete: bool, file: RecordFile, wanted: in
 
 
 def say_states(records: dict[str, Any], titles: Mapping[str, str]) -> None:
-    """Which state of the package the records of each method are of, where there are several."""
-    methods: dict[str, dict[str, None]] = {}
+    """Which states of the package the records of each method are of, where there are several."""
+    states: dict[str, set[str]] = {}
     for record in records.values():
         state = record.get("versions", {}).get("milearn_source", UNKNOWN)
-        methods.setdefault(state, {})[titles[record["method"]]] = None
-    if len(methods) > 1:
-        found = [f"{state} ({', '.join(names)})" for state, names in sorted(methods.items())]
-        say(f"Source of the package: {'; '.join(found)}.")
+        states.setdefault(record["method"], set()).add(state)
+    if len(set().union(*states.values())) > 1:
+        methods: dict[str, list[str]] = {}
+        for name, found in states.items():
+            methods.setdefault(", ".join(sorted(found)), []).append(titles[name])
+        lines = [f"{found} for {' / '.join(names)}" for found, names in methods.items()]
+        say(f"Source of the package: {'; '.join(lines)}.")
 
 
 def run_reports(args: argparse.Namespace, reports: dict[str, Report]) -> int:

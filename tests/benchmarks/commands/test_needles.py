@@ -14,6 +14,7 @@ from benchmarks.commands.needles import (
     NAMES,
     ORACLE,
     SCREENED,
+    TITLES,
     NeedleTask,
     Results,
     curves_over_share,
@@ -28,6 +29,7 @@ from benchmarks.commands.needles import (
     show_starts,
 )
 from benchmarks.common.needles import DIGITS, REVIEWS, splits_of
+from benchmarks.common.reports import say_states
 from benchmarks.common.slides import CORE, GRID, GUIDE_SEEDS, KEPT_SEEDS, Cell
 
 METHODS = ("default", "gated-attention", "plain-logistic", ORACLE)
@@ -143,6 +145,19 @@ def test_objectives_of_both_starts_are_counted(capsys):
     assert "in 4 of 5 fits, and lower by more than a hundredth in 1;" in printed
     assert "0.5 to 2." in printed
     show_starts(Results(tasks[:1], records))
+    assert not capsys.readouterr().out
+
+
+def test_the_states_of_the_package_are_told_where_there_are_several(capsys):
+    def record(method, state):
+        return {"method": method, "versions": {"milearn_source": state}}
+
+    records = {"1": record("default", "b"), "2": record("dsmil", "a"), "3": record("default", "a")}
+    say_states(records | {"4": record(ORACLE, "a")}, TITLES)
+    printed = capsys.readouterr().out
+    assert printed == "Source of the package: a, b for MIClassifier; a for DSMIL / oracle.\n"
+    del records["1"]
+    say_states(records, TITLES)
     assert not capsys.readouterr().out
 
 
