@@ -141,6 +141,12 @@ def choices() -> list[Choice]:
     """Every automatic choice between two ways to the same result."""
     never, always = 10**12, 0
     linear: dict[str, Any] = {"kernel": "linear", "C": 1.0}
+    races = (
+        Case("100 bags", MISVC(), partial(overlapping, 100), fast=True),
+        Case("100 large bags", MISVC(C=1.0), partial(overlapping, 100, size=30), rounds=3),
+        Case("slack of instances", MISVC(slack="instance"), partial(overlapping, 150)),
+        Case("500 bags", MISVC(), partial(overlapping, 500), rounds=2),
+    )
     return [
         Choice(
             "boosting: prices from the interior or from the simplex method",
@@ -252,23 +258,13 @@ def choices() -> list[Choice]:
             "kernel MISVC: the second start followed roughly first, or precisely at once",
             f"{SOLVERS}.svm.maximum.race:RaceLimits(tol)",
             {"roughly": 1e-3, "precisely": 0.0},
-            (
-                Case("100 bags", MISVC(), partial(overlapping, 100), fast=True),
-                Case("100 large bags", MISVC(C=1.0), partial(overlapping, 100, size=30), rounds=3),
-                Case("slack of instances", MISVC(slack="instance"), partial(overlapping, 150)),
-                Case("500 bags", MISVC(), partial(overlapping, 500), rounds=2),
-            ),
+            races,
         ),
         Choice(
             "kernel MISVC: a second start that is worse after a rough run left, or followed",
             f"{SOLVERS}.svm.maximum.race:RaceLimits(near)",
             {"left": 0.0, "followed": float(never)},
-            (
-                Case("100 bags", MISVC(), partial(overlapping, 100), fast=True),
-                Case("100 large bags", MISVC(C=1.0), partial(overlapping, 100, size=30), rounds=3),
-                Case("slack of instances", MISVC(slack="instance"), partial(overlapping, 150)),
-                Case("500 bags", MISVC(), partial(overlapping, 500), rounds=2),
-            ),
+            races,
         ),
         Choice(
             "linear MISVC: rows near the margin, or all of them",

@@ -16,6 +16,7 @@ from .warn import warn_user
 __all__ = [
     "MultiStart",
     "attributes_of",
+    "drawn_rows",
     "given_rows",
     "relative_gap",
     "values_of",
@@ -51,6 +52,10 @@ class MultiStart:
     def n_workers(self, n_runs: int) -> int:
         """Number of simultaneous runs."""
         return max(1, min(n_runs, effective_n_jobs(self.n_jobs)))
+
+    def n_threads(self, n_runs: int) -> int:
+        """Threads of each run: jobs that are left over by the runs."""
+        return max(1, effective_n_jobs(self.n_jobs) // self.n_workers(n_runs))
 
     def best(
         self,
@@ -155,6 +160,13 @@ def _run(solve: Callable[..., Any], arguments: tuple[Any, ...], part: _Part) -> 
     result = solve(*arguments, part)
     part.task.end()
     return result
+
+
+def drawn_rows(
+    offsets: np.ndarray, rng: np.random.RandomState, bags: Any = slice(None)
+) -> np.ndarray:
+    """A random row of the instances of each bag, or of each of some ``bags``."""
+    return np.asarray(offsets[:-1][bags] + rng.randint(0, np.diff(offsets)[bags]))
 
 
 def given_rows(init: Any, bags: Bags) -> np.ndarray:

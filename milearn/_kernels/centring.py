@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["centre_of"]
+from .._bags import Bags
+
+__all__ = ["centre_of", "centred", "subtracted"]
 
 
 def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -> np.ndarray | None:
@@ -43,3 +45,20 @@ def centre_of(instances: Any, *, deviations: float = 10.0, n_rows: int = 1000) -
     if not far.any():
         return None
     return np.where(far, mean, 0.0).astype(instances.dtype).astype(np.float64)
+
+
+def centred(bags: Bags) -> tuple[Bags, np.ndarray | None]:
+    """Bags with their centre as the origin, and the centre; the same bags if there is none.
+
+    Distributed bags are not centred.
+    """
+    centre = None if bags.is_remote else centre_of(bags.instance_rows)
+    if centre is None:
+        return bags, None
+    return bags.with_instances(subtracted(bags.instances, centre)), centre
+
+
+def subtracted(instances: np.ndarray, centre: np.ndarray) -> np.ndarray:
+    """Instances with another origin, in single precision at least: float16 may overflow."""
+    dtype = np.promote_types(instances.dtype, np.float32)
+    return np.subtract(instances, centre, dtype=dtype, casting="same_kind")

@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 
@@ -265,9 +264,9 @@ class M3IC(CallbackSupport, BagClusterer):
         starts = self._starts(bags, check_random_state(self.random_state))
         runs = MultiStart(self, self.max_iter)
         # Additional jobs share the blocks of a pass.
-        n_threads = max(1, effective_n_jobs(self.n_jobs) // runs.n_workers(len(starts)))
+        source = _source(bags, runs.n_threads(len(starts)))
         problem = ClusterProblem.of(
-            _source(bags, n_threads), self.C, self.balance, margin=self.margin, smallest=smallest
+            source, self.C, self.balance, margin=self.margin, smallest=smallest
         )
         solve = partial(_solve, problem, SolverOptions(self.tol, self.max_iter))
         (best,), task = runs.best(solve, [[(start,) for start in starts]], X=bags)

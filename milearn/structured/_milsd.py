@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.segments import segment_argmax
 from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
-from .._fit.multi_start import MultiStart, attributes_of, relative_gap, warn_of_stops
+from .._fit.multi_start import MultiStart, attributes_of, drawn_rows, relative_gap, warn_of_stops
 from .._fit.threads import fit_context
 from .._fit.training_labels import warn_of_unnamed_positive
 from .._fit.validation import bag_weights, encode_classes
@@ -354,8 +354,7 @@ class MILSD(LabelledScore, CallbackSupport, BagClassifier):
         starts: list[np.ndarray | None] = [None]
         if self.n_init > 1:
             bags = problem.linearised
-            first, sizes = problem.offsets[bags], np.diff(problem.offsets)[bags]
-            starts += [first + rng.randint(0, sizes) for _ in range(self.n_init - 1)]
+            starts += [drawn_rows(problem.offsets, rng, bags) for _ in range(self.n_init - 1)]
         return starts
 
     def _on_training_bags(self, bags: Bags, fitted: dict[str, Any]) -> dict[str, Any]:

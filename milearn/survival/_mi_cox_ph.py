@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
@@ -18,6 +17,7 @@ from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
+    drawn_rows,
     given_rows,
     warn_of_gaps,
     warn_of_stops,
@@ -25,7 +25,7 @@ from .._fit.multi_start import (
 from .._fit.outcomes import validate_outcomes
 from .._fit.threads import fit_context
 from .._fit.validation import STORED_FLOATS, validate_sample_weight
-from .._kernels.centring import centre_of
+from .._kernels.centring import centred
 from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import highest, instance_scores, width_of
@@ -260,11 +260,12 @@ class MICoxPH(CallbackSupport, BagValues):
             raise ValueError("y holds no event: every bag is censored, or its weight is zero.")
         likelihood = PartialLikelihood(events, times, weights, self.ties)
         runs = MultiStart(self, self.max_iter)
-        n_jobs, centred = max(1, effective_n_jobs(runs.n_jobs)), _centred(bags)
-        problem = CoxProblem(centred.source(n_jobs=n_jobs), likelihood, self.C)
+        # Scores may have any origin, as only their differences count.
+        training, _ = centred(bags)
+        problem = CoxProblem(training.source(n_jobs=runs.n_threads(1)), likelihood, self.C)
         starts = self._starts(bags, problem, weights)
-        n_threads = max(1, n_jobs // runs.n_workers(len(starts)))
-        problem = replace(problem, source=centred.source(n_jobs=n_threads))
+        n_threads = runs.n_threads(len(starts))
+        problem = replace(problem, source=training.source(n_jobs=n_threads))
         # Distributed instances count as if they were dense.
         width = bags.shape[1] if bags.is_remote else width_of(bags.instance_rows)
         gap_tol = max(self.tol, precision(bags.n_instances, width, coarse=_COARSE))
@@ -299,7 +300,7 @@ class MICoxPH(CallbackSupport, BagValues):
         if self.pooling == "mean":
             return [None]
         rng = check_random_state(self.random_state)
-        drawn = [CoxStart(_drawn(bags, rng)) for _ in range(self.n_init)]
+        drawn = [CoxStart(drawn_rows(bags.offsets, rng)) for _ in range(self.n_init)]
         if not isinstance(self.init, str):
             return [CoxStart(given_rows(self.init, bags), held=True), *drawn[1:]]
         if self.init == "auto":
@@ -390,23 +391,6 @@ class _Fit:
         if start is None:
             return solve_cox_mean(self.problem, options, self.gap_tol)
         return solve_cox_maximum(self.problem, start, options, self.gap_tol)
-
-
-def _centred(bags: Any) -> Any:
-    """The bags near zero: scores may have any origin, as only their differences count."""
-    centre = None if bags.is_remote else centre_of(bags.instance_rows)
-    if centre is None:
-        return bags
-    # In float16 a difference may overflow.
-    dtype = np.promote_types(bags.dtype, np.float32)
-    return bags.with_instances(
-        np.subtract(bags.instances, centre, dtype=dtype, casting="same_kind")
-    )
-
-
-def _drawn(bags: Any, rng: np.random.RandomState) -> np.ndarray:
-    """An instance of each bag."""
-    return np.asarray(bags.offsets[:-1] + rng.randint(0, bags.sizes))
 
 
 def _scores(bags: Bags, w: np.ndarray) -> np.ndarray:

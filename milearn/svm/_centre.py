@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._bags import Bags
-from .._kernels.centring import centre_of
+from .._kernels.centring import centre_of, subtracted
 from ._formulations import TrainingBags
 from ._functions import BagFunction, InstanceFunction, LinearExpansion
 
@@ -34,11 +34,8 @@ class Centre:
         """The bags of a fit with the centre as origin."""
         if self.point is None:
             return training
-        # In float16 a difference may overflow.
-        dtype = np.promote_types(training.stored.dtype, np.float32)
-        instances = np.subtract(training.stored, self.point, dtype=dtype, casting="same_kind")
-        selected = training.selected.with_instances(instances)
-        return replace(training, selected=selected)
+        instances = subtracted(training.stored, self.point)
+        return replace(training, selected=training.selected.with_instances(instances))
 
     def restored(
         self, bags: Bags, function: BagFunction, attributes: dict[str, Any]

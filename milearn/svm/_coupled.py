@@ -11,7 +11,7 @@ from scipy import sparse
 
 from .._bags import Bags
 from .._bags.segments import gather_rows, segment_argmax, segment_max, segment_sum
-from .._fit.multi_start import relative_gap, values_of
+from .._fit.multi_start import drawn_rows, relative_gap, values_of
 from .._kernels.bag import (
     bag_scales,
     instance_scales,
@@ -292,9 +292,6 @@ class _Coupled:
         """First rows of all bags, one array per start, or the name of a start."""
         offsets, init = self.training.offsets, self.settings.init
 
-        def random_rows() -> np.ndarray:
-            return np.asarray(offsets[:-1] + rng.randint(0, np.diff(offsets)))
-
         starts: list[Any] = [init]
         if self.settings.hard and isinstance(init, str) and init == "auto":
             source = self.screen_source(loss)
@@ -304,8 +301,8 @@ class _Coupled:
         elif not isinstance(init, str):
             starts = [self.training.given_witnesses(init)]
         elif init == "random":
-            starts = [random_rows()]
-        return starts + [random_rows() for _ in range(self.settings.n_init - 1)]
+            starts = [drawn_rows(offsets, rng)]
+        return starts + [drawn_rows(offsets, rng) for _ in range(self.settings.n_init - 1)]
 
     def screen_source(self, loss: Hinge | Tube) -> PassSource | None:
         """Instances or their features for a screened start."""

@@ -24,7 +24,7 @@ from .._fit.estimates import (
     relaxation_seconds,
     warn_if_long,
 )
-from .._fit.multi_start import given_rows, values_of
+from .._fit.multi_start import drawn_rows, given_rows, values_of
 from .._fit.validation import STORED_FLOATS
 from .._solvers.common.cccp import CCCPSolution
 from .._solvers.common.descent import precision
@@ -396,16 +396,14 @@ def row_precision(training: TrainingBags, features: FeatureMap | None = None) ->
 
 def random_witnesses(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
     """A random instance of each positive bag."""
-    positive = loss.signs > 0
-    first, sizes = training.offsets[:-1][positive], np.diff(training.offsets)[positive]
-    return np.asarray(first + rng.randint(0, sizes))
+    return drawn_rows(training.offsets, rng, loss.signs > 0)
 
 
 def random_labels(training: TrainingBags, loss: Hinge, rng: np.random.RandomState) -> np.ndarray:
     """Random labels of the instances of positive bags, at least one positive in each."""
     offsets, sizes = training.offsets, np.diff(training.offsets)
     labels = np.where(rng.uniform(size=offsets[-1]) < 0.5, 1.0, -1.0)
-    labels[offsets[:-1] + rng.randint(0, sizes)] = 1.0
+    labels[drawn_rows(offsets, rng)] = 1.0
     labels[np.repeat(loss.signs < 0, sizes)] = -1.0
     return labels
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
@@ -18,6 +17,7 @@ from .._compat import CallbackSupport, Interval, StrOptions, with_callbacks
 from .._fit.multi_start import (
     MultiStart,
     attributes_of,
+    drawn_rows,
     given_rows,
     warn_of_gaps,
     warn_of_stops,
@@ -25,7 +25,7 @@ from .._fit.multi_start import (
 from .._fit.threads import fit_context
 from .._fit.training_labels import TrainingLabels
 from .._fit.validation import STORED_FLOATS
-from .._kernels.centring import centre_of
+from .._kernels.centring import centred
 from .._solvers.common.descent import precision
 from .._solvers.common.options import SolverOptions
 from .._solvers.common.passes import highest, instance_scores, width_of
@@ -216,20 +216,12 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
         labels = TrainingLabels.of(self, y, bags, sample_weight)
         classes, ranks = _ranked(labels.classes, labels.codes, self.categories)
         used, costs = labels.used, self.C * labels.weights
-        training = bags if len(used) == len(bags) else bags[used]
-        centre = None if bags.is_remote else centre_of(training.instance_rows)
-        if centre is not None:
-            # In float16 a difference may overflow.
-            dtype = np.promote_types(training.dtype, np.float32)
-            training = training.with_instances(
-                np.subtract(training.instances, centre, dtype=dtype, casting="same_kind")
-            )
+        training, centre = centred(bags if len(used) == len(bags) else bags[used])
         runs = MultiStart(self, self.max_iter)
-        n_jobs = max(1, effective_n_jobs(runs.n_jobs))
-        problem = OrdinalProblem(training.source(n_jobs=n_jobs), ranks, costs)
+        problem = OrdinalProblem(training.source(n_jobs=runs.n_threads(1)), ranks, costs)
         starts = self._starts(bags, used, problem)
-        n_threads = max(1, n_jobs // runs.n_workers(len(starts)))
-        problem = OrdinalProblem(training.source(n_jobs=n_threads), ranks, costs)
+        n_threads = runs.n_threads(len(starts))
+        problem = replace(problem, source=training.source(n_jobs=n_threads))
         width = bags.shape[1] if bags.is_remote else width_of(training.instance_rows)
         gap_tol = max(self.tol, precision(training.n_instances, width))
         data = {"X": bags, "y": labels.all_labels, "sample_weight": sample_weight}
@@ -261,15 +253,14 @@ class OrdinalMISVC(CallbackSupport, BagClassifier):
     ) -> Sequence[np.ndarray | None]:
         """Rows of the first witnesses, among the used bags; None for their means."""
         rng, source = check_random_state(self.random_state), problem.source
-        sizes = np.diff(source.offsets)
-        drawn = [source.offsets[:-1] + rng.randint(0, sizes) for _ in range(self.n_init)]
+        drawn = [drawn_rows(source.offsets, rng) for _ in range(self.n_init)]
         if not isinstance(self.init, str):
             rows = given_rows(self.init, bags)[used]
             return [source.offsets[:-1] + rows - bags.offsets[:-1][used], *drawn[1:]]
         if self.init == "random":
             return drawn
         screened = []
-        if self.init == "auto" and sizes.max() > 1:
+        if self.init == "auto" and source.n_instances > source.n_bags:
             ranks = problem.ranks.astype(np.float64)
             screened = [screened_rows(source, ranks, problem.costs)]
         return [None, *screened, *drawn[1:]]

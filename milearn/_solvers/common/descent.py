@@ -14,15 +14,28 @@ the solution, the first steps are solved to a low precision.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from ..._bags.blocks import stacked
 from .newton import NewtonSolution
 from .options import SolverOptions
 
-__all__ = ["Descent", "Duals", "PassLimits", "PassModel", "Step", "View", "descend", "precision"]
+__all__ = [
+    "Descent",
+    "Duals",
+    "PassLimits",
+    "PassModel",
+    "Step",
+    "View",
+    "descend",
+    "precision",
+    "with_rows",
+]
+
+V = TypeVar("V")
 
 
 class View(Protocol):
@@ -284,3 +297,24 @@ def descend(
         best.take(w, view, bound, held)
         best.count()
     return best
+
+
+def with_rows(before: Any, view: V, kept: np.ndarray | None = None) -> V:
+    """A view whose working set also has rows of the one before it, by default all of them.
+
+    Both are dataclasses with the ``rows``, their increasing ``numbers``, and their ``owners``.
+    """
+    now: Any = view
+    new = ~np.isin(before.numbers, now.numbers)
+    extra = np.flatnonzero(new if kept is None else new & kept)
+    if len(extra) == 0:
+        return view
+    numbers = np.r_[now.numbers, before.numbers[extra]]
+    order = np.argsort(numbers, kind="stable")
+    found: V = replace(
+        now,
+        numbers=numbers[order],
+        rows=stacked([now.rows, before.rows[extra]])[order],
+        owners=np.r_[now.owners, before.owners[extra]][order],
+    )
+    return found

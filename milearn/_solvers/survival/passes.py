@@ -10,7 +10,7 @@ procedure is described in :mod:`..common.descent`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._bags.segments import gather_rows, segment_argmax, segment_rank
 from ..common.cccp import CCCPSolution
-from ..common.descent import Duals, PassLimits, descend
+from ..common.descent import Duals, PassLimits, descend, with_rows
 from ..common.options import SolverOptions
 from ..common.passes import Block, PassSource, bag_means, gather, stacked
 from ..common.rounding import rounding_scale
@@ -295,14 +295,14 @@ class _Maximum:
 
     def joined(self, before: _RiskView, view: _RiskView, held: _Held) -> _RiskView:
         """The view with the working set of the one before it."""
-        return _with_rows(before, view, np.ones(len(before.numbers), dtype=bool))
+        return with_rows(before, view)
 
     def advanced(
         self, held: _Held | None, before: _RiskView | None, view: _RiskView, duals: Duals
     ) -> tuple[_Held, _RiskView]:
         """The highest instances, and the view with the rows of the step before that count."""
         if before is not None:
-            view = _with_rows(before, view, duals.of(before.numbers) > 0)
+            view = with_rows(before, view, duals.of(before.numbers) > 0)
         return view.highest, view
 
     def unchanged(self, held: _Held, view: _RiskView) -> bool:
@@ -314,21 +314,6 @@ class _Maximum:
         offsets = np.searchsorted(view.owners, np.append(self.used, self.source.n_bags))
         step = RiskProblem(view.rows, offsets, held.total, self.likelihood, self.C)
         return step, view.numbers
-
-
-def _with_rows(before: _RiskView, view: _RiskView, kept: np.ndarray) -> _RiskView:
-    """The working set of a view with some rows of the one before it."""
-    extra = np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
-    if len(extra) == 0:
-        return view
-    numbers = np.r_[view.numbers, before.numbers[extra]]
-    order = np.argsort(numbers, kind="stable")
-    return replace(
-        view,
-        numbers=numbers[order],
-        rows=stacked([view.rows, before.rows[extra]])[order],
-        owners=np.r_[view.owners, before.owners[extra]][order],
-    )
 
 
 # -- functions of a block ------------------------------------------------------------------------

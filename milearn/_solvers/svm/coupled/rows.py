@@ -10,14 +10,14 @@ group [eps]_+.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from ...common.descent import Duals, PassLimits, descend
+from ...common.descent import Duals, PassLimits, descend, with_rows
 from ...common.newton import GroupProblem, NewtonSolution, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import PassSource, rows_of_block, stacked
@@ -285,15 +285,7 @@ class _Coupled:
 
     def joined(self, before: _View, view: _View, held: Linearisation) -> _View:
         """The view with the rows of the previous working set."""
-        extra = ~np.isin(before.numbers, view.numbers)
-        numbers = np.r_[view.numbers, before.numbers[extra]]
-        order = np.argsort(numbers, kind="stable")
-        return replace(
-            view,
-            numbers=numbers[order],
-            rows=stacked([view.rows, before.rows[extra]])[order],
-            owners=np.r_[view.owners, before.owners[extra]][order],
-        )
+        return with_rows(before, view)
 
     def advanced(
         self, held: Linearisation, before: _View | None, view: _View, duals: Duals

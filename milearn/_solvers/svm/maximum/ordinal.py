@@ -26,7 +26,7 @@ import numpy as np
 
 from ...._bags.segments import gather_rows, segment_argmax, segment_rank
 from ...common.cccp import CCCPSolution
-from ...common.descent import Duals, PassLimits, descend
+from ...common.descent import Duals, PassLimits, descend, with_rows
 from ...common.newton import GroupProblem, solve_groups
 from ...common.options import SolverOptions
 from ...common.passes import Block, PassSource, bag_means, gather, stacked
@@ -227,7 +227,7 @@ class _Ordinal:
 
     def joined(self, before: _View, view: _View, held: _Held) -> _View:
         """The view with the working set of the previous one."""
-        return _with_rows(before, view, np.ones(len(before.numbers), dtype=bool), before.below)
+        return with_rows(before, replace(view, below=view.below | before.below))
 
     def advanced(
         self, held: _Held | None, before: _View | None, view: _View, duals: Duals
@@ -239,7 +239,8 @@ class _Ordinal:
             below = np.zeros(before.below.shape, dtype=bool)
             row, t = np.nonzero(counts)
             below[before.owners[row], t] = True
-            view = _with_rows(before, view, np.asarray(counts.any(axis=1)), below & before.below)
+            view = replace(view, below=view.below | below & before.below)
+            view = with_rows(before, view, np.asarray(counts.any(axis=1)))
         return view.highest, view
 
     def unchanged(self, held: _Held, view: _View) -> bool:
@@ -287,22 +288,6 @@ def _negatives(owners: np.ndarray, below: np.ndarray) -> tuple[np.ndarray, np.nd
     picked, offsets = gather_rows(bounds, bags)
     sizes = np.diff(offsets)
     return picked, sizes, np.repeat(thresholds, sizes)
-
-
-def _with_rows(before: _View, view: _View, kept: np.ndarray, below: np.ndarray) -> _View:
-    """The view with rows and pairs of the working set of the one before it."""
-    view = replace(view, below=view.below | below)
-    extra = np.flatnonzero(kept & ~np.isin(before.numbers, view.numbers))
-    if len(extra) == 0:
-        return view
-    numbers = np.r_[view.numbers, before.numbers[extra]]
-    order = np.argsort(numbers, kind="stable")
-    return replace(
-        view,
-        numbers=numbers[order],
-        rows=stacked([view.rows, before.rows[extra]])[order],
-        owners=np.r_[view.owners, before.owners[extra]][order],
-    )
 
 
 # -- functions of a block ------------------------------------------------------------------------
