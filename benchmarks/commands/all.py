@@ -22,6 +22,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     ("stored-folds", "--fast"),
     ("needles", "--fast"),
     ("calibration", "--fast"),
+    ("minima", "--fast"),
     ("assumption", "--repeats 1 --methods all-misvc all-set"),
     ("selection", "--repeats 1 --folds 2 --grid tiny --datasets musk1 elephant"),
     ("defaults", "--repeats 1 --folds 2 --datasets musk1 concept"),

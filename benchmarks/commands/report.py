@@ -28,6 +28,7 @@ _COMMANDS = {
     "classical": "Every classifier on the classical sets",
     "stored-folds": "Ten sets with the folds that were published with them",
     "needles": "Frozen features and few deciding instances, compared with networks",
+    "minima": "Lower bounds compared with the objectives of several starts",
     "assumption": "Which classifiers keep the multiple-instance assumption",
     "automatic": "The estimators that need no settings",
     "selection": "One search over several estimators, compared with the best baseline",

@@ -18,6 +18,7 @@ from milearn._solvers.svm.mixture import MergedSelection, mix_selections
 
 from ..common.page import say, show
 from ..common.reports import Report
+from ..common.selections import Selections, branch_and_bound
 from ..common.table import Table
 
 __all__ = ["REPORTS"]
@@ -33,15 +34,13 @@ COSTS = (0.1, 1.0, 10.0)
 
 def run_bounds(args: argparse.Namespace) -> int:
     """The table of the report."""
-    from tests._solvers.svm.selection_oracle import enumerated, random_bags
-
     repeats = args.repeats or (1 if args.fast else 5)
     rows = []
     for (title, size), C in itertools.product(SIZES.items(), COSTS):
         found = []
         for seed in range(repeats):
             bags, y = random_bags(seed, **size)
-            best = enumerated(bags.instances @ bags.instances.T, bags, y, C)
+            best = branch_and_bound(Selections(bags, y, C)).lower
             found.append([value / best for value in bounds(bags, y, C)])
         rows.append([title, f"{C:g}", *_cells(np.array(found))])
     header = ["data", "C", "Guo, s=2", "mixture, counted", "mixture, not counted", "hull per bag"]
@@ -53,6 +52,19 @@ def run_bounds(args: argparse.Namespace) -> int:
         "candidate that was not chosen, by cvxpy where it is installed."
     )
     return 0
+
+
+def random_bags(
+    seed: int, *, n_positive: int, n_negative: int, d: int, most: int = 3, shift: float = 0.0
+) -> tuple[Bags, np.ndarray]:
+    """Few small bags, positive ones first; ``shift`` moves one instance of each positive bag."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, most + 1, size=n_positive + n_negative)
+    offsets = np.r_[0, np.cumsum(sizes)]
+    instances = rng.normal(size=(offsets[-1], d))
+    instances[offsets[:n_positive], 0] += shift
+    y = (np.arange(n_positive + n_negative) < n_positive).astype(int)
+    return Bags(instances, offsets), y
 
 
 def _cells(fractions: np.ndarray) -> list[str]:

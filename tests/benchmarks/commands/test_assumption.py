@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from benchmarks.__main__ import build_parser
 from benchmarks.commands.assumption import TESTS, AssumptionTask, table_of
-from benchmarks.commands.classical import rows_below
+from benchmarks.commands.classical import best_accuracy, rows_below, threshold_table
 from benchmarks.common.carbonneau import PUBLISHED
 from benchmarks.common.classifiers import CLASSIFIERS
 from milearn.utils import all_estimators
@@ -50,6 +51,43 @@ def test_rows_that_are_well_below_the_published_one_are_listed():
     ]
     (row,) = rows_below(found)
     assert row[:3] == ["MILES", "MILES", "musk1"]
+
+
+@pytest.mark.parametrize(
+    ("scores", "truth", "expected"),
+    [
+        ([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], 0.75),
+        ([0.6, 0.7, 0.8, 0.9], [0, 0, 1, 1], 1.0),
+        ([0.4, 0.3, 0.2], [0, 1, 1], 2 / 3),
+        ([0.5, 0.5, 0.5], [0, 0, 1], 2 / 3),
+    ],
+)
+def test_best_threshold_of_a_fold(scores, truth, expected):
+    assert best_accuracy(np.array(scores), np.array(truth)) == pytest.approx(expected)
+
+
+def test_thresholds_of_test_folds_gain_without_any_information():
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            "dataset": name,
+            "method": "default",
+            "result": {
+                "accuracy": 0.5,
+                "probabilities": rng.random(10).tolist(),
+                "truth": [0, 1] * 5,
+            },
+        }
+        for name in ("musk1", "fox")
+        for _ in range(50)
+    ]
+    records.append({"dataset": "fox", "method": "all-set", "result": {"accuracy": 0.9}})
+    table = threshold_table(records)
+    honest, chosen = table.rows
+    assert honest[1:] == ["honest", "50.0", "50.0", "100.0"]
+    assert 60 < float(chosen[2]) < 75
+    assert float(chosen[4]) == pytest.approx(float(chosen[2]) + float(chosen[3]), abs=0.11)
+    assert threshold_table(records[-1:]) is None
 
 
 def test_every_classifier_of_the_package_is_in_the_table():

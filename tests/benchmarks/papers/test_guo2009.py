@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.common.page import Page, kept_page
 from benchmarks.common.protocol import Summary, tasks_for
 from benchmarks.papers import guo2009, guo2009_bounds
 from benchmarks.scales import sdpmil
@@ -63,6 +64,19 @@ def test_bounds_stand_in_their_order(tmp_path, capsys):
     # The oracle's precision.
     assert counted <= best * (1 + 1e-7)
     assert hull <= best * (1 + 1e-6)
+
+
+def test_bounds_of_the_report_are_not_above_the_optimum(tmp_path, monkeypatch):
+    size = {"n_positive": 2, "n_negative": 2, "d": 3}
+    monkeypatch.setattr(guo2009_bounds, "SIZES", {"2 + 2 bags": size})
+    with kept_page(tmp_path / "page.json", Page("guo2009-bounds")) as page:
+        assert guo2009_bounds.run_bounds(options(tmp_path)) == 0
+    rows = page.tables[0].rows
+    assert [row[1] for row in rows] == ["0.1", "1", "10"]
+    for row in rows:
+        counted, free = (float(cell.split()[0]) for cell in row[3:5])
+        # Three digits are printed.
+        assert 0 < free <= counted + 1e-3 <= 1.0 + 2e-3
 
 
 def test_growth_runs(tmp_path, data_dir, monkeypatch, capsys):
