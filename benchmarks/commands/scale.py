@@ -13,6 +13,7 @@ HELP = "time and memory against the size of the data, with slopes"
 MODULES: tuple[str, ...] = (
     "estimators",
     "approximate",
+    "automatic_limits",
     "sizes",
     "boosting",
     "dpboost",

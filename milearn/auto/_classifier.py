@@ -52,11 +52,12 @@ class MIClassifier(CallbackSupport, BagClassifier):
       each feature; not for text.
 
     All models are scored on inner folds of the training bags by the sum of ``scoring`` and AUC. The
-    best model and those that are worse by at most two standard errors are "combined" by the mean of
-    their log odds. They are fitted on all training bags. A model that is worse by more than that on
-    its first folds is not scored on the others. The out-of-fold scores are also used to calibrate
-    the probabilities and to set the threshold. Instances are scaled internally, based on the
-    training bags only. You do not have to preprocess the data or to set any parameter.
+    best model and those that are worse by at most two standard errors are "combined" by a weighted
+    mean of their log odds; the weight of a model that is worse by d standard errors is exp(-d). The
+    models are fitted on all training bags. A model that is worse by more than two standard errors
+    on its first folds is not scored on the others. The out-of-fold scores are also used to
+    calibrate the probabilities and to set the threshold. Instances are scaled internally, based on
+    the training bags only. You do not have to preprocess the data or to set any parameter.
 
     With two classes, "instance" and "linear" are scored with each class as the one of which a
     single instance suffices, and the better orientation is used, see ``pos_label_``.

@@ -36,6 +36,7 @@ __all__ = [
     "members",
     "positive_class",
     "value_judge",
+    "weights_of",
 ]
 
 COMBINED = "combined"
@@ -69,7 +70,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class CombinedFunction:
-    """The mean of the log odds, or of the calibrated values, of several models.
+    """The weighted mean of the log odds, or of the calibrated values, of several models.
 
     An uninformative model predicts the same log odds for all bags and has little effect, unlike in
     a mean of scores or of kernels.
@@ -77,22 +78,26 @@ class CombinedFunction:
 
     functions: list[ScoreFunction]
     calibrations: list[Calibration]
+    # Of shape (n_functions,).
+    weights: np.ndarray
 
     def bag_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_bags, n_columns)."""
         scores = [function.bag_scores(bags) for function in self.functions]
-        return mean_calibrated(scores, self.calibrations)
+        return mean_calibrated(scores, self.calibrations, self.weights)
 
     def instance_scores(self, bags: Bags) -> np.ndarray:
         """Scores of shape (n_instances, n_columns)."""
         scores = [function.instance_scores(bags) for function in self.functions]
-        return mean_calibrated(scores, self.calibrations)
+        return mean_calibrated(scores, self.calibrations, self.weights)
 
 
-def mean_calibrated(scores: list[np.ndarray], calibrations: list[Calibration]) -> np.ndarray:
-    """Mean of the log odds or values of the models, shape (n, n_columns)."""
+def mean_calibrated(
+    scores: list[np.ndarray], calibrations: list[Calibration], weights: np.ndarray
+) -> np.ndarray:
+    """Weighted mean of the log odds or values of the models, shape (n, n_columns)."""
     stated = [each.calibrated(values) for each, values in zip(calibrations, scores, strict=True)]
-    return np.mean(stated, axis=0)
+    return np.average(stated, axis=0, weights=weights)
 
 
 Scored = dict[Way, list[np.ndarray]]
@@ -175,7 +180,8 @@ def judge_ways(
     ways = members(judged)
     if len(ways) > 1:
         common = [np.concatenate(scored[each.way][:n_common]) for each in ways]
-        together = mean_calibrated(common, [each.calibration for each in ways])
+        calibrations = [each.calibration for each in ways]
+        together = mean_calibrated(common, calibrations, weights_of(ways))
         judged[COMBINED] = judge(Way(COMBINED), together, rows[:n], n)
     return judged
 
@@ -229,6 +235,15 @@ def members(judged: dict[str, Judged]) -> list[Judged]:
     )
 
 
+def weights_of(judged: list[Judged]) -> np.ndarray:
+    """Weights in the combination: exp(-d) for a model that is worse by d standard errors."""
+    best = max(judged, key=lambda each: each.criterion)
+    below = np.array([best.criterion - each.criterion for each in judged])
+    if best.error <= 0.0:
+        return (below <= 0.0).astype(np.float64)
+    return np.exp(-below / best.error)
+
+
 def _near_the_best(judged: list[Judged]) -> list[Judged]:
     best = max(judged, key=lambda each: each.criterion, default=None)
     if best is None:
@@ -250,4 +265,4 @@ def function_of(
         return fitted(judged[name].way)
     parts = members(judged)
     functions = [fitted(each.way) for each in parts]
-    return CombinedFunction(functions, [each.calibration for each in parts])
+    return CombinedFunction(functions, [each.calibration for each in parts], weights_of(parts))

@@ -42,7 +42,8 @@ class MIRegressor(CallbackSupport, BagRegressor):
 
     The out-of-fold predictions of each model are calibrated by linear regression, which shrinks
     those of a model that overfits. The best model and those that are worse by at most two standard
-    errors are "combined" by the mean of their calibrated predictions.
+    errors are "combined" by a weighted mean of their calibrated predictions; the weight of a model
+    that is worse by d standard errors is exp(-d).
 
     Instances and values are scaled internally, based on the training bags only.
 

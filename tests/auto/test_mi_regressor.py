@@ -66,14 +66,18 @@ def test_noise_is_not_learnt():
     assert np.var(lost) < 0.1 * np.var(only)
 
 
-def test_the_combination_is_the_mean_of_calibrated_values():
+def test_the_combination_is_the_weighted_mean_of_calibrated_values():
     X, y, _ = noisy(2, 50)
     model = MIRegressor(random_state=0).fit(X, y)
     assert model.paradigm_ == "combined"
     parts = zip(model._function.functions, model._function.calibrations, strict=True)
     stated = [each.slope * part.bag_scores(X) + each.constant for part, each in parts]
     outer = model._calibration
-    expected = outer.slope * np.mean(stated, axis=0) + outer.constant
+    weights = model._function.weights
+    errors = [each["mean_squared_error"] for name, each in model.scores_.items()]
+    assert weights.max() == 1.0
+    assert weights.argmax() == np.argmin(errors[: len(weights)])
+    expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
     np.testing.assert_allclose(model.predict(X), expected[:, 0] * y.std() + y.mean())
 
 

@@ -12,7 +12,14 @@ from sklearn.preprocessing import Normalizer
 from milearn import MISVC, Bags, MIClassifier
 from milearn.auto._calibration import calibrate
 from milearn.auto._candidates import Training, Way
-from milearn.auto._judgement import COMBINED, Judged, judge_classes, mean_calibrated, members
+from milearn.auto._judgement import (
+    COMBINED,
+    Judged,
+    judge_classes,
+    mean_calibrated,
+    members,
+    weights_of,
+)
 from milearn.auto._plan import SizeLimits, size_plan
 from milearn.svm import BagSVC
 
@@ -55,7 +62,16 @@ def test_the_best_model_is_combined_with_those_that_may_be_as_good():
     assert members({"trees": far}) == [far]
 
 
-def test_the_combination_is_the_mean_of_the_log_odds_of_each_way(combined):
+def test_weights_decrease_with_the_distance_from_the_best_in_standard_errors():
+    best, close = judged(1.80), judged(1.76, error=0.5)
+    np.testing.assert_allclose(weights_of([close, best]), [np.exp(-1.0), 1.0])
+    np.testing.assert_allclose(weights_of([best, best]), [1.0, 1.0])
+    # Without an error, models are equal or do not count.
+    exact = [judged(1.8, error=0.0), judged(1.7, error=0.0), judged(1.8, error=0.0)]
+    np.testing.assert_array_equal(weights_of(exact), [1.0, 0.0, 1.0])
+
+
+def test_the_combination_is_the_weighted_mean_of_the_log_odds_of_each_way(combined):
     model, bags, y = combined
     assert model.paradigm_ == "combined"
     assert list(model.scores_) == ["mean", "minmax_laplacian", "instance", "combined"]
@@ -73,7 +89,13 @@ def test_the_combination_is_the_mean_of_the_log_odds_of_each_way(combined):
         for calibration, scores in zip(model._function.calibrations, known, strict=True)
     ]
     outer = model._calibration
-    expected = outer.slope * np.mean(stated, axis=0) + outer.constant
+    alone = [each for name, each in model.scores_.items() if name != "combined"]
+    totals = np.array([each["accuracy"] + each["roc_auc"] for each in alone])
+    share = (alone[totals.argmax()]["accuracy"] * len(y) + 1) / (len(y) + 2)
+    error = 2 * np.sqrt(share * (1 - share) / len(y))
+    weights = np.exp((totals - totals.max()) / error)
+    assert weights.min() < 0.99
+    expected = outer.slope * np.average(stated, axis=0, weights=weights) + outer.constant
     np.testing.assert_allclose(model.decision_function(new), expected, rtol=1e-3, atol=1e-3)
 
 
@@ -94,7 +116,7 @@ def test_a_way_that_knows_nothing_takes_no_part():
     ones = np.ones(200)
     calibrations = [calibrate(scores, codes, ones, False) for scores in (good, noise)]
     alone = calibrations[0].calibrated(good)[:, 0]
-    together = mean_calibrated([good, noise], calibrations)[:, 0]
+    together = mean_calibrated([good, noise], calibrations, np.ones(2))[:, 0]
     assert np.corrcoef(alone, together)[0, 1] > 0.99
 
 

@@ -1,0 +1,49 @@
+"""The benchmark of MIClassifier's size rules: each side is forced, at sizes near its limit."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from benchmarks.scales.automatic_limits import CASES, N_FEATURES, run_limits, tasks_of
+from milearn.auto._plan import SizeLimits, size_plan
+from milearn.datasets import make_bags
+
+# How many landmarks there are, which is no size from which on a step is replaced.
+NUMBERS = {"bag_landmarks", "instance_landmarks"}
+
+
+def test_every_rule_has_a_case():
+    names = {field.name for field in fields(SizeLimits)} - NUMBERS
+    assert sorted(case.limit for case in CASES.values()) == sorted(names)
+
+
+@pytest.mark.parametrize("name", ["2,500 instances", "400 test bags", "20,000 instances"])
+def test_a_case_is_near_its_limit(name):
+    case, (exact, cheap) = CASES[name], [t for t in tasks_of(False) if t.dataset == name]
+    bags, _ = make_bags(case.n_bags, N_FEATURES, bag_size=case.bag_size)
+    limits = SizeLimits()
+    chosen, wanted = (
+        size_plan(bags, replace(limits, **{case.limit: value}))
+        for value in (getattr(limits, case.limit), exact.value)
+    )
+    above = size_plan(bags, replace(limits, **{case.limit: cheap.value}))
+    assert chosen == (above if name == "400 test bags" else wanted)
+    assert above != wanted
+
+
+def test_both_sides_run(tmp_path, capsys):
+    options = argparse.Namespace(out=tmp_path, fresh=False, jobs=1, fast=True, repeats=None)
+    assert run_limits(options) == 0
+    printed = capsys.readouterr().out
+    assert all(side in printed for case in CASES.values() for side in case.sides)
+    lines = (tmp_path / "automatic-limits.jsonl").read_text().splitlines()
+    found = {}
+    for record in map(json.loads, lines):
+        found.setdefault(record["dataset"], []).append(record["result"]["skipped"])
+    assert len(found) == len(CASES)
+    # Of a few dozen bags, all are tested.
+    assert all(len(b) == len(a) + (name != "400 test bags") for name, (a, b) in found.items())
