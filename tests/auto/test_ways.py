@@ -144,9 +144,12 @@ def test_the_better_orientation_is_judged_and_combined():
     parts = [Way("trees"), Way("linear", 0), Way("instance", 1)]
     values = [np.concatenate(scored[way]) for way in parts]
     stated = [calibrate(each, y, np.ones(60), False).calibrated(each) for each in values]
+    ways = [found[way.name] for way in parts]
+    best = max(ways, key=lambda each: each.criterion)
+    weights = [np.exp((each.criterion - best.criterion) / best.error) for each in ways]
+    together = np.average(stated, axis=0, weights=weights)
     np.testing.assert_allclose(
-        found[COMBINED].calibration.slope,
-        calibrate(np.mean(stated, axis=0), y, np.ones(60), False).slope,
+        found[COMBINED].calibration.slope, calibrate(together, y, np.ones(60), False).slope
     )
 
 
