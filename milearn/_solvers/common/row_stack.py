@@ -31,7 +31,7 @@ class RowStack:
     order : ndarray of int of shape (n_rows,), default=None
         Row ``i`` is row ``order[i]`` of the concatenated parts; by default, row ``i``. Rows must
         not occur twice.
-    single_numbers : int
+    single_numbers : float
         Number of values above which products with rows in float32 are in float32. Problems of this
         size are not solved to many digits.
     converted_numbers : int
@@ -44,7 +44,7 @@ class RowStack:
         signs: Sequence[float] | None = None,
         order: np.ndarray | None = None,
         *,
-        single_numbers: int = 2**22,
+        single_numbers: float = 2**22,
         converted_numbers: int = 2**16,
     ) -> None:
         self.parts, self.order, self.converted_numbers = list(parts), order, converted_numbers
@@ -128,6 +128,7 @@ def stack_rows(
     order: np.ndarray | None = None,
     *,
     one_array_bytes: int = 2**23,
+    precise: bool = False,
 ) -> Matrix:
     """The rows of all parts in a given order.
 
@@ -141,6 +142,8 @@ def stack_rows(
         See :class:`RowStack`.
     one_array_bytes : int
         Size in float64 up to which one array is faster than a stack.
+    precise : bool
+        Whether products are in double precision, however many rows there are.
     """
     signs = [1.0] * len(parts) if signs is None else signs
     if sparse.issparse(parts[0]):
@@ -148,11 +151,13 @@ def stack_rows(
         matrix = stacked(given)
         return matrix if order is None else matrix[order]
     unchanged = len(parts) == 1 and signs[0] > 0 and order is None
-    if unchanged and (_is_stack(parts[0]) or parts[0].dtype == np.float64):
+    if unchanged and parts[0].dtype == np.float64:
+        return parts[0]
+    if unchanged and _is_stack(parts[0]) and not precise:
         return parts[0]
     n_rows, n_columns = sum(part.shape[0] for part in parts), parts[0].shape[1]
     if 8 * n_rows * n_columns > one_array_bytes:
-        return _flat(parts, signs, order)
+        return _flat(parts, signs, order, precise)
     array, start = np.empty((n_rows, n_columns)), 0
     for part, sign in zip(parts, signs, strict=True):
         rows = array[start : start + part.shape[0]]
@@ -167,7 +172,9 @@ def _is_stack(matrix: Matrix) -> bool:
     return hasattr(matrix, "parts")
 
 
-def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None) -> RowStack:
+def _flat(
+    parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | None, precise: bool
+) -> RowStack:
     """A stack of the matrices of all parts."""
     matrices: list[Matrix] = []
     factors: list[float] = []
@@ -184,4 +191,5 @@ def _flat(parts: Sequence[Matrix], signs: Sequence[float], order: np.ndarray | N
     if not in_order:
         place = np.concatenate(places)
         order = place if order is None else place[order]
-    return RowStack(matrices, factors, order)
+    options: dict[str, Any] = {"single_numbers": np.inf} if precise else {}
+    return RowStack(matrices, factors, order, **options)

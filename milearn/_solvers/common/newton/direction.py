@@ -242,16 +242,13 @@ def _by_rows(
     (X, E), (m, n) = matrix, matrix[0].shape
     pooled = [each for part in parts for each in part.pooled(m)]
     scaled = X.multiply(1.0 / ridge[:n]).tocsr() if sparse.issparse(X) else X / ridge[:n]
-    K = _dense(scaled @ X.T) + (E / ridge[n:]) @ E.T
-    system = _bent(pooled, K)
+    system = _bent(pooled, _dense(scaled @ X.T))
     fits = not sparse.issparse(X) or m * n <= limits.dense_numbers
     if np.abs(system).max(initial=0.0) > _LARGE and fits:
         return _in_basis((_dense(X), E), parts, gradient, ridge)
-    system[np.diag_indices(m)] += 1.0
-    z = gradient / ridge
-    target = _bent(pooled, np.asarray(X @ z[:n]) + E @ z[n:])
-    y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
-    return np.asarray(np.append(np.asarray(X.T @ y), E.T @ y) / ridge - z)
+    scores = np.asarray(X @ (gradient[:n] / ridge[:n]))
+    y, free = _by_kernel(system, (pooled, E), scores, (gradient[n:], ridge[n:]))
+    return np.append((np.asarray(X.T @ y) - gradient[:n]) / ridge[:n], free)
 
 
 def _by_held_rows(
@@ -267,15 +264,45 @@ def _by_held_rows(
     pooled = [each for part in parts for each in part.pooled(m)]
     K = products.kernel(places)
     K /= ridge[0]
-    K += (E / ridge[n:]) @ E.T
     system = _bent(pooled, K)
     if np.abs(system).max(initial=0.0) > _LARGE:
         return None
-    system[np.diag_indices(m)] += 1.0
-    z = gradient / ridge
-    target = _bent(pooled, products.scores(places, z[:n]) + E @ z[n:])
-    y = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
-    return np.asarray(np.append(products.weighted_sum(places, y), E.T @ y) / ridge - z)
+    scores = products.scores(places, gradient[:n] / ridge[:n])
+    y, free = _by_kernel(system, (pooled, E), scores, (gradient[n:], ridge[n:]))
+    return np.append((products.weighted_sum(places, y) - gradient[:n]) / ridge[:n], free)
+
+
+def _by_kernel(
+    system: np.ndarray,
+    rows: tuple[list[Pooled], np.ndarray],
+    scores: np.ndarray,
+    free: tuple[np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Weights of the rows in the direction of w, and the direction of the free variables.
+
+    The free variables are eliminated from the system by themselves: in the kernel, their part would
+    be divided by a ridge that may be arbitrarily small.
+
+    Parameters
+    ----------
+    system : ndarray of shape (m, m)
+        S K; overwritten.
+    rows : the parts of S, and E
+    scores : ndarray of shape (m,)
+        Scores of the gradient in w divided by its ridge.
+    free : gradient and ridge of the free variables
+    """
+    (pooled, E), (gradient, ridge) = rows, free
+    system[np.diag_indices(len(system))] += 1.0
+    target = _bent(pooled, np.column_stack([scores, E]))
+    solved = lu_solve(lu_factor(system, overwrite_a=True, check_finite=False), target)
+    y, of_free = solved[:, 0], solved[:, 1:]
+    if E.shape[1] == 0:
+        return y, np.zeros(0)
+    curvature = E.T @ of_free
+    curvature = 0.5 * (curvature + curvature.T) + np.diag(ridge)
+    change = solve_positive(curvature, E.T @ y - gradient)
+    return y - of_free @ change, change
 
 
 def _in_basis(

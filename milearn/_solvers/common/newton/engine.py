@@ -39,13 +39,18 @@ _LOWERED, _RAISED = 0.5, 10.0
 _MAX_STEPS, _MAX_STEPS_IN_ALL = 25, 1000
 # A round ends when its residuals cost less than this fraction of the smoothing.
 _INNER = 0.3
-# Curvature of a free variable if no row has curvature, as a fraction of all costs.
+# Ridge of a free variable as a fraction of all costs if no row gives it curvature, and otherwise of
+# the least curvature that a row of the largest entries would give it.
 _FREE_RIDGE = 1e-4
 # Changes of a value up to this size may be rounding errors. A step with a smaller change has to
 # reduce the residuals by this factor.
 _ROUNDING, _PROGRESS = 1e-13, 0.25
 # A line search ends at this fraction of its initial slope.
 _LINE_SEARCH = 0.4
+
+# Part of a lower bound that half the squared norm exceeds if groups are nearly separated, and by
+# how much points are lengthened then.
+_SEPARATED, _LONGER = 0.5, 2.0 ** -np.arange(1, 25)
 
 
 class Problem(Protocol):
@@ -149,6 +154,7 @@ def solve(
     w, v = start
     point = _Point(w, v, problem.values(w, v))
     h, n_steps, of_round = smoothing, 0, 0
+    most = max(FIRST_SMOOTHING, smoothing)
     proximal = ProximalTerm.towards(w, problem.Z, problem.cost)
     products = None if sparse.issparse(problem.Z) else InnerProducts(problem.Z)
     best = NewtonSolution(w, v, _objective(problem, point), -np.inf, centre, h, 0)
@@ -160,15 +166,19 @@ def solve(
         of_round += steps
         objective = _objective(problem, point)
         bound = max(best.lower_bound, 0.0, problem.dual_value(found))
+        there = point
+        if _separates(point, bound):
+            there, objective = _lengthened(problem, point, objective)
         if objective <= best.objective:
-            w, v = point.w, point.v
+            w, v = there.w, there.v
         best = NewtonSolution(w, v, min(objective, best.objective), bound, found, h, n_steps)
         if ended(best) or h <= _MIN_SMOOTHING or proximal.exhausted or n_steps > _MAX_STEPS_IN_ALL:
             return best
         if steps < room or of_round >= _MAX_STEPS:
             # An unfinished round was too hard. The next one starts where it ended, with a larger h.
             finished = of_round < _MAX_STEPS
-            h = proximal.smoothing(h * _LOWERED if finished else min(FIRST_SMOOTHING, _RAISED * h))
+            h = h * _LOWERED if finished else min(most, _RAISED * h)
+            h = proximal.smoothing(h)
             proximal = proximal.after(point.w, finished)
             centre, of_round = found, 0
 
@@ -182,6 +192,28 @@ class _Point:
 
 def _objective(problem: Problem, point: _Point) -> float:
     return 0.5 * float(point.w @ point.w) + problem.losses(point.values)
+
+
+def _separates(point: _Point, bound: float) -> bool:
+    """Whether a point hardly has losses that could not be avoided, by a lower bound."""
+    return _SEPARATED * bound < 0.5 * float(point.w @ point.w)
+
+
+def _lengthened(problem: Problem, point: _Point, objective: float) -> tuple[_Point, float]:
+    """The best multiple of a point among some above one.
+
+    Where groups can be separated, the dual value of a round is precise long before the objective:
+    many rows miss the margin by little, and each costs its whole C. A slightly longer w has no
+    losses.
+    """
+    change, best = problem.change(point.w, point.v), point
+    for more in _LONGER:
+        values = problem.moved(point.values, more, change)
+        there = _Point((1.0 + more) * point.w, (1.0 + more) * point.v, values)
+        found = _objective(problem, there)
+        if found < objective:
+            best, objective = there, found
+    return best, objective
 
 
 @dataclass(frozen=True)
@@ -199,7 +231,7 @@ class _Round:
         """Minimise from a point; returns the last point, its proportions and the steps."""
         problem, proximal, n = self.problem, self.proximal, len(point.w)
         at = self._at(point.values)
-        ridge = np.append(proximal.ridge(n), np.full(len(point.v), _FREE_RIDGE * problem.cost))
+        ridge = np.append(proximal.ridge(n), np.zeros(len(point.v)))
         steps, stalled = 0, np.inf
         losses, smoothed_away = problem.smoothed_losses(at)
         value = proximal.value(point.w) + losses
@@ -216,6 +248,7 @@ class _Round:
                 break
             steps += 1
             parts = problem.curvature(at)
+            ridge[n:] = self._free_ridge(parts, ridge[:n])
             direction = newton_direction(
                 (problem.Z, problem.free), parts, gradient, ridge, self.limits, self.products
             )
@@ -232,6 +265,20 @@ class _Round:
                 # Slopes still show progress that is lost in the rounding of the value.
                 stalled = missing
         return point, at.proportions, steps
+
+    def _free_ridge(self, parts: list[Part], ridge: np.ndarray) -> np.ndarray:
+        """The ridge of each free variable.
+
+        A row whose squared norm in the metric of w is k gives a free variable a curvature of about
+        1 / k, however large the costs. With a ridge above that the variable would hardly move.
+        """
+        E, cost = self.problem.free, self.problem.cost
+        found = np.full(E.shape[1], _FREE_RIDGE * cost)
+        rows = np.concatenate([part.rows for part in parts]) if parts else np.zeros(0, dtype=int)
+        moved = (E[rows] != 0).any(axis=0)
+        squared = float(self.proximal.largest**2 @ (1.0 / ridge))
+        found[moved] = _FREE_RIDGE / (1.0 / cost + squared)
+        return found
 
     def _at(self, values: Any) -> Any:
         return self.problem.smoothed(values, self.h, self.centre)

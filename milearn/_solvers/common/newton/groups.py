@@ -26,6 +26,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from ...._bags.segments import segment_argmax
 from ..rounding import rounding_scale
@@ -273,13 +274,44 @@ def _squared_maximiser(u: np.ndarray, offsets: np.ndarray, h: float) -> np.ndarr
     return np.asarray(np.maximum(0.0, u - chosen[owner]) / h)
 
 
+def first_smoothing(
+    problem: GroupProblem, *, share: float = 0.01, most: float = 50.0, at_once: int = 2**20
+) -> float:
+    """First h: the usual one or, for rows of large norm, a share of the median of C |z|^2.
+
+    If C |z|^2 is large, the multipliers are small fractions of their costs where groups can be
+    separated, and with a small h only rows within a tiny distance of the margin have curvature:
+    Newton's method would then find them a few at a time.
+
+    Parameters
+    ----------
+    problem : GroupProblem
+    share : float
+    most : float
+        Largest h, in units of the margin.
+    at_once : int
+        Numbers of the rows that are squared at once.
+    """
+    n, d = problem.Z.shape
+    squares, step = np.empty(n), max(1, at_once // max(1, d))
+    for first in range(0, n, step):
+        chunk = np.arange(first, min(first + step, n))
+        rows = problem.Z[chunk]
+        if sparse.issparse(rows):
+            squares[chunk] = rows.power(2).sum(axis=1)
+        else:
+            squares[chunk] = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    level = share * float(np.median(problem.row_costs * squares))
+    return min(max(FIRST_SMOOTHING, level), max(FIRST_SMOOTHING, most))
+
+
 def solve_groups(
     problem: GroupProblem,
     w: np.ndarray,
     v: float | np.ndarray,
     *,
     gap_tol: float,
-    smoothing: float = FIRST_SMOOTHING,
+    smoothing: float | None = None,
     proportions: np.ndarray | None = None,
     limits: Limits | None = None,
     exact_from: float = 1e-4,
@@ -291,8 +323,8 @@ def solve_groups(
     problem : GroupProblem
     w, v : where to start
     gap_tol : float
-    smoothing : float
-        First h.
+    smoothing : float, default=None
+        First h; by default, :func:`first_smoothing`.
     proportions : ndarray of shape (n_rows,), default=None
         Proportions of a similar problem that satisfy the bounds; only used if their gap is small.
     limits : Limits, default=None
@@ -308,11 +340,13 @@ def solve_groups(
     """
     free = np.atleast_1d(np.asarray(v, dtype=np.float64))
     u = problem.values(w, free)
-    centre = None
+    centre, most = None, first_smoothing(problem)
+    smoothing = most if smoothing is None else smoothing
     if proportions is not None:
         value = problem.objective(w, u)
         if value - problem.dual_value(proportions) <= _WARM_GAP * abs(value):
-            smoothing, centre = min(smoothing, WARM_SMOOTHING), proportions
+            warm = most * WARM_SMOOTHING / FIRST_SMOOTHING
+            smoothing, centre = min(smoothing, warm), proportions
     if centre is None:
         centre = np.zeros(len(u))
         free = _shifted(problem, (free, u), (smoothing, centre))

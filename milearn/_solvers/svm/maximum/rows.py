@@ -32,6 +32,7 @@ from .view import (
     WitnessRows,
     joined,
     kept_type,
+    rounding_of,
     view_at,
     working_set,
 )
@@ -126,7 +127,7 @@ class _Maximum:
     ) -> None:
         self.source, self.costs, self.limits = source, costs, limits
         # Ties matter where steps are solved exactly.
-        self.fine = gap_tol <= _FINE
+        self.gap_tol, self.fine = gap_tol, gap_tol <= _FINE
         self.second: np.ndarray | None = None
         self.n_passes, self.band = 0, limits.band
         self.at_zero = costs.at_zero(np.diff(source.offsets))
@@ -191,10 +192,19 @@ class _Maximum:
         view = view_at(
             self.source, point, self.costs, held=held, before=before, rule=rule, **options
         )
+        if not self._is_precise(view):
+            self.limits = replace(self.limits, precise=True)
+            return self._view(point, held, before, constant)
         if not view.tied:
             return view
         self._know_means()
         return self._view(point, held, before)
+
+    def _is_precise(self, view: MaximumView) -> bool:
+        """Whether the digits of the scores suffice for the gap."""
+        if self.limits.precise or self.source.dtype == np.float64:
+            return True
+        return rounding_of(view, self.costs) <= self.gap_tol * view.objective
 
     def _know_means(self) -> None:
         """The difference of the means of both classes, which breaks ties (:func:`witness_rule`)."""
@@ -232,7 +242,7 @@ class _Maximum:
 
     def problem(self, held: WitnessRows, view: MaximumView) -> tuple[GroupProblem, np.ndarray]:
         """The convex step over the working set; a witness has the key of its bag."""
-        problem = working_set(held.vectors, view, self.costs)
+        problem = working_set(held.vectors, view, self.costs, precise=self.limits.precise)
         keys = np.full(len(problem.e), -1)
         n_positive = len(held.numbers)
         keys[:n_positive] = self.source.n_instances + np.arange(n_positive)

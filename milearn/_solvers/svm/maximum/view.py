@@ -29,6 +29,7 @@ __all__ = [
     "WitnessRows",
     "joined",
     "kept_type",
+    "rounding_of",
     "view_at",
     "working_set",
 ]
@@ -68,6 +69,8 @@ class RowLimits:
     features_per_row: float = 1.0
     rows_per_feature: float = 10.0
     wider: float = 3.0
+    # Whether scores of rows in single precision are in double precision.
+    precise: bool = False
 
     def by_variances(self, n_instances: int, n_features: int) -> bool:
         """Whether variances of all instances give a start."""
@@ -266,7 +269,7 @@ def _view_of_block(
     (w, b), (limits, n_instances) = point, extent
     whole = limits.hold_all(n_instances, block.width)
     # Small problems are solved more precisely, and need scores in double precision.
-    precise = whole or rule is not None
+    precise = whole or limits.precise or rule is not None
     scores = block.scores(w, precise=precise)
     scores += b
     signs, weights = costs.signs[block.bags], costs.weights[block.bags]
@@ -372,6 +375,23 @@ def kept_type(block: Block) -> Any:
     return np.float64 if sparse.issparse(block.stored) else block.dtype
 
 
+def rounding_of(view: MaximumView, costs: BagCosts) -> float:
+    """Rounding error of the value of a view whose scores are in single precision.
+
+    The error of a score is in proportion to the norms of w and of the rows. Losses near zero are
+    the sums of such errors.
+    """
+    (w, _), n_rows = view.point, view.rows.shape[0]
+    if n_rows == 0 or sparse.issparse(view.rows):
+        return 0.0
+    some = np.asarray(view.rows[np.linspace(0, n_rows - 1, min(n_rows, 256)).astype(np.intp)])
+    squared = float(np.einsum("ij,ij->", some, some, dtype=np.float64)) / len(some)
+    cost = float(costs.weights.sum())
+    if costs.by_instance:
+        cost = float(costs.weights[costs.positive].sum() + costs.weights[view.bags].sum())
+    return cost * float(np.finfo(np.float32).eps) * float(np.sqrt(squared * (w @ w)))
+
+
 def joined(
     before: MaximumView, view: MaximumView, costs: BagCosts, kept: np.ndarray, kept_numbers: int
 ) -> MaximumView:
@@ -412,8 +432,13 @@ def _among(numbers: np.ndarray, sorted_numbers: np.ndarray) -> np.ndarray:
     return np.asarray(sorted_numbers[np.minimum(place, len(sorted_numbers) - 1)] == numbers)
 
 
-def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupProblem:
-    """The convex step over the working set, with the witnesses first and the sums last."""
+def working_set(
+    witnesses: Matrix, view: MaximumView, costs: BagCosts, *, precise: bool = False
+) -> GroupProblem:
+    """The convex step over the working set, with the witnesses first and the sums last.
+
+    If it is ``precise``, products with rows in single precision are in double precision.
+    """
     positive = costs.positive
     n_positive, n_rows = len(positive), view.rows.shape[0]
     sums = [each for each in (view.beyond, view.inactive) if each.cost > 0]
@@ -428,7 +453,7 @@ def working_set(witnesses: Matrix, view: MaximumView, costs: BagCosts) -> GroupP
     ends = np.arange(n_positive + n_rows, n_all + 1)
     row_costs = costs.weights[view.bags[starts]]
     return GroupProblem(
-        Z=stack_rows(parts, [-1.0, 1.0, 1.0][: len(parts)]),
+        Z=stack_rows(parts, [-1.0, 1.0, 1.0][: len(parts)], precise=precise),
         e=np.r_[-np.ones(n_positive), np.ones(n_all - n_positive)][:, None],
         offsets=np.r_[np.arange(n_positive), n_positive + starts, ends],
         costs=np.r_[costs.weights[positive], row_costs, [each.cost for each in sums]],

@@ -235,6 +235,24 @@ def test_a_warm_start_takes_fewer_steps():
     assert warm.objective <= cold.objective * (1 + 1e-5)
 
 
+def test_separable_groups_of_many_features_take_few_steps():
+    # A common shift moves the intercept far, and C |z|^2 is 1,000 times the margin.
+    rng = np.random.default_rng(0)
+    sizes = np.repeat([1, 2], 80)
+    e = np.repeat(np.repeat([-1.0, 1.0], 80), sizes)
+    Z = e[:, None] * (rng.normal(size=(len(e), 200)) + 2.0 * rng.normal(size=200))
+    problem = GroupProblem(Z, e, np.r_[0, np.cumsum(sizes)], np.ones(160))
+    rough = solve_groups(problem, np.zeros(200), 0.0, gap_tol=1e-2)
+    fine = solve_groups(problem, np.zeros(200), 0.0, gap_tol=1e-7)
+    assert rough.n_steps <= fine.n_steps < 30
+    best = optimum(problem)
+    assert best * (1 - 1e-7) <= rough.objective <= best * 1.01
+    assert fine.objective == pytest.approx(best, rel=1e-7)
+    for found in (rough, fine):
+        u = problem.values(found.w, found.v)
+        assert problem.objective(found.w, u) == pytest.approx(found.objective, rel=1e-9)
+
+
 @pytest.mark.parametrize("singles", [True, False])
 @pytest.mark.parametrize("scales", [1e8, (1e8, 1e5, 1e8, 1e3, 1e8, 1e6)])
 def test_features_of_any_size_have_the_optimum_of_the_linear_program(scales, singles):

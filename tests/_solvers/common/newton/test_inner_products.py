@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from milearn._solvers.common.newton.direction import Rows, newton_direction
 from milearn._solvers.common.newton.inner_products import InnerProducts
@@ -47,3 +48,18 @@ def test_directions_with_held_products_are_those_without(varied):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
     few = products.places(np.arange(5))
     assert len(few) == 5
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+def test_the_ridge_of_free_variables_may_be_tiny(kind):
+    rng = np.random.default_rng(0)
+    X, E, rows = rng.normal(size=(30, 60)), rng.normal(size=(30, 2)), np.arange(2, 22)
+    starts, share = np.arange(0, 20, 4), np.array([0.0, 0.25, 0.25, 0.0, 0.1])
+    part = Rows(rows, np.repeat(rng.uniform(1, 9, size=5), 4), starts, share)
+    gradient, ridge = rng.normal(size=62), np.r_[np.full(60, 2.0), 1e-14, 1e-13]
+    system = np.diag(ridge)
+    part.add_to(system, X, E)
+    expected = -np.linalg.solve(system, gradient)
+    for products in (None, None if kind is sparse.csr_array else InnerProducts(X)):
+        found = newton_direction((kind(X), E), [part], gradient, ridge, None, products)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)

@@ -74,6 +74,29 @@ def test_primal_and_dual_reach_the_same_objective_from_the_same_start(seed, cost
 
 
 @pytest.mark.parametrize("slack", SLACKS)
+def test_single_precision_is_left_where_its_rounding_exceeds_the_gap(slack):
+    # Of separable bags with large costs, the losses by scores in float32 are rounding.
+    rng = np.random.default_rng(0)
+    offsets, signs = np.arange(0, 721, 12), np.where(np.arange(60) % 2, 1.0, -1.0)
+    X = (rng.normal(size=(720, 150)) + 6.0 * rng.normal(size=150)).astype(np.float32)
+    start = offsets[:-1][signs > 0]
+    X[start] += 0.3
+    loss, options = Hinge(signs, np.full(60, 1e4)), SolverOptions(1e-7, 100)
+    ends = [
+        solve_mi_svm_rows(source, loss, slack, start, options, 5e-4, limits=NEAR)
+        for source in (ArraySource(X, offsets), ArraySource(X.astype(float), offsets))
+    ]
+    assert all(end.converged and end.dual_gap <= 5e-4 * end.objective for end in ends)
+    assert ends[0].n_passes <= ends[1].n_passes + 1
+    assert ends[0].objective == pytest.approx(ends[1].objective, rel=1e-9)
+    scores = X.astype(float) @ ends[0].w + ends[0].intercept
+    value = 0.5 * ends[0].w @ ends[0].w + maximum_loss(
+        scores, offsets, signs > 0, loss.weights, slack
+    )
+    assert ends[0].objective == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("slack", SLACKS)
 @pytest.mark.parametrize("seed", range(2))
 def test_neither_order_nor_precision_chooses_between_instances_that_tie(seed, slack):
     # Pixels that are lit in one image only: the first w stands on them, and everything ties.
