@@ -1,11 +1,14 @@
-"""The pictures of README, landing page and "Getting started".
+"""The pictures of README, landing page, "Getting started" and the results of rare instances.
 
-``python docs/picture.py`` writes witness.png, slides.png and start-*.png in docs/_static.
+``python docs/picture.py`` writes witness.png, slides.png, start-*.png and needles*.png in
+docs/_static. Names of pictures draw only those: ``python docs/picture.py needles needles-map``.
+The last two are drawn from the tables of docs/results.
 """
 
 from __future__ import annotations
 
 import doctest
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,12 @@ from milearn import Bags, MIClassifier
 from milearn.datasets import load_digit_bags
 from milearn.inspection import InstanceScoresDisplay, WitnessDisplay
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS.parent))
+
+from benchmarks.common.page import SUFFIX, read_page  # noqa: E402 (the path comes first)
+from benchmarks.common.table import Table  # noqa: E402
+
 TARGET = DOCS / "_static"
 # Legible at 390 pixels, to which a telephone scales them.
 FONTS = {"font.size": 12.0, "axes.titlesize": 13.0}
@@ -117,8 +125,64 @@ def draw_start() -> None:
         display.figure_.savefig(TARGET / f"start-{name}.png", dpi=120, metadata={"Software": None})
 
 
+def kept(name: str) -> list[Table]:
+    """The tables of a file of docs/results."""
+    return list(read_page(DOCS / "results" / f"{name}{SUFFIX}").tables)
+
+
+def draw_needles() -> None:
+    """AUC over the share of deciding instances, from the kept table."""
+    table = next(table for table in kept("needles") if "by share of deciding" in table.title)
+    shown = ("MIClassifier", "MISVC", "gated attention", "DSMIL", "mean, Logistic", "oracle")
+    percent = [float(row[0].rstrip("%")) for row in table.rows]
+    figure, ax = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    for number, begin in enumerate(shown):
+        column = next(i for i, name in enumerate(table.columns) if name.startswith(begin))
+        areas = [float(row[column]) for row in table.rows]
+        line = {"color": "black", "linestyle": "--"} if begin == "oracle" else {}
+        label = table.columns[column].removesuffix(", clipped z-scores")
+        ax.semilogx(percent, areas, marker="osD^vP"[number], label=label, **line)
+    ax.set_xticks(percent, [f"{each:g}" for each in percent])
+    ax.minorticks_off()
+    ax.set(xlabel="share of deciding instances, %", ylabel="AUC x 100 on new bags")
+    ax.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    figure.savefig(TARGET / "needles.png", dpi=130, metadata={"Software": None})
+
+
+def draw_needles_map() -> None:
+    """AUC of the linear MISVC, of its start from means and of the oracle, from the kept tables."""
+    tables = kept("needles-map")
+    figure, panels = plt.subplots(
+        len(tables), 1, figsize=(6.4, 2.6 * len(tables)), sharex=True, layout="constrained"
+    )
+    for ax, table in zip(panels, tables, strict=True):
+        cells = [[float(c) if c != "-" else np.nan for c in row[2:]] for row in table.rows]
+        drawn = ax.imshow(cells, cmap="viridis", vmin=50, vmax=100, aspect="auto")
+        for (row, column), value in np.ndenumerate(cells):
+            if np.isfinite(value):
+                ink = "black" if value > 80 else "white"
+                ax.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink)
+        ax.set_yticks(range(len(table.rows)), [row[0] for row in table.rows])
+        ax.set(ylabel="share", title=table.title.partition(":")[0])
+        ax.title.set_fontsize(11)
+    columns = [name.replace(" x ", "\n") for name in tables[0].columns[2:]]
+    panels[-1].set_xticks(range(len(columns)), columns)
+    panels[-1].set_xlabel("training bags, and features below")
+    figure.colorbar(drawn, ax=panels, label="AUC x 100")
+    figure.savefig(TARGET / "needles-map.png", dpi=110, metadata={"Software": None})
+
+
+PICTURES = {
+    "witness": draw,
+    "slides": draw_slides,
+    "start": draw_start,
+    "needles": draw_needles,
+    "needles-map": draw_needles_map,
+}
+
+
 if __name__ == "__main__":
     plt.rcParams.update(FONTS)
-    draw()
-    draw_slides()
-    draw_start()
+    for wanted in sys.argv[1:] or PICTURES:
+        PICTURES[wanted]()
