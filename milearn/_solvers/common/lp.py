@@ -10,6 +10,7 @@ continues from it. Solutions are checked by their optimality conditions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,21 @@ def _highspy() -> Any:
     import highspy
 
     return highspy
+
+
+@cache
+def _class_of_models() -> Any:
+    """The class of models without output.
+
+    Since HiGHS 1.16 the constructor prints the version, because it enables callbacks.
+    """
+
+    class Highs(_highspy().Highs):  # type: ignore[misc]
+        def enableCallbacks(self) -> None:
+            self.setOptionValue("output_flag", False)
+            super().enableCallbacks()
+
+    return Highs
 
 
 @dataclass
@@ -103,7 +119,7 @@ class LPModel:
 
     def __init__(self, max_index: int = 2**31 - 1) -> None:
         self._library = _highspy()
-        self._highs, self.max_index = self._library.Highs(), max_index
+        self._highs, self.max_index = _class_of_models()(), max_index
         for option, value in (
             ("output_flag", False),
             ("threads", 1),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -115,6 +118,16 @@ def test_refused_data_is_an_exception():
         model.add_rows([0.0], starts=[0], columns=[x[0], x[0]], values=[1.0, 2.0])
     with pytest.raises(SolverError, match="no basis"):
         model.basic()
+
+
+def test_nothing_is_printed():
+    # By a process of its own: HiGHS prints its version once in a process.
+    code = (
+        "from milearn._solvers.common.lp import LPModel\n"
+        "model = LPModel()\nmodel.add_columns([1.0])\nmodel.solve()"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("", "")
 
 
 def test_time_that_is_over():
