@@ -431,9 +431,8 @@ def _read(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
     content = path.read_bytes()
     *lines, rest = content.split(b"\n")
     found = {}
-    for number, line in enumerate([*lines, *([] if rest.startswith(_BEGIN) else [rest])], start=1):
-        if not line and number == len(lines) + 1:
-            continue
+    ours = rest.startswith(_BEGIN) or _BEGIN.startswith(rest)
+    for number, line in enumerate([*lines, *([] if ours else [rest])], start=1):
         try:
             record = json.loads(line)
             key = tuple(record[name] for name in (*_KEYS, "digest"))
@@ -461,8 +460,10 @@ def _known(known: dict[tuple[Any, ...], dict[str, Any]], task: _Task, file: Any)
 
 
 def _append(path: Path, record: dict[str, Any]) -> None:
-    """Append one line by a single call, and wait until it is on the disk."""
+    """Append one line and wait until it is on the disk."""
     values = {key: None if value != value else value for key, value in record.items()}
+    line = json.dumps(values, allow_nan=False).encode("utf-8") + b"\n"
     with open(path, "ab", buffering=0) as file:
-        file.write(json.dumps(values, allow_nan=False).encode("utf-8") + b"\n")
+        while line:  # a nearly full disk takes a part, and only the next call is an error
+            line = line[file.write(line) :]
         os.fsync(file.fileno())

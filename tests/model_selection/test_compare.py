@@ -154,6 +154,22 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path, capsys):
     assert len(more.records) == 18
 
 
+@pytest.mark.parametrize("room", [0, 1, 11, 60])
+def test_a_full_disk_ends_the_run_and_the_next_one_goes_on(tmp_path, full_disk, room):
+    file, methods, sets = tmp_path / "results.jsonl", {"own": Own()}, {"set 0": SETS["set 0"]}
+    whole = compare(methods, sets, cv=2, file=file)
+    first = file.read_bytes().splitlines(keepends=True)[0]
+    file.write_bytes(first)
+    with full_disk(len(first) + room), pytest.raises(OSError, match="File too large"):
+        compare(methods, sets, cv=2, file=file)
+    assert len(file.read_bytes()) == len(first) + room
+    assert Own.fits == 3
+    found = compare(methods, sets, cv=2, file=file)
+    assert Own.fits == 4
+    assert len(file.read_bytes().splitlines()) == 2
+    np.testing.assert_array_equal(found.table(), whole.table())
+
+
 @pytest.mark.parametrize(
     ("methods", "seed", "options"),
     [

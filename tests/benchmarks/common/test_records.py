@@ -73,6 +73,18 @@ def test_a_record_after_an_interrupted_write_is_not_lost(file, said):
         said.clear()
 
 
+@pytest.mark.parametrize("room", [0, 1, 40])
+def test_a_full_disk_is_an_error_and_loses_no_other_record(file, said, full_disk, room):
+    file.append({"key": "a"})
+    size = file.path.stat().st_size
+    with full_disk(size + room), pytest.raises(OSError, match="File too large"):
+        file.append({"key": "b", "value": list(range(50))})
+    assert file.path.stat().st_size == size + room
+    file.append({"key": "c"})
+    assert set(file.read()) == {"a", "c"}
+    assert len(said) == (room > 0)
+
+
 def test_a_write_that_the_system_cuts_short_is_completed(file, monkeypatch):
     class Reluctant:
         """A file that takes three bytes at a time, as a system may under pressure."""
