@@ -40,6 +40,8 @@ class BagEstimator(BaseEstimator):
     _fitted_names: tuple[str, ...] = ()
     # Instances of other types are converted to the first of these.
     _dtypes: Any = np.float64
+    # Named by the error of estimators that do not support remote bags.
+    _remote_alternative = "MISVC(kernel='linear') or MIClassifier"
     # Instances of a training bag, on average.
     _mean_bag_size: float = 1.0
 
@@ -243,6 +245,8 @@ class BagValues(_TwoLevels):
     sets ``_bag_score_is_max`` to False.
     """
 
+    _remote_alternative = "MISVR(kernel='linear') or MIRegressor"
+
     @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Value of each bag.
@@ -285,6 +289,7 @@ class BagClusterer(ClusterMixin, BagEstimator):
 
     labels_: np.ndarray
     n_clusters: int
+    _remote_alternative = "M3IC"
     _dtypes: Any = (np.float64, np.float32)
 
     def _validate_clusters(self, X: Any) -> tuple[Bags, dict[str, Any]]:

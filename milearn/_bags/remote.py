@@ -121,19 +121,21 @@ class RemoteBags:
         )
 
 
-def _refusal(who: str) -> str:
+def _refusal(who: str, alternative: str = "MISVC(kernel='linear')") -> str:
     return (
         f"{who} needs all instances in one process, but these bags lie on the workers of a "
         "cluster: bring them here with bags.compute(), or take what passes over them, such as "
-        "MISVC(kernel='linear')."
+        f"{alternative}."
     )
 
 
 def check_takes_remote(estimator: Any) -> None:
     """Raise an error for remote bags unless the estimator supports them."""
     takes = getattr(estimator, "_takes_remote_bags", None)
-    if takes is None or not takes():
+    if takes is None:
         raise TypeError(_refusal("This" if estimator is None else type(estimator).__name__))
+    if not takes():
+        raise TypeError(_refusal(type(estimator).__name__, estimator._remote_alternative))
 
 
 # -- methods over blocks ---------------------------------------------------------------------------

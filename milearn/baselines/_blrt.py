@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from .._bags import Bags
 from .._bags.blocks import Block
 from .._bags.distinct import bag_fingerprints
+from .._bags.remote import over_blocks
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
 from .._solvers.baselines.bag_level_trees import (
@@ -230,6 +231,7 @@ class BLRT(BaselineClassifier):
             wanted = wanted * n_features
         return max(1, min(n_features, int(wanted)))
 
+    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Proportions of the classes in the leaves of each bag, averaged over trees.
 

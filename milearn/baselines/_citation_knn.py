@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state, gen_batches
 from .._bags import Bags
 from .._bags.distinct import rows_per_block
 from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.remote import over_blocks
 from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
@@ -196,6 +197,7 @@ class CitationKNN(BaselineClassifier):
         distances.partition(self.n_citers - 1, axis=1)
         return distances[:, self.n_citers - 1].copy()
 
+    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the votes for each class.
 

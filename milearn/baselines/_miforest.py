@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 
 from .._bags import Bags
+from .._bags.remote import over_blocks
 from .._bags.segments import segment_max
 from .._compat import Interval, StrOptions
 from .._fit.threads import fit_context
@@ -259,6 +260,7 @@ class MIForest(BaselineClassifier):
     def _instance_scores(self, bags: Bags) -> np.ndarray:
         return class_scores([p - 0.5 for p in self._probabilities(bags)], self._positive_sign)
 
+    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Fraction of the trees' votes for each class, for the highest instance of each bag.
 

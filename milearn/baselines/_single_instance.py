@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 
 from .._bags import Bags
 from .._bags.distinct import bag_fingerprints
+from .._bags.remote import over_blocks
 from .._bags.segments import gather_rows, segment_max, segment_mean
 from .._fit.components import AUTO, StoredLimits, auto_components
 from .._fit.validation import encode_classes, validate_bags, validate_labels
@@ -213,6 +214,7 @@ class SingleInstance(BagEstimator):
 
     # -- bags -----------------------------------------------------------------------------
 
+    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Class or value of each bag.
 
@@ -234,6 +236,7 @@ class SingleInstance(BagEstimator):
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(inner_has("estimator_", "decision_function"))
+    @over_blocks()
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of each bag: maximum or mean of the scores of its instances.
 
@@ -253,6 +256,7 @@ class SingleInstance(BagEstimator):
         return self._bag_scores(self._checked(X))
 
     @available_if(inner_has("estimator_", "predict_proba"))
+    @over_blocks()
     def predict_proba(self, X: Any) -> np.ndarray:
         """Pooled probabilities of the classes.
 
@@ -302,6 +306,7 @@ class SingleInstance(BagEstimator):
     # -- instances ------------------------------------------------------------------------
 
     @available_if(inner_has("estimator_", "decision_function"))
+    @over_blocks()
     def instance_decision_function(self, X: Any) -> np.ndarray:
         """Score of each instance, in the order of ``X.instances``.
 
@@ -318,6 +323,7 @@ class SingleInstance(BagEstimator):
         return self._instance_scores(self._checked(X, of_instances=True))
 
     @available_if(inner_has("estimator_", "predict_proba"))
+    @over_blocks()
     def predict_proba_instances(self, X: Any) -> np.ndarray:
         """Probabilities of the classes of each instance, in the order of ``X.instances``.
 
@@ -333,6 +339,7 @@ class SingleInstance(BagEstimator):
         """
         return self.estimator_.predict_proba(self._checked(X, of_instances=True).instances)
 
+    @over_blocks()
     def predict_instances(self, X: Any) -> np.ndarray:
         """Class or value of each instance, in the order of ``X.instances``.
 
@@ -353,6 +360,7 @@ class SingleInstance(BagEstimator):
         return scores if self._regresses else decided(scores, self.classes_)
 
     @available_if(_pools_by_max)
+    @over_blocks(gives_rows=True)
     def witness(self, X: Any) -> np.ndarray:
         """Row of the instance that determines the score of each bag; only for ``pooling="max"``.
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._bags import Bags
 from .._bags.prototypes import PrototypeLimits, drawn_bags
+from .._bags.remote import over_blocks
 from .._bags.storage import in_memory
 from .._compat import Interval, StrOptions
 from .._fit.multi_start import warn_of_stops
@@ -209,6 +210,7 @@ class BAMIC(BagClusterer):
         warn_of_stops("BAMIC", [result], self.max_iter, "raise max_iter")
         return self
 
+    @over_blocks()
     def predict(self, X: Any) -> np.ndarray:
         """Cluster of the nearest medoid of each bag.
 

@@ -67,9 +67,10 @@ class DistributedBags(RemoteBags):
 
     The sizes of the bags and the labels are in the memory of this process; the instances are on the
     workers. Estimators that learn by passes over the instances accept distributed bags in place of
-    :class:`~milearn.Bags`: ``MISVC(kernel="linear")``, :class:`~milearn.cluster.M3IC`,
-    :class:`~milearn.preprocessing.InstanceTransformer` with transformers that have ``partial_fit``,
-    and :class:`~milearn.preprocessing.BagStatistics`. Every fitted estimator can predict
+    :class:`~milearn.Bags`: :class:`~milearn.MIClassifier`, ``MISVC(kernel="linear")``,
+    :class:`~milearn.cluster.M3IC`, :class:`~milearn.preprocessing.InstanceTransformer` with
+    transformers that have ``partial_fit``, :class:`~milearn.preprocessing.BagStatistics` and
+    others; errors of the other estimators name one that does. Every fitted estimator can predict
     distributed bags, partition by partition. Selections (``bags[train]``) are lazy, so you can use
     splitters, ``cross_val_score`` and ``GridSearchCV``.
 

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from .._bags import Bags
+from .._bags.remote import over_blocks
 from ..base import BagEstimator
 
 __all__ = ["BagEmbedding"]
@@ -22,6 +23,7 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
 
     # For the names of the columns; stored by ``fit``.
     _n_features_out: int
+    _remote_alternative = "BagStatistics or VLAD"
 
     def _rows(self, bags: Bags) -> np.ndarray:
         raise NotImplementedError
@@ -39,4 +41,8 @@ class BagEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BagEstimat
         ndarray of shape (n_bags, n_columns)
             The rows, in the order of the bags.
         """
+        return self._transformed(X)
+
+    @over_blocks()
+    def _transformed(self, X: Any) -> np.ndarray:
         return self._rows(self._checked(X))

@@ -46,6 +46,12 @@ class _Columns(BaseEstimator):
             out[:, at] = values
         return out
 
+    def _takes_remote_bags(self) -> bool:
+        raise TypeError(
+            f"{type(self).__name__} needs bag_data, which distributed bags do not have: use it on "
+            "the bags before they are sent to the workers."
+        )
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "columns_")
 
@@ -315,8 +321,6 @@ def _checked(columns: Any) -> tuple[str, ...]:
 
 
 def _taken(who: str, bags: Bags, columns: Sequence[str]) -> list[np.ndarray]:
-    if bags.is_remote:
-        raise TypeError(f"{who} needs bag_data, which distributed bags do not have.")
     found = []
     for name in columns:
         if name not in bags.bag_data:

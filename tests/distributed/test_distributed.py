@@ -6,6 +6,7 @@ import copy
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import threading
 import time
@@ -37,7 +38,9 @@ from milearn.embedding import VLAD, BagOfWords, FisherVector
 from milearn.metrics import bag_kernel
 from milearn.model_selection import StratifiedBagKFold
 from milearn.preprocessing import BagStatistics, ClippedScaler, InstanceTransformer
+from milearn.survival import survival_outcomes
 from milearn.svm import OrdinalMISVC
+from tests.common.common_checks import all_with_small_fits
 
 dask = pytest.importorskip("dask", reason="Dask is not installed")
 distributed = pytest.importorskip("distributed", reason="Dask is not installed")
@@ -498,6 +501,69 @@ def test_what_needs_all_instances_says_what_to_do(there, data, use):
     with pytest.raises(TypeError, match=r"bring them here with bags.compute\(\), or take") as info:
         use(there, data[1].astype(float))
     assert str(info.value).count(". ") == 0
+
+
+# Settings of the public estimators that can be fitted on distributed bags.
+PASSES = """
+BagOfWords BagStatistics ClippedScaler FisherVector InstanceTransformer M3IC MIClassifier MICoxPH
+MIRegressor OrdinalMISVC VLAD
+"""
+LINEAR = "CoupledMISVC CoupledMISVR InstanceMISVC MISVC MISVR"
+TAKEN = {name: {} for name in PASSES.split()} | {
+    name: {"kernel": "linear"} for name in LINEAR.split()
+}
+OF_COLUMNS = {"BagData", "AppendBagData"}
+METHODS = (
+    *("predict", "predict_proba", "decision_function", "transform", "witness"),
+    *("predict_instances", "predict_proba_instances", "instance_decision_function"),
+)
+
+
+@pytest.fixture(scope="module")
+def few(client):
+    """Bags in two partitions, and targets of each kind."""
+    bags, y = make_bags(24, 3, bag_size=(2, 4), random_state=0)
+    sent = DistributedBags.from_bags(bags, partition_bytes=bags.nbytes // 2 + 24)
+    outcomes = survival_outcomes(np.ones(24, dtype=bool), np.random.RandomState(0).rand(24) + y + 1)
+    return sent, bags, y.astype(float), outcomes
+
+
+@pytest.mark.parametrize("model", all_with_small_fits(), ids=lambda each: type(each).__name__)
+def test_every_estimator_takes_distributed_bags_or_says_what_does(few, model):
+    there, bags, y, outcomes = few
+    name = type(model).__name__
+    targets = outcomes if name == "MICoxPH" else y
+    model.set_params(**TAKEN.get(name, {}))
+    if "random_state" in model.get_params():
+        model.set_params(random_state=0)
+    if name in TAKEN:
+        model.fit(there, targets)
+    else:
+        with pytest.raises(TypeError) as info:
+            model.fit(there, targets)
+        sentence = str(info.value)
+        assert sentence.startswith(f"{name} needs ")
+        assert sentence.count(". ") == 0
+        if name in OF_COLUMNS:
+            assert "before they are sent to the workers" in sentence
+            return
+        assert "bring them here with bags.compute()" in sentence
+        alternatives = re.split(" or |, ", sentence.partition("such as ")[2].rstrip("."))
+        assert {each.partition("(")[0] for each in alternatives} <= set(TAKEN)
+        if name == "LinkContentMF":  # predicts the bags of a graph only
+            return
+        model.fit(bags, targets)
+    found = [method for method in METHODS if hasattr(model, method)]
+    assert found
+    for method in found:
+        expected, result = (rows_of(getattr(model, method)(each)) for each in (bags, there))
+        np.testing.assert_allclose(result, expected, rtol=1e-9, atol=1e-12)
+
+
+def rows_of(result):
+    if isinstance(result, DistributedBags):
+        result = result.compute()
+    return dense(result.instances if isinstance(result, Bags) else result)
 
 
 def test_transformers_that_need_all_instances_say_so(there):
