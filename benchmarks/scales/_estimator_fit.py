@@ -28,8 +28,9 @@ __all__ = ["compare", "make_estimator", "measure", "noisy_bags", "target_of"]
 
 # Bags that are predicted to compare settings.
 _FRESH_BAGS = 1000
-# Bags of a first fit, which imports the libraries of the solvers.
-_WARM_UP_BAGS = 40
+# Bags of a first fit, which imports the libraries of the solvers, and instances of a bag: more
+# might be refused there.
+_WARM_UP_BAGS, _WARM_UP_SIZE = 40, 10
 
 
 def noisy_bags(*, n_bags: int, bag_size: int, n_features: int) -> tuple[Bags, np.ndarray]:
@@ -79,8 +80,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     known["data_mib"] = bags.instances.nbytes / 2**20
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        few = np.arange(min(len(bags), _WARM_UP_BAGS))
-        make_estimator(task["estimator"]).fit(bags[few], y[few])
+        _warm_up(task["estimator"], bags, y)
         caught.clear()
         limit_memory(task.get("memory"))
         work: list[tuple[str, Callable[[], Any]]] = [("fit", lambda: model.fit(bags, y))]
@@ -110,7 +110,7 @@ def compare(task: dict[str, Any]) -> dict[str, Any]:
     known: dict[str, Any] = {"stage": "fit"}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        make_estimator(task["estimator"]).fit(bags[:_WARM_UP_BAGS], labels[:_WARM_UP_BAGS])
+        _warm_up(task["estimator"], bags, labels)
         caught.clear()
         limit_cpu(task.get("seconds"))
         _report(task, known, "fit")
@@ -121,6 +121,12 @@ def compare(task: dict[str, Any]) -> dict[str, Any]:
                     known[name] = float(getattr(model, name))
     known["warnings"] = dict(Counter(item.category.__name__ for item in caught))
     return known
+
+
+def _warm_up(name: str, bags: Bags, y: np.ndarray) -> None:
+    """A fit on the first instances of the first bags."""
+    few = [bag[:_WARM_UP_SIZE] for bag in bags[:_WARM_UP_BAGS]]
+    make_estimator(name).fit(Bags.from_list(few), y[: len(few)])
 
 
 def _timed(stage: str, call: Callable[[], Any], known: dict[str, Any]) -> bool:

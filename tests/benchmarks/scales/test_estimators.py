@@ -30,13 +30,13 @@ def test_a_fit_and_a_prediction_are_measured(name, tmp_path):
 def test_a_refusal_is_kept_in_words(monkeypatch):
     class Small(BaseEstimator):
         def fit(self, X, y):
-            if len(X) > 40:
-                raise MemoryError("too many bags: use fewer")
+            if X.n_instances > 500:
+                raise MemoryError("too many instances: use fewer")
             return self
 
     monkeypatch.setattr(_estimator_fit, "all_estimators", lambda: [("Small", Small)])
-    found = _estimator_fit.measure({"estimator": "Small", **TINY, "n_bags": 50})
-    assert found["refusal"] == "MemoryError: too many bags: use fewer"
+    found = _estimator_fit.measure({"estimator": "Small", **TINY, "bag_size": 50})
+    assert found["refusal"] == "MemoryError: too many instances: use fewer"
     assert "predict_seconds" not in found
 
 
