@@ -80,7 +80,7 @@ def workers(bags: Bags, y: np.ndarray) -> dict[str, Any]:
     """A fit by two threads and one over two workers, in turn, and the bytes of another one."""
     with cluster() as client:
         watch = Stopwatch()
-        there = DistributedBags.from_bags(bags)
+        there = DistributedBags.from_bags(bags, local_bytes=0)
         there.source().map(_nothing)
         sent = watch.seconds()["wall_seconds"]
         here, over = [], []
@@ -106,7 +106,7 @@ def workers(bags: Bags, y: np.ndarray) -> dict[str, Any]:
 def killed(bags: Bags, y: np.ndarray) -> dict[str, Any]:
     """A fit in the middle of which a worker is killed, against one without."""
     with cluster() as client:
-        there = DistributedBags.from_bags(bags, partition_bytes=2**22)
+        there = DistributedBags.from_bags(bags, partition_bytes=2**22, local_bytes=0)
         undisturbed = fit(model(), there, y)
         victim = next(iter(client.run(os.getpid).values()))
         with killing(client, victim, _KILLED_IN_ROUND):
@@ -178,21 +178,22 @@ KINDS: dict[str, Callable[[Bags, np.ndarray], dict[str, Any]]] = {
 
 @contextmanager
 def killing(client: Client, pid: int, in_round: int) -> Iterator[None]:
-    """Kill a process while the results of a round of tasks are waited for."""
-    gather, rounds = client.gather, 0
+    """Kill a process when a round of tasks has been sent."""
+    send, rounds = client.map, 0
 
-    def killing_gather(futures: Any, **options: Any) -> Any:
+    def killing_map(*arguments: Any, **options: Any) -> Any:
         nonlocal rounds
+        futures = send(*arguments, **options)
         rounds += 1
         if rounds == in_round:
             os.kill(pid, signal.SIGKILL)
-        return gather(futures, **options)
+        return futures
 
-    client.gather = killing_gather
+    client.map = killing_map
     try:
         yield
     finally:
-        client.gather = gather
+        client.map = send
 
 
 @contextmanager
@@ -203,13 +204,18 @@ def counted(client: Client) -> Iterator[list[dict[str, int]]]:
     """
     counts: list[dict[str, int]] = []
     down = 0
-    submit, gather = client.submit, client.gather
+    submit, send, gather = client.submit, client.map, client.gather
 
     def counting_submit(function: Any, *arguments: Any, **options: Any) -> Future:
         nonlocal down
-        keys = [each.key if isinstance(each, Future) else each for each in arguments]
-        down += len(dumps((function, keys)))
+        down += sent_bytes(function, arguments)
         return submit(function, *arguments, **options)
+
+    def counting_map(function: Any, *columns: Any, **options: Any) -> list[Future]:
+        nonlocal down
+        # As if each task had a message of its own, which is an upper bound.
+        down += sum(sent_bytes(function, arguments) for arguments in zip(*columns, strict=True))
+        return send(function, *columns, **options)
 
     def counting_gather(futures: Any, **options: Any) -> Any:
         nonlocal down
@@ -219,11 +225,17 @@ def counted(client: Client) -> Iterator[list[dict[str, int]]]:
         down = 0
         return found
 
-    client.submit, client.gather = counting_submit, counting_gather
+    client.submit, client.map, client.gather = counting_submit, counting_map, counting_gather
     try:
         yield counts
     finally:
-        client.submit, client.gather = submit, gather
+        client.submit, client.map, client.gather = submit, send, gather
+
+
+def sent_bytes(function: Any, arguments: Any) -> int:
+    """Bytes of a task."""
+    keys = [each.key if isinstance(each, Future) else each for each in arguments]
+    return len(dumps((function, keys)))
 
 
 def row_bytes(value: Any) -> int:

@@ -35,6 +35,9 @@ class MadeUpClient:
     def submit(self, function, *arguments, **options):
         return function(*arguments)
 
+    def map(self, function, *columns, **options):
+        return [function(*arguments) for arguments in zip(*columns, strict=True)]
+
     def gather(self, futures, **options):
         return futures
 
@@ -43,12 +46,26 @@ def test_bytes_are_counted_between_two_gathers():
     client = MadeUpClient()
     with _dask_fit.counted(client) as counts:
         for size in (10, 20_000):
-            client.gather([client.submit(np.zeros, size), client.submit(np.ones, (4, 4))])
+            client.gather([*client.map(np.zeros, [size]), client.submit(np.ones, (4, 4))])
         client.gather([client.submit(len, b"x" * 5_000)])
     assert [pair["rows"] for pair in counts] == [128, 128, 0]
     assert counts[1]["up"] == pytest.approx(counts[0]["up"] + 8 * 19_990, abs=100)
     assert counts[2]["down"] > 5_000 > counts[0]["down"]
-    assert "submit" not in vars(client) or client.submit(len, b"ab") == 2
+    assert client.submit(len, b"ab") == 2
+    assert client.map(len, [b"ab"]) == [2]
+    assert len(counts) == 3
+
+
+def test_a_process_is_killed_after_a_round_is_sent(monkeypatch):
+    killed = []
+    monkeypatch.setattr(_dask_fit.os, "kill", lambda *given: killed.append(given))
+    client = MadeUpClient()
+    with _dask_fit.killing(client, 7, 2):
+        assert client.map(len, [b"ab"]) == [2]
+        assert not killed
+        client.map(len, [b"ab"])
+    client.map(len, [b"ab"])
+    assert killed == [(7, _dask_fit.signal.SIGKILL)]
 
 
 FIT = {"wall_seconds": 2.0, "cpu_seconds": 1.0, "objective": 5.0, "gap": 1e-4, "n_passes": 4}
